@@ -20,9 +20,9 @@ LEVELS = [
     {"policy"},
     {"builtin"},
     {"sources", "effects"},  # their commands and requests go the same way as those of our own tools
-    {"agent", "jobs"},
     {"config"},  # toolbox composes what config read
     {"toolbox"},
+    {"agent", "jobs"},  # they use a toolbox, as any host does
     {"adapters", "serve", "testing"},
     {"cli"},  # a door for people that also opens the doors for machines
 ]

@@ -66,7 +66,7 @@ def look(wings: list[str], folder: Path) -> set[str]:
         "HOME": str(folder / "home"),
         "XDG_STATE_HOME": str(folder / "state"),
     }
-    commands = [f"toolcrib.cli.{command}" for wing in wings if (command := WINGS[wing].command)]
+    commands = [f"toolcrib.cli.{command}" for wing in wings for command in WINGS[wing].commands]
     done = subprocess.run(
         [sys.executable, "-c", LOOK, str(copy), *commands], cwd=work, env=env, capture_output=True, text=True,
         timeout=120, check=False,

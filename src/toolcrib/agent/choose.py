@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -52,7 +52,7 @@ class ModelPlace:
     guard: GuardSettings
     base_url: str | None = None
     idle_seconds: float = IDLE_SECONDS
-    environment: Mapping[str, str] = os.environ  # type: ignore[assignment]
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def model_of(name: str, place: ModelPlace) -> Model:

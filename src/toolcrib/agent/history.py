@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Stop = Literal["end", "calls", "length", "refusal", "pause", "context"]
+Stop = Literal["end", "calls", "length", "refusal", "pause", "context", "interrupted"]
 """Why a model stopped. `pause`: the provider wants the same history again. `context`: its window is full."""
 
 
@@ -30,6 +30,8 @@ class Text:
 @dataclass(frozen=True, slots=True)
 class Image:
     """An image that a person or a tool gives to the model."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"ser_json_bytes": "base64", "val_json_bytes": "base64"}
 
     data: bytes = field(repr=False)
     mime_type: str
@@ -70,7 +72,6 @@ class Call:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-Part = Annotated[Text | Thinking | Call, "kind"]
 Content = Text | Image
 
 
@@ -90,6 +91,9 @@ class Usage:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
         )
+
+
+NOTHING = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ class ModelTurn:
 
     parts: tuple[Text | Thinking | Call, ...]
     stop: Stop = "end"
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     wire: str = ""
     model: str = ""
     kind: Literal["model"] = "model"
@@ -147,7 +151,26 @@ class ResultTurn:
     kind: Literal["results"] = "results"
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A mark in the history: requests after it see less of the turns before it.
+
+    `summary` replaces the turns before the position `first`; `cleared` has short texts for the results of old calls,
+    by call id.
+    """
+
+    summary: str = ""
+    first: int = 0
+    cleared: Mapping[str, str] = field(default_factory=dict[str, str])
+    tokens: tuple[int, int] = (0, 0)
+    """The size of a request before and after, estimated."""
+    kind: Literal["compaction"] = "compaction"
+
+
 Turn = UserTurn | ModelTurn | ResultTurn
+"""What a model sees."""
+Entry = Turn | Compaction
+"""What a session stores."""
 
 
 def user(text: str, *images: Image, source: str = "user") -> UserTurn:
@@ -156,44 +179,81 @@ def user(text: str, *images: Image, source: str = "user") -> UserTurn:
 
 
 @functools.cache
-def _adapter() -> TypeAdapter[Turn]:
-    from pydantic import ConfigDict, TypeAdapter
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
 
-    config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
-    for kind in (Image, UserTurn, Result):
-        kind.__pydantic_config__ = config  # type: ignore[attr-defined]
-    return TypeAdapter(Turn)
+    return TypeAdapter(kind)
 
 
-def dump(turn: Turn) -> str:
-    """Return a turn as JSON text."""
-    return _adapter().dump_json(turn).decode()
+def dump(turn: Entry) -> str:
+    """Return an entry as JSON text."""
+    return _adapter(Entry).dump_json(turn).decode()
 
 
-def load(text: str | bytes) -> Turn:
-    """Return the turn of a JSON text that `dump` made. Raises ValueError."""
-    return _adapter().validate_json(text)
+def load(text: str | bytes) -> Entry:
+    """Return the entry of a JSON text that `dump` made. Raises ValueError."""
+    return _adapter(Entry).validate_json(text)
+
+
+def dump_result(result: Result) -> str:
+    """Return a result as JSON text."""
+    return _adapter(Result).dump_json(result).decode()
+
+
+def load_result(text: str | bytes) -> Result:
+    """Return the result of a JSON text that `dump_result` made. Raises ValueError."""
+    return _adapter(Result).validate_json(text)
 
 
 UNANSWERED = "This call was not run: the turn was interrupted before it. Call again if it is still needed."
+"""The result of a call that never ran."""
+
+
+def for_model(turns: Sequence[Entry]) -> list[Turn]:
+    """Return the history of a request: what compaction left, and in a form that every provider accepts.
+
+    Each call has one result in the turn after it, no result is without its call, and no reply is empty.
+    """
+    mark = next((t for t in reversed(turns) if isinstance(t, Compaction)), None)
+    shown = list(turns)
+    if mark is not None:
+        at = max(index for index, turn in enumerate(turns) if turn is mark)
+        before = [_shortened(turn, mark) for turn in turns[mark.first : at]]
+        shown = [*([user(mark.summary, source="summary")] if mark.summary else []), *before, *turns[at + 1 :]]
+    return complete([turn for turn in shown if not isinstance(turn, Compaction)])
+
+
+def _shortened(turn: Entry, mark: Compaction) -> Entry:
+    """Return a turn without what the mark cleared. Reasoning goes too: providers bind it to what was before it."""
+    if isinstance(turn, ModelTurn):
+        return replace(turn, parts=tuple(part for part in turn.parts if not isinstance(part, Thinking)))
+    if isinstance(turn, ResultTurn):
+        return ResultTurn(
+            tuple(
+                replace(r, text=mark.cleared[r.call_id], images=()) if r.call_id in mark.cleared else r
+                for r in turn.results
+            )
+        )
+    return turn
 
 
 def complete(turns: Sequence[Turn]) -> list[Turn]:
-    """Return a history that every provider accepts: each call has one result in the turn after it, and no result is
-    without its call. Calls without a result get one that says that they did not run."""
+    """Return the turns with a result for each call, and without replies that hold only reasoning."""
     done: list[Turn] = []
     for index, turn in enumerate(turns):
-        if isinstance(turn, ResultTurn):
-            continue  # taken with its calls
-        if isinstance(turn, ModelTurn) and not turn.parts:
+        if not isinstance(turn, ModelTurn):
+            if not isinstance(turn, ResultTurn):  # those are taken with their calls
+                done.append(turn)
             continue
-        done.append(turn)
-        if isinstance(turn, ModelTurn) and turn.calls:
+        parts = turn.parts
+        while parts and isinstance(parts[-1], Thinking):
+            parts = parts[:-1]
+        if not parts:
+            continue
+        done.append(turn if parts is turn.parts else replace(turn, parts=parts))
+        if turn.calls:
             after = turns[index + 1] if index + 1 < len(turns) else None
             given = {r.call_id: r for r in after.results} if isinstance(after, ResultTurn) else {}
-            done.append(
-                ResultTurn(
-                    tuple(given.get(c.id) or Result(c.id, c.name, UNANSWERED, is_error=True) for c in turn.calls)
-                )
-            )
+            unanswered = (given.get(c.id) or Result(c.id, c.name, UNANSWERED, is_error=True) for c in turn.calls)
+            done.append(ResultTurn(tuple(unanswered)))
     return done

@@ -30,7 +30,7 @@ COMMANDS = {
     "install": "Set up Claude Code, Cursor or VS Code.",
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
-    **{wing.command: wing.summary for wing in WINGS.values() if wing.command},
+    **{name: text for wing in WINGS.values() for name, text in wing.commands.items()},
 }
 
 

@@ -32,8 +32,7 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 
 def out(text: str = "", style: str | None = None) -> None:
     """Print a result to stdout. It is made safe for terminals; without a terminal, line ends stay as they are."""
-    clean = _still(text) if sys.stdout.isatty() else safe(text)
-    print(paint(clean, style) if style else clean)
+    print(paint(clean(text), style) if style else clean(text))
 
 
 def out_json(value: Any, *, lines: bool = False) -> None:
@@ -41,6 +40,11 @@ def out_json(value: Any, *, lines: bool = False) -> None:
     text = json.dumps(value, indent=None if lines else 2, ensure_ascii=False, default=str)
     # JSON allows C1 and bidi controls, but they can harm a terminal.
     print(text if text.isprintable() else "".join(c if c == "\n" or c.isprintable() else _escaped(c) for c in text))
+
+
+def clean(text: str) -> str:
+    """Return a piece of a result as it may be printed to stdout."""
+    return _still(text) if sys.stdout.isatty() else safe(text)
 
 
 def say(text: str = "", style: str | None = None) -> None:

@@ -23,6 +23,7 @@ from ..policy.settings import (
 from ..record.settings import RecordSettings
 from ..sources.mcp.config import ServerConfig, ServerName
 from ..sources.settings import CustomToolSettings, OpenApiSettings, PluginsSettings
+from .agent import AgentSettings
 from .origin import MADE_IN_CODE, Origin
 
 Mode = Literal["observer", "assistant", "autonomous"]
@@ -57,7 +58,7 @@ class Settings(Section):
     redact: RedactionSettings = RedactionSettings()
     hooks: Annotated[tuple[HookRule, ...], OnlySome(is_tightening)] = ()
     limits: CallLimitSettings = CallLimitSettings()
-    agent: Json = field(default_factory=Json)
+    agent: AgentSettings = AgentSettings()
     channels: Json = field(default_factory=Json)
     jobs: Json = field(default_factory=Json)
 

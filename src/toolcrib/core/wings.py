@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from .empty import EMPTY
 
 
 @dataclass(frozen=True, slots=True)
 class Wing:
-    """The package of a wing, below `toolcrib`; its command in `cli/`, if it has one, and what the command does."""
+    """The package of a wing, below `toolcrib`; its commands in `cli/`, and what each does."""
 
     package: str
-    command: str = ""
-    summary: str = ""
+    commands: Mapping[str, str] = EMPTY
 
 
 WINGS = {
+    "agent": Wing(
+        "agent",
+        {"run": "Give an agent a task.", "sessions": "List, show and fork sessions of the agent."},
+    ),
     "browser": Wing("builtin.browser"),
     "composed": Wing("sources.composed"),
     "docker": Wing("boundary.sandbox.docker"),
     "documents": Wing("builtin.documents"),
-    "effects": Wing("effects", "changes", "See and apply what commands would change."),
+    "effects": Wing("effects", {"changes": "See and apply what commands would change."}),
     "gateway": Wing("serve.gateway"),
     "landlock": Wing("boundary.sandbox.landlock"),
-    "lint": Wing("policy.lint", "lint", "Find faults in tools' names, texts and schemas."),
+    "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),
     "openapi": Wing("sources.openapi"),
-    "plugins": Wing("sources.plugins", "plugin", "List, check and scaffold plugins."),
+    "plugins": Wing("sources.plugins", {"plugin": "List, check and scaffold plugins."}),
 }
 """The rest imports a wing where `has_wing` says that it is there, and only the package itself; without its folder and
 its line here everything else works."""

@@ -1,0 +1,169 @@
+"""An agent: a toolbox, a model and stored sessions, as a host uses them.
+
+async with Toolbox.open(".") as box, Agent.open(box) as agent:
+    outcome = await agent.run("What does this project do?")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from ..core.errors import ConfigError
+from . import loop
+from .choose import ModelPlace, model_of
+from .cost import Prices
+from .events import AgentEvent, Outcome
+from .find_model import find_model
+from .history import Image, UserTurn
+from .limits import RunLimits
+from .loop import LoopParts
+from .model import Model, ToolDefinition
+from .prompt import now, system_prompt
+from .session import Session
+from .store import SessionRow, SessionStore
+
+if TYPE_CHECKING:
+    from ..core.context import ToolContext
+    from ..toolbox import Toolbox
+
+Emit = Callable[[AgentEvent], None]
+
+
+class Agent:
+    """Runs sessions with the tools of a toolbox. Make one with `Agent.open`."""
+
+    def __init__(self, box: Toolbox, models: Sequence[Model]) -> None:
+        self.box, self.models = box, list(models)
+        self.settings = box.settings.agent
+        self.store = SessionStore(box.state)
+        self.prices = Prices(self.settings.prices)
+        self.limits = RunLimits(
+            self.settings.max_iterations, self.settings.max_tokens, self.settings.max_seconds, self.settings.max_cost
+        )
+        self._tools: tuple[ToolDefinition, ...] | None = None
+        self._check_prices()
+
+    @classmethod
+    async def open(
+        cls, box: Toolbox, model: str | Model | None = None, *, say: Callable[[str], object] = lambda text: None
+    ) -> Self:
+        """Make an agent with the model of this name, of the settings, or the first one found; `say` gets its name.
+
+        Raises ConfigError if there is none.
+        """
+        settings = box.settings.agent
+        place = ModelPlace(box.settings.web, settings.base_url, settings.idle_timeout)
+        name = model or settings.model
+        if name is None:
+            first = await find_model(place, say)
+        else:
+            first = model_of(name, place) if isinstance(name, str) else name
+        return cls(box, [first, *(model_of(name, place) for name in settings.fallback)])
+
+    async def aclose(self) -> None:
+        """Close the models' connections. The toolbox stays open."""
+        for model in self.models:
+            await model.aclose()
+        self.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    # --- sessions
+
+    def new_session(self, title: str = "") -> Session:
+        """Store a new session."""
+        system = system_prompt(self.box, self.settings.instructions)
+        return Session(self.store, self.store.create(model=self.models[0].name, system=system, title=title))
+
+    def session(self, session_id: str) -> Session:
+        """Return a stored session by its id, the beginning of it, or `last`. Raises SessionError."""
+        session = Session(self.store, self.store.get(session_id))
+        for entry in session.entries:  # what the person wrote is trusted in every process
+            if isinstance(entry, UserTurn) and entry.source == "user":
+                self.box.session(session.id).trust(entry.text)
+        return session
+
+    def sessions(self, limit: int = 50) -> list[SessionRow]:
+        """Return stored sessions, the one used last first."""
+        return self.store.list(limit)
+
+    # --- running
+
+    async def run(
+        self,
+        text: str | None,
+        session: Session | None = None,
+        *,
+        images: Sequence[Image] = (),
+        emit: Emit = lambda event: None,
+        limits: RunLimits | None = None,
+        ctx: ToolContext | None = None,
+    ) -> Outcome:
+        """Give a session a message, and run it until it is answered, waits for a person, or reaches a limit.
+
+        Without `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid.
+        """
+        session = session or self.new_session()
+        if text is not None:
+            session.say(text, *images, note=now())
+            self.box.new_turn(session.id)
+            self.box.session(session.id).trust(text)
+        parts = replace(self.parts(), limits=limits or self.limits)
+        return await loop.run_session(parts, session, ctx or replace(self.box.context, channel="agent"), emit)
+
+    async def events(
+        self, text: str | None, session: Session | None = None, **more: object
+    ) -> AsyncGenerator[AgentEvent]:
+        """Do the same as `run`, and yield the events as they come; the last one is the `Outcome`."""
+        queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
+        loop_ = asyncio.get_running_loop()
+
+        def put(event: AgentEvent | None) -> None:
+            loop_.call_soon_threadsafe(queue.put_nowait, event)
+
+        task = asyncio.create_task(self.run(text, session, emit=put, **more))  # type: ignore[arg-type]
+        task.add_done_callback(lambda _: put(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            await task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def compact(self, session: Session, emit: Emit = lambda event: None) -> bool:
+        """Make the history of a session shorter now. Returns whether it is. Raises ModelError."""
+        with session.running():
+            return await loop.compact(self.parts(), session, emit, force=True)
+
+    def parts(self) -> LoopParts:
+        """Return what the loop needs. The tools are the same for the agent's life, so that providers can cache them:
+        tools that a search finds are called through `call_tool`."""
+        if self._tools is None:
+            found = self.box.definitions("flat", session_id="")
+            tools = (ToolDefinition(t["name"], t["description"], t["input_schema"]) for t in found)
+            self._tools = tuple(sorted(tools, key=lambda tool: tool.name))
+        settings = self.settings
+        return LoopParts(
+            self.box, self.models, self._tools, self.limits, self.prices, settings.context_window,
+            settings.max_output_tokens, settings.effort,
+        )  # fmt: skip
+
+    def _check_prices(self) -> None:
+        if self.settings.max_cost is None:
+            return
+        unknown = [model.name for model in self.models if not self.prices.known(model.name)]
+        if unknown:
+            raise ConfigError(
+                f"agent.max_cost cannot be kept: the price of {', '.join(unknown)} is not known. Set agent.prices "
+                "(dollars for a million tokens: [input, output]), or install genai-prices"
+            )

@@ -1,0 +1,107 @@
+"""What an agent reports while it works: the pieces of a reply, its calls, and what the loop did by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..core.output import ToolOutput
+from .history import NOTHING, Call, ModelTurn, Usage
+from .model import CallBegun, TextDelta, ThinkingDelta
+
+OutcomeState = Literal["done", "waiting", "limit", "refused", "error", "interrupted"]
+"""done: it answered. waiting: a call waits for a person. limit: a limit was reached. refused: the model declined."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """The loop asks a model. `number` counts the requests of this run."""
+
+    model: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDone:
+    """A reply is complete. `cost` is in dollars, None where the price is not known."""
+
+    turn: ModelTurn
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDropped:
+    """What was shown of a reply does not count: it failed in the middle, and the loop asks again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRun:
+    """A call of the model begins to run."""
+
+    call: Call
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDone:
+    """A call has ended. `seconds` is how long it ran."""
+
+    call: Call
+    run_id: str
+    output: ToolOutput = field(repr=False)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The history became shorter. `stage` says how; the sizes are tokens of a request, estimated."""
+
+    stage: Literal["outputs", "summary"]
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTaken:
+    """A message that was sent while the agent worked is in the history now."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The model changed its todo list."""
+
+    items: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `usage` and `cost` are those of this run; `waiting` says what waits for a person."""
+
+    state: OutcomeState
+    text: str = ""
+    reason: str = ""
+    usage: Usage = NOTHING
+    cost: float | None = 0.0
+    requests: int = 0
+    waiting: tuple[dict[str, Any], ...] = ()
+    data: Any = None
+
+
+AgentEvent = (
+    TextDelta
+    | ThinkingDelta
+    | CallBegun
+    | RequestStarted
+    | ReplyDone
+    | ReplyDropped
+    | CallRun
+    | CallDone
+    | Compacted
+    | MessageTaken
+    | PlanChanged
+    | Outcome
+)

@@ -1,0 +1,57 @@
+"""The limits of a run, and what it has used."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from .cost import Prices
+from .history import ModelTurn, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """Limits of one run: requests to the model, tokens, seconds and dollars. None is without limit."""
+
+    iterations: int | None = 50
+    tokens: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+class Spent:
+    """What a run has used. `cost` is None as soon as one reply has no known price."""
+
+    def __init__(self, limits: RunLimits, prices: Prices) -> None:
+        self._limits, self._prices = limits, prices
+        self._start = time.monotonic()
+        self.usage = Usage()
+        self.cost: float | None = 0.0
+        self.requests = 0
+
+    def add(self, turn: ModelTurn, model: str) -> float | None:
+        """Count a reply and return its cost."""
+        self.usage += turn.usage
+        cost = self._prices.cost(model, turn.usage)
+        self.cost = None if cost is None or self.cost is None else self.cost + cost
+        return cost
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the run may still take; None without a limit."""
+        if self._limits.seconds is None:
+            return None
+        return max(0.0, self._limits.seconds - (time.monotonic() - self._start))
+
+    def exceeded(self) -> str | None:
+        """Return the limit that is reached, in words, or None."""
+        limits, tokens = self._limits, self.usage.input + self.usage.output
+        if limits.iterations is not None and self.requests >= limits.iterations:
+            return f"the limit of {limits.iterations} requests to the model (agent.max_iterations)"
+        if limits.tokens is not None and tokens >= limits.tokens:
+            return f"the limit of {limits.tokens} tokens (agent.max_tokens; {tokens} were used)"
+        if self.seconds_left == 0.0:
+            return f"the limit of {limits.seconds:g} seconds (agent.max_seconds)"
+        if limits.cost is not None and self.cost is not None and self.cost >= limits.cost:
+            return f"the limit of ${limits.cost:g} (agent.max_cost; ${self.cost:.4f} was spent)"
+        return None

@@ -1,0 +1,318 @@
+"""The loop: ask the model, run its calls through the pipeline, and again, until it answers.
+
+What happens next follows from the stored history alone. So a run that ended at any point, in any process, goes on in
+the same way: a last message or result wants a reply, a reply with calls wants their results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..core.call import ToolCall
+from ..core.events import CallFinished, CallStarted
+from ..core.output import ImageBlock, ToolOutput
+from . import compaction
+from .events import (
+    AgentEvent,
+    CallDone,
+    CallRun,
+    Compacted,
+    MessageTaken,
+    Outcome,
+    ReplyDone,
+    ReplyDropped,
+    RequestStarted,
+)
+from .history import Call, Image, ModelTurn, Result, ResultTurn, Text, for_model, user
+from .limits import RunLimits, Spent
+from .model import AGAIN, Effort, Model, ModelError, ModelRequest, Reply, TextDelta, ToolDefinition
+
+if TYPE_CHECKING:
+    from ..core.context import ToolContext
+    from ..toolbox import Toolbox
+    from .cost import Prices
+    from .session import Session
+
+log = logging.getLogger("toolcrib.agent")
+
+Emit = Callable[[AgentEvent], None]
+
+DROPPED_REPLIES = 2
+"""How often a reply that failed in the middle is asked for again, with each model."""
+LENGTH_NOTE = "Your reply was cut by the limit on its length. Go on where it ended."
+CUT_CALL = (
+    "This call was not run: your reply was cut by the limit on its length before the call was complete. "
+    "Repeat it, in smaller parts if it is long."
+)
+
+
+@dataclass(frozen=True)
+class LoopParts:
+    """What the loop needs: the toolbox, the models (the first, then those to fall back to), and the limits."""
+
+    box: Toolbox
+    models: Sequence[Model]
+    tools: Sequence[ToolDefinition]
+    limits: RunLimits
+    prices: Prices
+    window: int
+    max_tokens: int | None = None
+    effort: Effort | None = None
+
+
+async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, emit: Emit) -> Outcome:
+    """Run a session until its model has answered everything, something waits for a person, or a limit is reached.
+
+    Cancel it at any point: the history stays valid, and the next run goes on from there. Raises SessionError if another
+    process runs the session.
+    """
+    spent = Spent(parts.limits, parts.prices)
+    with session.running():
+        while True:
+            last = session.last
+            if isinstance(last, ModelTurn) and last.calls:
+                waiting = await _run_calls(parts, session, last, ctx, emit, resumed=spent.requests == 0)
+                if waiting:
+                    session.wait_for(waiting)
+                    return _ended(session, spent, "waiting", waiting=tuple(waiting), emit=emit)
+                continue
+            answered = isinstance(last, ModelTurn) and last.stop != "pause"
+            taken = session.take_message(queued=answered)
+            if taken is not None:
+                emit(MessageTaken(taken.text))
+                continue
+            if answered or last is None:
+                refused = isinstance(last, ModelTurn) and last.stop == "refusal"
+                return _ended(session, spent, "refused" if refused else "done", emit=emit)
+            reached = spent.exceeded()
+            if reached:
+                return _ended(session, spent, "limit", reason=f"stopped at {reached}", emit=emit)
+            try:
+                await _compact_if_full(parts, session, emit)
+                async with asyncio.timeout(spent.seconds_left):
+                    turn, model = await _ask(parts, session, spent, emit)
+            except TimeoutError:
+                continue  # the limit of seconds, which ends the loop above
+            except ModelError as error:
+                return _ended(session, spent, "error", reason=str(error), emit=emit)
+            cost = spent.add(turn, model)
+            session.append(turn, cost)
+            emit(ReplyDone(turn, cost))
+            if turn.stop == "length" and not turn.calls:
+                session.append(user(LENGTH_NOTE, source="system"))
+
+
+def _ended(
+    session: Session,
+    spent: Spent,
+    state: Any,
+    *,
+    reason: str = "",
+    waiting: tuple[dict[str, Any], ...] = (),
+    emit: Emit,
+) -> Outcome:
+    outcome = Outcome(state, session.answer, reason, spent.usage, spent.cost, spent.requests, waiting)
+    emit(outcome)
+    return outcome
+
+
+# --- the model
+
+
+async def _ask(parts: LoopParts, session: Session, spent: Spent, emit: Emit) -> tuple[ModelTurn, str]:
+    """Return a reply and the name of the model that gave it. Raises ModelError if no model answered."""
+    compacted = False
+    for index, model in enumerate(parts.models):
+        tries = 0
+        while True:
+            request = _request(parts, session)
+            spent.requests += 1
+            emit(RequestStarted(model.name, spent.requests))
+            shown: list[str] = []
+            try:
+                return await _reply(model, request, shown, session, emit), model.name
+            except ModelError as error:
+                log.info("%s: %s", model.name, error)
+                if shown:
+                    emit(ReplyDropped(str(error)))
+                tries += 1
+                if error.kind == "context" and not compacted:
+                    compacted = True
+                    if await compact(parts, session, emit, force=True):
+                        continue
+                if shown and error.kind in AGAIN and tries <= DROPPED_REPLIES:
+                    continue
+                if index + 1 == len(parts.models) or error.kind == "context":
+                    raise
+                break
+    raise AssertionError("there is a model")
+
+
+async def _reply(model: Model, request: ModelRequest, shown: list[str], session: Session, emit: Emit) -> ModelTurn:
+    """Return one reply. If it is cancelled, the text so far is stored: the person has seen it."""
+    try:
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    return event.turn
+                if isinstance(event, TextDelta):
+                    shown.append(event.text)
+                elif not shown:
+                    shown.append("")
+                emit(event)
+    except asyncio.CancelledError:
+        text = "".join(shown)
+        if text:
+            session.append(ModelTurn((Text(text),), "interrupted", model=model.name))
+        raise
+    raise ModelError(f"{model.name} ended without a reply", "protocol")
+
+
+def _request(parts: LoopParts, session: Session) -> ModelRequest:
+    history = for_model(session.entries)
+    return ModelRequest(session.row.system, history, parts.tools, parts.max_tokens, parts.effort)
+
+
+# --- the calls
+
+
+async def _run_calls(
+    parts: LoopParts, session: Session, turn: ModelTurn, ctx: ToolContext, emit: Emit, *, resumed: bool
+) -> list[dict[str, Any]]:
+    """Run the calls of a reply that have no result yet, and store their results. Returns what waits for a person."""
+    calls = {session.run_id(call): call for call in turn.calls}
+    fresh: list[ToolCall] = []
+    for run_id, call in calls.items():
+        known = _not_run(call) or (_known(parts.box, session, run_id, call) if resumed else None)
+        if known is not None:
+            session.store_result(run_id, known)
+        else:
+            fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))
+    waiting: list[dict[str, Any]] = []
+    begun: dict[str, float] = {}
+
+    def listen(event: Any) -> None:  # a result is stored as soon as its call has ended, whatever the others do
+        call = calls.get(getattr(event, "call_id", ""))
+        if call is not None and isinstance(event, CallStarted):
+            begun[event.call_id] = time.monotonic()
+            emit(CallRun(call, event.call_id))
+        elif call is not None and isinstance(event, CallFinished):
+            done(event.call_id, call, event.output)
+
+    def done(run_id: str, call: Call, output: ToolOutput) -> None:
+        wait = _waits(run_id, call, output)
+        if wait is None and output.error_kind != "cancelled":
+            session.store_result(run_id, _result(call, output))
+        seconds = time.monotonic() - begun.pop(run_id, time.monotonic())
+        emit(CallDone(call, run_id, output, seconds))
+
+    stop = parts.box.events.subscribe(listen)
+    try:
+        outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id)) if fresh else []
+    finally:
+        stop()
+    for call, output in zip(fresh, outputs, strict=True):
+        wait = _waits(call.id, calls[call.id], output)
+        if wait is not None:
+            waiting.append(wait)
+        elif session.result(call.id) is None:  # refused before it was a call: no event
+            session.store_result(call.id, _result(calls[call.id], output))
+    if not waiting:
+        session.append(ResultTurn(tuple(session.stored_result(run_id) for run_id in calls)))
+    return waiting
+
+
+def _not_run(call: Call) -> Result | None:
+    return Result(call.id, call.name, CUT_CALL, is_error=True) if call.cut else None
+
+
+def _known(box: Toolbox, session: Session, run_id: str, call: Call) -> Result | None:
+    """Return the result of a call that an earlier run began; None if it may run (again).
+
+    The record says how far it came: an intent is committed before an effect, an outcome after it.
+    """
+    stored = session.result(run_id)
+    if stored is not None:
+        return stored
+    tool = box.registry.find(call.name)
+    rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=1000)
+    if not rows or (tool is not None and tool.is_read_only):
+        return None
+    last = rows[-1]
+    begun = last["kind"] == "intent" or last["intent"] is not None
+    if not begun and last["outcome"] != "ok":
+        return None  # refused, asked about or cancelled, before it had an effect
+    if last["kind"] == "intent" or last["outcome"] == "cancelled":
+        said = "This call began to run, and was interrupted. It may have had all, some or none of its effects."
+    else:
+        said = f"This call ran (outcome: {last['outcome']}), but its output was lost when the process ended."
+    return Result(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
+
+
+def _waits(run_id: str, call: Call, output: ToolOutput) -> dict[str, Any] | None:
+    """Return what a call waits for, as JSON data, or None."""
+    if output.error_kind == "pending":
+        approval = output.meta.get("approval_id")
+        return {"kind": "approval", "run_id": run_id, "tool": call.name, "approval": approval, "text": output.for_llm}
+    if output.pause_for_input:
+        asked = output.meta.get("question") or output.for_llm
+        options = list(output.meta.get("options") or ())
+        return {"kind": "question", "run_id": run_id, "tool": call.name, "question": asked, "options": options}
+    return None
+
+
+def _result(call: Call, output: ToolOutput) -> Result:
+    images = tuple(Image(b.data, b.mime_type) for b in output.content if isinstance(b, ImageBlock))
+    return Result(call.id, call.name, output.for_llm, images, output.is_error)
+
+
+# --- compaction
+
+
+async def _compact_if_full(parts: LoopParts, session: Session, emit: Emit) -> None:
+    size = compaction.request_tokens(session.entries, _fixed(parts, session))
+    if size > parts.window * compaction.CLEAR_AT and size > session.compacted_at + parts.window // 20:
+        await compact(parts, session, emit)
+
+
+async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool = False) -> bool:
+    """Make the history shorter: old outputs become references; if that is not enough, or by `force`, a summary
+    replaces old turns. Returns whether it is shorter. Raises ModelError if the summary fails."""
+    fixed = _fixed(parts, session)
+
+    def spill(result: Result) -> str:
+        return str(parts.box.spill.store(f"session-{session.id}", f"{result.call_id}.txt", result.text))
+
+    shorter = False
+    mark = compaction.clear_outputs(session.entries, parts.window, fixed, spill)
+    if mark is not None:
+        session.append(mark)
+        shorter = True
+        emit(Compacted("outputs", *mark.tokens))
+    size = compaction.request_tokens(session.entries, fixed)
+    if force or size > parts.window * compaction.SUMMARIZE_AT:
+        history = for_model(compaction.summary_request(session.entries))
+        request = ModelRequest(session.row.system, history, parts.tools, parts.max_tokens)
+        text = ""
+        async with aclosing(parts.models[0].stream(request)) as events:
+            async for event in events:
+                text = event.turn.text if isinstance(event, Reply) else text
+        mark = compaction.summarized(session.entries, parts.window, fixed, text, session.plan) if text else None
+        if mark is not None:
+            session.append(mark)
+            shorter = True
+            emit(Compacted("summary", *mark.tokens))
+    session.compacted_at = compaction.request_tokens(session.entries, fixed)
+    return shorter
+
+
+def _fixed(parts: LoopParts, session: Session) -> int:
+    """Return the estimated tokens of the system prompt and the tools."""
+    size = len(session.row.system) + sum(len(t.description) + len(str(t.parameters)) for t in parts.tools)
+    return size // compaction.PER_TOKEN

@@ -1,0 +1,53 @@
+"""Takes a session back to an earlier turn, and the files with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..core.errors import ToolcribError
+from ..record.journal import Journal
+from ..record.undoing import undo
+from .history import ModelTurn
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..toolbox import Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What a rewind took back, and what it could not, one line each."""
+
+    undone: list[str] = field(default_factory=list[str])
+    left: list[str] = field(default_factory=list[str])
+
+
+def rewind_session(box: Toolbox, session: Session, turn: int) -> Rewound:
+    """Remove a turn and all turns after it, and undo the changes of their calls, the newest first.
+
+    A change that something else overwrote stays, and so does the effect of a call without undo; both are reported.
+    """
+    done = Rewound()
+    with session.running():
+        for position in range(len(session.entries) - 1, turn - 1, -1):
+            entry = session.entries[position]
+            for call in reversed(entry.calls) if isinstance(entry, ModelTurn) else ():
+                run_id = f"{session.id}.{position}.{call.id}"
+                rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
+                tool = box.registry.find(call.name)
+                if not rows or (tool is not None and tool.is_read_only):
+                    continue
+                _take_back(box.journal, call.name, run_id, done)
+        session.cut(turn)
+    return done
+
+
+def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:
+    if not journal.knows(run_id):
+        done.left.append(f"{tool} ({run_id}) cannot be taken back: what it did outside of files is not known")
+        return
+    try:
+        done.undone += undo(journal, run_id).lines
+    except ToolcribError as error:
+        done.left.append(f"{tool} ({run_id}): {error}")

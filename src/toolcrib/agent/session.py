@@ -1,0 +1,161 @@
+"""One session: its stored turns, and what a person does with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any
+
+from .history import UNANSWERED as NOT_RUN
+from .history import Call, Compaction, Entry, Image, ModelTurn, Result, ResultTurn, Text, Turn, UserTurn
+from .store import SessionRow, SessionStore
+
+
+class Session:
+    """A conversation with an agent. Everything in it is stored before it is used."""
+
+    def __init__(self, store: SessionStore, row: SessionRow) -> None:
+        self._store, self.row = store, row
+        self.entries: list[Entry] = store.turns(row.id)
+        self.compacted_at = 0
+        """The size of a request after the last compaction, in tokens: it is not tried again before it has grown."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.row.id
+
+    @property
+    def last(self) -> Turn | None:
+        """The last turn that a model sees."""
+        return next((entry for entry in reversed(self.entries) if not isinstance(entry, Compaction)), None)
+
+    @property
+    def answer(self) -> str:
+        """The text of the last reply."""
+        last = self.last
+        return last.text if isinstance(last, ModelTurn) else ""
+
+    @property
+    def plan(self) -> str:
+        """The todo list as text; empty without one."""
+        marks = {"done": "[x]", "doing": "[~]"}
+        items: list[dict[str, Any]] = self.row.extra.get("todo") or []
+        return "\n".join(f"{marks.get(item['status'], '[ ]')} {item['text']}" for item in items)
+
+    # --- what the loop does
+
+    @contextlib.contextmanager
+    def running(self) -> Generator[None]:
+        """Mark the session as running, in this process alone. Raises SessionError."""
+        with self._store.running(self.id):
+            self.reload()
+            self._update(state="running", waiting=())
+            try:
+                yield
+            finally:
+                if self.row.state == "running":
+                    self._update(state="idle")
+
+    def append(self, entry: Entry, cost: float | None = None) -> None:
+        """Store an entry after the others, with its usage and cost."""
+        self._store.append(self.id, len(self.entries), entry)
+        self.entries.append(entry)
+        if isinstance(entry, ModelTurn):
+            total = None if cost is None and self.row.cost is None else (self.row.cost or 0.0) + (cost or 0.0)
+            self._update(usage=self.row.usage + entry.usage, cost=total)
+
+    def run_id(self, call: Call) -> str:
+        """Return the id under which a call of the last reply runs: unique, and the same in every process."""
+        position = max(index for index, entry in enumerate(self.entries) if isinstance(entry, ModelTurn))
+        return f"{self.id}.{position}.{call.id}"
+
+    def result(self, run_id: str) -> Result | None:
+        """Return the stored result of a call."""
+        return self._store.result(run_id)
+
+    def stored_result(self, run_id: str) -> Result:
+        """Return the stored result of a call that has one."""
+        found = self._store.result(run_id)
+        if found is None:
+            raise KeyError(run_id)
+        return found
+
+    def store_result(self, run_id: str, result: Result) -> None:
+        """Store the result of a call that has ended."""
+        self._store.store_result(run_id, result)
+
+    def wait_for(self, waiting: list[dict[str, Any]]) -> None:
+        """Store what the session waits for."""
+        self._update(state="waiting", waiting=tuple(waiting))
+
+    def take_message(self, *, queued: bool) -> UserTurn | None:
+        """Take the oldest message that steers the session; with `queued` also one that waited for the turn's end."""
+        found = self._store.waiting(self.id, ("steer", "queue") if queued else ("steer",))
+        if found is None:
+            return None
+        number, turn = found
+        self._store.append(self.id, len(self.entries), turn, taken=number)
+        self.entries.append(turn)
+        return turn
+
+    # --- what a person does
+
+    def say(self, text: str, *images: Image, note: str = "", source: str = "user") -> UserTurn:
+        """Add a person's message. Calls that still wait for an answer get the result that they did not run.
+
+        `note` (the time, for example) is part of the message, so that requests before it stay as they were.
+        """
+        self.close_calls()
+        turn = UserTurn((Text(f"{text}\n\n{note}" if note else text), *images), source)
+        self.append(turn)
+        if not self.row.title and source == "user":
+            self._update(title=" ".join(text.split())[:80])
+        return turn
+
+    def steer(self, text: str) -> None:
+        """Send a message to the running turn: the model sees it with its next request."""
+        self._store.send(self.id, "steer", UserTurn((Text(text),)))
+
+    def queue(self, text: str) -> None:
+        """Send a message for after the running turn."""
+        self._store.send(self.id, "queue", UserTurn((Text(text),)))
+
+    def answer_question(self, run_id: str, text: str) -> None:
+        """Answer a question of the model. Raises KeyError if the session does not wait for it."""
+        found = next(w for w in self.row.waiting if w["run_id"] == run_id and w["kind"] == "question")
+        call_id = run_id.split(".", 2)[2]
+        self.store_result(run_id, Result(call_id, found["tool"], text))
+
+    def close_calls(self) -> None:
+        """Give the calls of the last reply that have no result the one that they did not run."""
+        last = self.last
+        if not isinstance(last, ModelTurn) or not last.calls:
+            return
+        found = (self.result(self.run_id(call)) for call in last.calls)
+        results = (r or Result(c.id, c.name, NOT_RUN, is_error=True) for r, c in zip(found, last.calls, strict=True))
+        self.append(ResultTurn(tuple(results)))
+        self._update(state="idle", waiting=())
+
+    def cut(self, position: int) -> None:
+        """Remove the entries from a position on."""
+        self._store.cut(self.id, position)
+        del self.entries[position:]
+        self._update(state="idle", waiting=())
+
+    def set_plan(self, items: list[dict[str, Any]]) -> None:
+        """Store the todo list."""
+        self._update(extra={**self.row.extra, "todo": items})
+
+    def set_model(self, name: str) -> None:
+        """Store the model that the session uses from now on."""
+        self._update(model=name)
+
+    def reload(self) -> None:
+        """Read the session again: another process may have changed it."""
+        self.row = self._store.get(self.id)
+        self.entries = self._store.turns(self.id)
+
+    def _update(self, **changes: Any) -> None:
+        self._store.update(self.id, **changes)
+        self.row = self._store.get(self.id)

@@ -1,0 +1,142 @@
+"""`toolcrib run`: give an agent a task, and show what it does."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from . import show
+from .exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
+from .options import Options
+from .reader import Argument, Command, Option
+
+if TYPE_CHECKING:
+    from ..agent import Image, Outcome, RunLimits
+    from ..config import Settings
+    from ..toolbox import Toolbox
+
+_CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+MAX_INPUT = 1 << 20  # bytes of stdin or a file
+
+
+def run(
+    options: Options,
+    task: Annotated[list[str] | None, Argument(metavar="TASK", help="The task. - reads it from stdin.")] = None,
+    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+    session: Annotated[
+        str | None, Option("--session", metavar="ID", help="Go on with this session; `last` is the newest.")
+    ] = None,
+    files: Annotated[
+        list[str] | None, Option("--file", "-f", metavar="FILE", help="Add a text or an image to the task.")
+    ] = None,
+    max_cost: Annotated[str | None, Option("--max-cost", metavar="DOLLARS", help="Stop at this cost.")] = None,
+    max_iterations: Annotated[
+        int | None, Option("--max-iterations", help="Stop after this many requests to the model.", minimum=1)
+    ] = None,
+) -> int:
+    """Give an agent a task. Its answer goes to stdout; what it does, and questions, go to stderr.
+
+    With --json every event is a line of JSON on stdout. Exit code 0 if it answered, 1 if a limit or an error stopped
+    it, 3 if a call waits for approval: approve with `toolcrib approvals`, then `toolcrib run --session ID`.
+    """
+    from .running import run as to_end
+
+    text = _task(task or [])
+    if text is None and session is None:
+        raise Usage("TASK is missing; for example: toolcrib run 'What does this project do?'")
+    outcome = to_end(_run(options, text, model, session, files or [], max_cost, max_iterations))
+    return _CODES.get(outcome.state, FAILED)
+
+
+async def _run(
+    options: Options,
+    text: str | None,
+    model: str | None,
+    session_id: str | None,
+    files: list[str],
+    max_cost: str | None,
+    max_iterations: int | None,
+) -> Outcome:
+    from ..agent import Agent
+    from .agent_display import JsonLines, Lines
+    from .terminal_approver import terminal_approver
+
+    settings = with_cost(options.settings(), max_cost)
+    async with options.open(settings, warm_up=False) as box:
+        display = JsonLines() if options.json else Lines()
+        box.approval_service.approver = approver = terminal_approver(display.pause)
+        async with await Agent.open(box, model or _stored_model(box, session_id), say=show.say) as agent:
+            session = agent.session(session_id) if session_id else agent.new_session()
+            texts, images = read_files(files)
+            whole = "\n\n".join([*([text] if text else []), *texts]) or None
+            ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
+            limits = _limits(agent.limits, max_iterations)
+            try:
+                outcome = await agent.run(whole, session, images=images, emit=display.show, limits=limits, ctx=ctx)
+            finally:
+                display.end(session.id)
+            return outcome
+
+
+def with_cost(settings: Settings, max_cost: str | None) -> Settings:
+    """Return the settings with a limit in dollars. Raises Usage."""
+    if max_cost is None:
+        return settings
+    try:
+        dollars = float(max_cost.removeprefix("$"))
+    except ValueError:
+        dollars = 0.0
+    if not 0 < dollars < 1e9:
+        raise Usage(f"--max-cost {max_cost!r} should be dollars, for example 0.50")
+    return replace(settings, agent=replace(settings.agent, max_cost=dollars))
+
+
+def _limits(limits: RunLimits, iterations: int | None) -> RunLimits:
+    return limits if iterations is None else replace(limits, iterations=iterations)
+
+
+def _stored_model(box: Toolbox, session_id: str | None) -> str | None:
+    from ..agent.store import SessionStore
+
+    return SessionStore(box.state).get(session_id).model if session_id else None
+
+
+def _task(words: list[str]) -> str | None:
+    """Return the task of the command line; `-`, or no word and a pipe, reads stdin."""
+    if words == ["-"] or (not words and not sys.stdin.isatty()):
+        text = sys.stdin.read(MAX_INPUT + 1)
+        if len(text) > MAX_INPUT:
+            raise Usage(f"stdin holds more than {MAX_INPUT} characters; name a file in the task instead")
+        return text.strip() or None
+    return " ".join(words).strip() or None
+
+
+def read_files(names: list[str]) -> tuple[list[str], list[Image]]:
+    """Return the texts and the images of files that belong to a task. Raises Usage."""
+    from ..agent import Image
+
+    texts: list[str] = []
+    images: list[Image] = []
+    for name in names:
+        path = Path(name)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise Usage(f"--file {name}: {error.strerror}") from None
+        kind = IMAGES.get(path.suffix.lower())
+        if kind:
+            images.append(Image(data, kind))
+            continue
+        if len(data) > MAX_INPUT:
+            raise Usage(f"--file {name} is larger than {MAX_INPUT} bytes; name it in the task instead")
+        try:
+            texts.append(f"<file path={name}>\n{data.decode()}\n</file>")
+        except UnicodeDecodeError:
+            raise Usage(f"--file {name} is neither text nor an image (PNG, JPEG, GIF, WebP)") from None
+    return texts, images
+
+
+COMMAND = Command(run)

@@ -1,0 +1,179 @@
+"""`toolcrib sessions`: list, show, fork, rewind, answer and remove sessions of the agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from . import show
+from .exit_codes import OK, Usage
+from .options import Options
+from .reader import Argument, Command, Option, group
+
+if TYPE_CHECKING:
+    from ..agent.history import Entry
+    from ..agent.session import Session
+
+SessionId = Annotated[
+    str, Argument(metavar="ID", help="The session, or the beginning of its id; `last` is the newest.")
+]
+
+
+def sessions(options: Options, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20) -> int:
+    """List sessions, the one used last first."""
+    rows = _store(options).list(limit)
+    if options.json:
+        show.out_json([_row(row) for row in rows])
+    elif not rows:
+        show.say("There are no sessions yet. Start one with: toolcrib run 'TASK'")
+    else:
+        show.columns(
+            [[row.id, row.state, show.clock(row.updated), row.model, row.title] for row in rows],
+            ("bold", None, "dim", "dim", None),
+        )
+    return OK
+
+
+def show_session(options: Options, session: SessionId) -> int:
+    """Show the transcript of a session."""
+    found = _session(options, session)
+    if options.json:
+        import json
+
+        from ..agent.history import dump
+
+        show.out_json(
+            {**_row(found.row), "system": found.row.system, "turns": [json.loads(dump(e)) for e in found.entries]}
+        )
+        return OK
+    for position, entry in enumerate(found.entries):
+        _show_entry(position, entry)
+    return OK
+
+
+def fork(
+    options: Options,
+    session: SessionId,
+    before: Annotated[
+        int | None, Option("--before", metavar="TURN", help="Copy only the turns before this one.")
+    ] = None,
+) -> int:
+    """Copy a session, so that it can go on in another way."""
+    store = _store(options)
+    copy = store.fork(store.get(session).id, before)
+    show.say(f"Forked as {copy.id}; go on with: toolcrib run --session {copy.id} '…'")
+    if options.json:
+        show.out_json(_row(copy))
+    return OK
+
+
+def rewind(
+    options: Options,
+    session: SessionId,
+    turn: Annotated[int, Argument(metavar="TURN", help="The number of the turn to go back to, as `show` prints it.")],
+) -> int:
+    """Go back to before a turn: remove it and all later turns, and take back what their calls changed in files."""
+    from ..agent.rewind import rewind_session
+
+    found = _session(options, session)
+    if not 0 <= turn < len(found.entries):
+        raise Usage(f"{found.id} has the turns 0 to {len(found.entries) - 1}")
+    options.confirm(f"Remove the turns {turn} to {len(found.entries) - 1} and take back their changes?", "not rewound")
+    settings = options.settings(quiet=True)
+    with options.open(settings, start_servers=False, warm_up=False) as box:
+        done = rewind_session(box, found, turn)
+    for line in done.undone:
+        show.say(line)
+    for line in done.left:
+        show.warn(line)
+    show.say(f"{found.id} is back before turn {turn}.")
+    return OK
+
+
+def answer(
+    options: Options,
+    session: SessionId,
+    text: Annotated[list[str], Argument(metavar="TEXT", help="The answer.")],
+) -> int:
+    """Answer the question that a session waits for."""
+    found = _session(options, session)
+    asked = [waits for waits in found.row.waiting if waits["kind"] == "question"]
+    if not asked:
+        raise Usage(f"{found.id} does not wait for an answer")
+    found.answer_question(asked[0]["run_id"], " ".join(text))
+    show.say(f"Answered. Go on with: toolcrib run --session {found.id}")
+    return OK
+
+
+def steer(
+    options: Options,
+    session: SessionId,
+    text: Annotated[list[str], Argument(metavar="TEXT", help="The message.")],
+    queue: Annotated[bool, Option("--queue", help="Deliver it after the running turn, not within it.")] = False,
+) -> int:
+    """Send a message to a session that runs: the model sees it with its next request."""
+    found = _session(options, session)
+    (found.queue if queue else found.steer)(" ".join(text))
+    show.say("Sent.")
+    return OK
+
+
+def remove(options: Options, session: SessionId) -> int:
+    """Remove a session."""
+    store = _store(options)
+    row = store.get(session)
+    options.confirm(f"Remove the session {row.id} ({row.title})?", "not removed")
+    with store.running(row.id):
+        store.remove(row.id)
+    show.say(f"Removed {row.id}.")
+    return OK
+
+
+def _store(options: Options) -> Any:
+    from ..agent.store import SessionStore
+
+    return SessionStore(options.state())
+
+
+def _session(options: Options, session_id: str) -> Session:
+    from ..agent.session import Session
+
+    store = _store(options)
+    return Session(store, store.get(session_id))
+
+
+def _row(row: Any) -> dict[str, Any]:
+    import dataclasses
+
+    fields = dataclasses.asdict(row)
+    fields.pop("system")
+    return fields
+
+
+def _show_entry(position: int, entry: Entry) -> None:
+    from ..agent.history import Compaction, ModelTurn, ResultTurn
+    from .agent_display import call_line
+
+    if isinstance(entry, Compaction):
+        show.out(f"[{position}] (history made shorter: {entry.tokens[0]} → {entry.tokens[1]} tokens)", "dim")
+    elif isinstance(entry, ResultTurn):
+        for result in entry.results:
+            mark = "✗" if result.is_error else "✓"
+            show.out(f"[{position}] {mark} {result.name}: {result.text[:500]}", "dim")
+    elif isinstance(entry, ModelTurn):
+        if entry.text:
+            show.out(f"[{position}] agent: {entry.text}")
+        for call in entry.calls:
+            show.out(f"[{position}] → {call_line(call)}")
+    else:
+        show.out(f"[{position}] {entry.source}: {entry.text}", "bold")
+
+
+COMMAND = group(
+    sessions,
+    "List, show, fork, rewind, answer and remove sessions of the agent.",
+    {
+        "list": Command(sessions), "show": Command(show_session), "fork": Command(fork), "rewind": Command(rewind),
+        "answer": Command(answer), "steer": Command(steer), "remove": Command(remove),
+    },
+    otherwise="show",
+)  # fmt: skip
