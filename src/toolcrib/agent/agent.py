@@ -10,21 +10,26 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..core.errors import ConfigError
+from ..core.tool import Tool
 from . import loop
+from .ask_user import AskUserTool
 from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
 from .find_model import find_model
-from .history import Image, UserTurn
-from .limits import RunLimits
+from .history import Image, UserTurn, user
+from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import Session
+from .skills import ReadSkillTool, find_skills, skills_prompt
 from .store import SessionRow, SessionStore
+from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
+from .todo import TodoTool
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
@@ -44,8 +49,23 @@ class Agent:
         self.limits = RunLimits(
             self.settings.max_iterations, self.settings.max_tokens, self.settings.max_seconds, self.settings.max_cost
         )
+        self.skills = find_skills(box.workspace.root, self.settings.skills)
+        self.subagents = Subagents(
+            self._subagent,
+            self._run_subagent,
+            lambda session, work: self.store.set_extra(session, "background", work),
+            lambda session, text: self.store.report(session, user(text, source="subagent")),
+            self.settings.max_subagents,
+        )
+        self._live: dict[str, Spent] = {}
         self._tools: tuple[ToolDefinition, ...] | None = None
         self._check_prices()
+        self._register(
+            AskUserTool(),
+            TodoTool(lambda session, items: self.store.set_extra(session, "todo", items)),
+            SpawnTool(self.subagents),
+            *([ReadSkillTool(self.skills)] if any(not skill.problem for skill in self.skills) else []),
+        )
 
     @classmethod
     async def open(
@@ -65,7 +85,10 @@ class Agent:
         return cls(box, [first, *(model_of(name, place) for name in settings.fallback)])
 
     async def aclose(self) -> None:
-        """Close the models' connections. The toolbox stays open."""
+        """End the subagents and close the models' connections. The toolbox stays open, without the agent's tools."""
+        await self.subagents.cancel()
+        for name in self._own_tools:
+            self.box.registry.unregister(name)
         for model in self.models:
             await model.aclose()
         self.store.close()
@@ -80,7 +103,7 @@ class Agent:
 
     def new_session(self, title: str = "") -> Session:
         """Store a new session."""
-        system = system_prompt(self.box, self.settings.instructions)
+        system = system_prompt(self.box, self.settings.instructions, skills_prompt(self.skills))
         return Session(self.store, self.store.create(model=self.models[0].name, system=system, title=title))
 
     def session(self, session_id: str) -> Session:
@@ -116,8 +139,25 @@ class Agent:
             session.say(text, *images, note=now())
             self.box.new_turn(session.id)
             self.box.session(session.id).trust(text)
-        parts = replace(self.parts(), limits=limits or self.limits)
-        return await loop.run_session(parts, session, ctx or replace(self.box.context, channel="agent"), emit)
+        parts, spent = self.parts(), Spent(limits or self.limits, self.prices)
+        ctx = ctx or replace(self.box.context, channel="agent")
+        self._live[session.id] = spent
+        self._resume_subagents(replace(ctx, session_id=session.id))
+        try:
+            while True:
+                outcome = await loop.run_session(parts, session, ctx, spent, emit)
+                working = self.subagents.of(session.id)
+                if working and outcome.state in ("done", "waiting"):  # their reports come as messages
+                    done = outcome.state == "done"
+                    await asyncio.wait(working, return_when="FIRST_COMPLETED" if done else "ALL_COMPLETED")
+                    if done:
+                        continue
+                if outcome.state != "done" or not self.store.waiting(session.id, ("steer", "queue")):
+                    emit(outcome)
+                    return outcome
+        finally:
+            self._live.pop(session.id, None)
+            await self.subagents.cancel(session.id)
 
     async def events(
         self, text: str | None, session: Session | None = None, **more: object
@@ -154,9 +194,46 @@ class Agent:
             self._tools = tuple(sorted(tools, key=lambda tool: tool.name))
         settings = self.settings
         return LoopParts(
-            self.box, self.models, self._tools, self.limits, self.prices, settings.context_window,
-            settings.max_output_tokens, settings.effort,
+            self.box, self.models, self._tools, settings.context_window, settings.max_output_tokens, settings.effort,
         )  # fmt: skip
+
+    # --- subagents
+
+    def _subagent(self, parent: str, label: str) -> Session:
+        system = system_prompt(self.box, PROMPT)
+        return Session(
+            self.store, self.store.create(model=self.models[0].name, system=system, title=label, parent=parent)
+        )
+
+    async def _run_subagent(self, session: Session, task: str | None, ctx: ToolContext) -> Outcome:
+        if task is not None:
+            session.say(task, note=now(), source="parent")
+        resolve = self.box.registry.resolve_forward
+
+        def may(name: str, arguments: Any) -> bool:
+            return allowed(name, arguments, resolve)
+
+        parts = replace(
+            self.parts(),
+            tools=tuple(tool for tool in self.parts().tools if tool.name in TOOLS),
+            allowed=may,
+        )
+        spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, self._live.get(session.row.parent or ""))
+        return await loop.run_session(parts, session, ctx, spent, lambda event: None)
+
+    def _resume_subagents(self, ctx: ToolContext) -> None:
+        """Go on with the background subagents of a session that an earlier process began."""
+        for row in self.store.children(ctx.session_id or ""):
+            work: dict[str, str] | None = row.extra.get("background")
+            if work is not None:
+                running = self.subagents.resume(Session(self.store, row), work["task"], ctx)
+                self.subagents.report_when_done(row.id, running, work["label"], work["task"])
+
+    def _register(self, *tools: Tool) -> None:
+        self._own_tools = [tool.name for tool in tools if self.box.registry.find(tool.name) is None]
+        for tool in tools:
+            if tool.name in self._own_tools:
+                self.box.registry.register(tool)
 
     def _check_prices(self) -> None:
         if self.settings.max_cost is None:

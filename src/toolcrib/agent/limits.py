@@ -20,17 +20,19 @@ class RunLimits:
 
 
 class Spent:
-    """What a run has used. `cost` is None as soon as one reply has no known price."""
+    """What a run has used, and its subagents. `cost` is None as soon as one reply has no known price."""
 
-    def __init__(self, limits: RunLimits, prices: Prices) -> None:
-        self._limits, self._prices = limits, prices
+    def __init__(self, limits: RunLimits, prices: Prices, parent: Spent | None = None) -> None:
+        self._limits, self._prices, self._parent = limits, prices, parent
         self._start = time.monotonic()
         self.usage = Usage()
         self.cost: float | None = 0.0
         self.requests = 0
 
     def add(self, turn: ModelTurn, model: str) -> float | None:
-        """Count a reply and return its cost."""
+        """Count a reply, also for the parent, and return its cost."""
+        if self._parent is not None:
+            self._parent.add(turn, model)
         self.usage += turn.usage
         cost = self._prices.cost(model, turn.usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
@@ -39,9 +41,10 @@ class Spent:
     @property
     def seconds_left(self) -> float | None:
         """How long the run may still take; None without a limit."""
-        if self._limits.seconds is None:
-            return None
-        return max(0.0, self._limits.seconds - (time.monotonic() - self._start))
+        own = None if self._limits.seconds is None else self._limits.seconds - (time.monotonic() - self._start)
+        above = None if self._parent is None else self._parent.seconds_left
+        left = [seconds for seconds in (own, above) if seconds is not None]
+        return max(0.0, min(left)) if left else None
 
     def exceeded(self) -> str | None:
         """Return the limit that is reached, in words, or None."""
@@ -54,4 +57,4 @@ class Spent:
             return f"the limit of {limits.seconds:g} seconds (agent.max_seconds)"
         if limits.cost is not None and self.cost is not None and self.cost >= limits.cost:
             return f"the limit of ${limits.cost:g} (agent.max_cost; ${self.cost:.4f} was spent)"
-        return None
+        return None if self._parent is None else self._parent.exceeded()

@@ -18,6 +18,7 @@ from ..core.call import ToolCall
 from ..core.events import CallFinished, CallStarted
 from ..core.output import ImageBlock, ToolOutput
 from . import compaction
+from .ask_user import CAN_PAUSE
 from .events import (
     AgentEvent,
     CallDone,
@@ -25,18 +26,18 @@ from .events import (
     Compacted,
     MessageTaken,
     Outcome,
+    PlanChanged,
     ReplyDone,
     ReplyDropped,
     RequestStarted,
 )
 from .history import Call, Image, ModelTurn, Result, ResultTurn, Text, for_model, user
-from .limits import RunLimits, Spent
+from .limits import Spent
 from .model import AGAIN, Effort, Model, ModelError, ModelRequest, Reply, TextDelta, ToolDefinition
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..toolbox import Toolbox
-    from .cost import Prices
     from .session import Session
 
 log = logging.getLogger("toolcrib.agent")
@@ -59,28 +60,28 @@ class LoopParts:
     box: Toolbox
     models: Sequence[Model]
     tools: Sequence[ToolDefinition]
-    limits: RunLimits
-    prices: Prices
     window: int
     max_tokens: int | None = None
     effort: Effort | None = None
+    allowed: Callable[[str, Any], bool] | None = None
+    """Which calls (name, arguments) may run; None for all."""
 
 
-async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, emit: Emit) -> Outcome:
+async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
     """Run a session until its model has answered everything, something waits for a person, or a limit is reached.
 
     Cancel it at any point: the history stays valid, and the next run goes on from there. Raises SessionError if another
     process runs the session.
     """
-    spent = Spent(parts.limits, parts.prices)
+    resumed = True
     with session.running():
         while True:
             last = session.last
             if isinstance(last, ModelTurn) and last.calls:
-                waiting = await _run_calls(parts, session, last, ctx, emit, resumed=spent.requests == 0)
+                waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
                 if waiting:
                     session.wait_for(waiting)
-                    return _ended(session, spent, "waiting", waiting=tuple(waiting), emit=emit)
+                    return _ended(session, spent, "waiting", waiting=tuple(waiting))
                 continue
             answered = isinstance(last, ModelTurn) and last.stop != "pause"
             taken = session.take_message(queued=answered)
@@ -89,10 +90,10 @@ async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, emit
                 continue
             if answered or last is None:
                 refused = isinstance(last, ModelTurn) and last.stop == "refusal"
-                return _ended(session, spent, "refused" if refused else "done", emit=emit)
+                return _ended(session, spent, "refused" if refused else "done")
             reached = spent.exceeded()
             if reached:
-                return _ended(session, spent, "limit", reason=f"stopped at {reached}", emit=emit)
+                return _ended(session, spent, "limit", reason=f"stopped at {reached}")
             try:
                 await _compact_if_full(parts, session, emit)
                 async with asyncio.timeout(spent.seconds_left):
@@ -100,7 +101,8 @@ async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, emit
             except TimeoutError:
                 continue  # the limit of seconds, which ends the loop above
             except ModelError as error:
-                return _ended(session, spent, "error", reason=str(error), emit=emit)
+                return _ended(session, spent, "error", reason=str(error))
+            resumed = False
             cost = spent.add(turn, model)
             session.append(turn, cost)
             emit(ReplyDone(turn, cost))
@@ -115,11 +117,8 @@ def _ended(
     *,
     reason: str = "",
     waiting: tuple[dict[str, Any], ...] = (),
-    emit: Emit,
 ) -> Outcome:
-    outcome = Outcome(state, session.answer, reason, spent.usage, spent.cost, spent.requests, waiting)
-    emit(outcome)
-    return outcome
+    return Outcome(state, session.answer, reason, spent.usage, spent.cost, spent.requests, waiting)
 
 
 # --- the model
@@ -189,7 +188,7 @@ async def _run_calls(
     calls = {session.run_id(call): call for call in turn.calls}
     fresh: list[ToolCall] = []
     for run_id, call in calls.items():
-        known = _not_run(call) or (_known(parts.box, session, run_id, call) if resumed else None)
+        known = _not_run(parts, call) or (_known(parts.box, session, run_id, call) if resumed else None)
         if known is not None:
             session.store_result(run_id, known)
         else:
@@ -211,10 +210,18 @@ async def _run_calls(
             session.store_result(run_id, _result(call, output))
         seconds = time.monotonic() - begun.pop(run_id, time.monotonic())
         emit(CallDone(call, run_id, output, seconds))
+        if call.name == "todo" and not output.is_error:
+            emit(PlanChanged(tuple(call.object.get("items") or ())))
 
     stop = parts.box.events.subscribe(listen)
     try:
-        outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id)) if fresh else []
+        outputs = (
+            await parts.box.call_many(
+                fresh, replace(ctx, session_id=session.id, metadata={**ctx.metadata, CAN_PAUSE: True})
+            )
+            if fresh
+            else []
+        )
     finally:
         stop()
     for call, output in zip(fresh, outputs, strict=True):
@@ -228,8 +235,13 @@ async def _run_calls(
     return waiting
 
 
-def _not_run(call: Call) -> Result | None:
-    return Result(call.id, call.name, CUT_CALL, is_error=True) if call.cut else None
+def _not_run(parts: LoopParts, call: Call) -> Result | None:
+    """Return the result of a call that must not run at all."""
+    if call.cut:
+        return Result(call.id, call.name, CUT_CALL, is_error=True)
+    if parts.allowed is not None and not parts.allowed(call.name, call.arguments):
+        return Result(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
+    return None
 
 
 def _known(box: Toolbox, session: Session, run_id: str, call: Call) -> Result | None:

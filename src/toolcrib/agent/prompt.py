@@ -60,7 +60,7 @@ def project_instructions(root: Path) -> str:
     found: list[str] = []
     left = MAX_INSTRUCTIONS
     for folder in (root, *root.parents):  # the nearest one first: it gets its share before the others
-        file = _read(folder / NAME)
+        file = read_text(folder / NAME)
         if file is not None and left > 0:
             cut = "" if len(file.text) <= left else "\n(The rest of this file was left out.)"
             head = TRUSTED if TrustStore().status(file) == "trusted" else NOT_TRUSTED
@@ -71,7 +71,8 @@ def project_instructions(root: Path) -> str:
     return "\n\n".join(reversed(found))
 
 
-def _read(path: Path) -> ConfigFile | None:
+def read_text(path: Path) -> ConfigFile | None:
+    """Return a text file with its digest; None if it is missing, empty, a link, or larger than MAX_FILE."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_FILE:
             return None

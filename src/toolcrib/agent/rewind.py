@@ -48,6 +48,6 @@ def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:
         done.left.append(f"{tool} ({run_id}) cannot be taken back: what it did outside of files is not known")
         return
     try:
-        done.undone += undo(journal, run_id).lines
+        done.undone.extend(undo(journal, run_id).lines)
     except ToolcribError as error:
         done.left.append(f"{tool} ({run_id}): {error}")

@@ -9,6 +9,7 @@ from typing import Any
 from .history import UNANSWERED as NOT_RUN
 from .history import Call, Compaction, Entry, Image, ModelTurn, Result, ResultTurn, Text, Turn, UserTurn
 from .store import SessionRow, SessionStore
+from .todo import plan_text
 
 
 class Session:
@@ -39,9 +40,7 @@ class Session:
     @property
     def plan(self) -> str:
         """The todo list as text; empty without one."""
-        marks = {"done": "[x]", "doing": "[~]"}
-        items: list[dict[str, Any]] = self.row.extra.get("todo") or []
-        return "\n".join(f"{marks.get(item['status'], '[ ]')} {item['text']}" for item in items)
+        return plan_text(self.row.extra.get("todo") or [])
 
     # --- what the loop does
 
@@ -142,10 +141,6 @@ class Session:
         self._store.cut(self.id, position)
         del self.entries[position:]
         self._update(state="idle", waiting=())
-
-    def set_plan(self, items: list[dict[str, Any]]) -> None:
-        """Store the todo list."""
-        self._update(extra={**self.row.extra, "todo": items})
 
     def set_model(self, name: str) -> None:
         """Store the model that the session uses from now on."""

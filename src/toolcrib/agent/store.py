@@ -146,6 +146,18 @@ class SessionStore:
         """Return sessions, the one used last first."""
         return [_session(r) for r in self._run("SELECT * FROM agent_session ORDER BY updated DESC LIMIT ?", limit)]
 
+    def children(self, parent: str) -> list[SessionRow]:
+        """Return the subagents of a session, oldest first."""
+        return [_session(row) for row in self._run("SELECT * FROM agent_session WHERE parent = ? ORDER BY id", parent)]
+
+    def report(self, session_id: str, turn: UserTurn) -> None:
+        """Send the report of a background subagent to its parent, once."""
+        with self._lock, transaction(self._connection):
+            row = self.get(session_id)
+            if row.parent and row.extra.pop("background", None):
+                self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(row.extra), session_id)
+                self.send(row.parent, "steer", turn)
+
     def update(self, session_id: str, **changes: Any) -> None:
         """Change columns of a session: state, waiting, title, model, system, usage, cost, extra."""
         stored = {
@@ -155,6 +167,12 @@ class SessionStore:
         names = ", ".join(f"{name} = ?" for name in stored)
         sql = f"UPDATE agent_session SET {names}, updated = ? WHERE id = ?"  # noqa: S608
         self._run(sql, *stored.values(), time.time(), session_id)
+
+    def set_extra(self, session_id: str, key: str, value: Any) -> None:
+        """Store one entry of `extra`."""
+        with self._lock, transaction(self._connection):
+            extra = {**self.get(session_id).extra, key: value}
+            self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(extra), session_id)
 
     def remove(self, session_id: str) -> None:
         """Remove a session with its turns."""

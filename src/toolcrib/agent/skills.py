@@ -1,0 +1,153 @@
+"""Agent Skills: folders with a `SKILL.md`. The model sees their names and descriptions, and reads the text by a tool.
+
+Format: agentskills.io. Skills of the workspace count only if the person trusts their SKILL.md (`toolcrib trust`).
+Scripts of a skill run through `exec`, in the sandbox, as any command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import Field
+
+from ..config import TrustStore
+from ..config.files import ConfigFile
+from ..core.output import ToolOutput
+from ..core.text import clip, one_line
+from ..core.tool import Tool, ToolCategory
+from .prompt import read_text
+
+FOLDERS = (".agents/skills", ".claude/skills")
+"""Below the workspace, and below the home directory."""
+FILE = "SKILL.md"
+MAX_SKILLS = 200
+MAX_NAME = 64
+MAX_DESCRIPTION = 1024
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill. `problem` says why it is not offered; empty if it is. `allowed` are the tools it may use; empty: all."""
+
+    name: str
+    description: str
+    folder: Path
+    body: str = ""
+    allowed: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def find_skills(workspace: Path, more: Iterable[Path] = (), home: Path | None = None) -> list[Skill]:
+    """Return the skills of the home directory, of `more`, and of the workspace: a later one replaces an earlier one of
+    the same name."""
+    home = home or Path.home()
+    found: dict[str, Skill] = {}
+    for folder in (*(home / name for name in FOLDERS), *more):
+        for skill in _in_folder(folder, trusted=True):
+            found[skill.name] = skill
+    if workspace != home:
+        for name in FOLDERS:
+            for skill in _in_folder(workspace / name, trusted=False):
+                if not skill.problem or skill.name not in found:
+                    found[skill.name] = skill
+    return sorted(found.values(), key=lambda skill: skill.name)[:MAX_SKILLS]
+
+
+def skills_prompt(skills: Sequence[Skill]) -> str:
+    """Return the part of the system prompt that lists the skills; empty if there are none to offer."""
+    lines = [f"- {skill.name}: {skill.description}" for skill in skills if not skill.problem]
+    if not lines:
+        return ""
+    head = "Skills: instructions for certain tasks. Before such a task, read the skill with `read_skill`."
+    return "\n".join([head, *lines])
+
+
+class ReadSkillTool(Tool):
+    """Read the instructions of a skill. The skills and what they are for are listed in your instructions."""
+
+    name = "read_skill"
+    category = ToolCategory.FILESYSTEM_READ
+    open_world = False
+    title = "Read a skill"
+
+    def __init__(self, skills: Sequence[Skill]) -> None:
+        super().__init__()
+        self._skills = {skill.name: skill for skill in skills}
+
+    async def execute(
+        self, name: Annotated[str, Field(max_length=MAX_NAME, description="The skill's name.")]
+    ) -> ToolOutput:
+        """Return the text of the skill."""
+        skill = self._skills.get(name)
+        if skill is None or skill.problem:
+            known = ", ".join(each.name for each in self._skills.values() if not each.problem)
+            why = f"it cannot be used: {skill.problem}" if skill else "there is no such skill"
+            return ToolOutput.error(f"{name!r}: {why}; known are: {known or 'none'}", "not_found")
+        files = [str(path.relative_to(skill.folder)) for path in sorted(skill.folder.rglob("*")) if path.is_file()]
+        allowed = f"\nUse only these tools for it: {', '.join(skill.allowed)}." if skill.allowed else ""
+        return ToolOutput(
+            f"Folder of the skill: {skill.folder}\nFiles: {', '.join(files[:50])}{allowed}\n\n{skill.body}"
+        )
+
+
+def _in_folder(folder: Path, *, trusted: bool) -> Iterable[Skill]:
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
+    except OSError:
+        return
+    for entry in entries[:MAX_SKILLS]:
+        file = read_text(entry / FILE)
+        if file is not None:
+            yield _skill(entry, file, trusted=trusted)
+
+
+def _skill(folder: Path, file: ConfigFile, *, trusted: bool) -> Skill:
+    front = _FRONT.match(file.text)
+    fields = _fields(front.group(1)) if front else {}
+    name, description = str(fields.get("name") or ""), one_line(str(fields.get("description") or ""))
+    allowed = fields.get("allowed-tools") or ""
+    tools = tuple(cast("list[str]", allowed)) if isinstance(allowed, list) else tuple(re.split(r"[,\s]+", str(allowed)))
+    problem = ""
+    if front is None:
+        problem = f"{file.path} does not begin with `---`, fields and `---`"
+    elif not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        problem = f"{file.path}: `name` should be lower-case words joined by -, at most {MAX_NAME} characters"
+    elif not description or len(description) > MAX_DESCRIPTION:
+        problem = f"{file.path}: `description` should have 1 to {MAX_DESCRIPTION} characters"
+    elif not trusted and TrustStore().status(file) != "trusted":
+        problem = f"{file.path} is not trusted: `toolcrib trust` shows and trusts it"
+    return Skill(
+        name if _NAME.fullmatch(name) else clip(folder.name, MAX_NAME), description, folder,
+        front.group(2).strip() if front else "", tuple(tool for tool in tools if tool), problem,
+    )  # fmt: skip
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Return the fields of a SKILL.md's head: `name: value` lines, folded lines and lists, the part of YAML in use."""
+    fields: dict[str, Any] = {}
+    key = ""
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if line[0] in " \t-" and key:
+            item = line.strip()
+            if item.startswith("- "):
+                fields[key] = [*(fields[key] if isinstance(fields[key], list) else []), _plain(item[2:])]
+            elif isinstance(fields[key], str):
+                fields[key] = f"{fields[key]} {_plain(item)}".strip()
+            continue
+        key, _, value = line.partition(":")
+        key, value = key.strip(), value.strip()
+        fields[key] = "" if value in (">", "|", ">-", "|-") else _plain(value)
+    return fields
+
+
+def _plain(value: str) -> str:
+    value = value.strip()
+    return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value
