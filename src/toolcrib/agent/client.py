@@ -25,7 +25,10 @@ IDLE_SECONDS = 120.0
 CONNECT_SECONDS = 15.0
 TRIES = 4
 MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
+FIRST_PAUSE = 0.5  # seconds before the second try; each later one waits twice as long
 MAX_ERROR = 64 * 1024  # bytes of an error's body
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+"""What a decoder raises for an event of a shape that no provider documents."""
 
 
 class HttpModel:
@@ -141,19 +144,25 @@ class HttpModel:
         try:
             for event, data in found:
                 yield decoder.take(event, data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(f"{self.name} sent an event that cannot be read: {error!r}", "protocol") from error
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
 
     def _finished(self, parser: SseParser, decoder: Decoder) -> ModelTurn:
         for event, data in parser.close():
             try:
                 decoder.take(event, data)
-            except (ValueError, KeyError, TypeError, AttributeError):  # cut off within the event
+            except UNREADABLE:  # cut off within the event
                 break
-        return decoder.finish()
+        try:
+            return decoder.finish()
+        except UNREADABLE as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> ModelError:
+        return ModelError(f"{self.name} sent an event that cannot be read: {error!r}", "protocol")
 
 
 def _pause(error: ModelError, number: int) -> float:
     if error.retry_after is not None:
         return error.retry_after
-    return 0.5 * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311
+    return FIRST_PAUSE * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311

@@ -57,10 +57,13 @@ def request_tokens(entries: Sequence[Entry], fixed: int) -> int:
     return fixed + tokens_of(for_model(entries))
 
 
-def clear_outputs(entries: Sequence[Entry], window: int, fixed: int, spill: Spill) -> Compaction | None:
-    """Return a mark that replaces the outputs of old calls by references, or None if there is nothing to gain."""
+def clear_outputs(entries: Sequence[Entry], keep: int, fixed: int, spill: Spill) -> Compaction | None:
+    """Return a mark that replaces the outputs of old calls by references, or None if there is nothing to gain.
+
+    The newest turns, `keep` tokens of them, stay as they are.
+    """
     old = _last_mark(entries)
-    end = _tail(entries, int(window * KEEP))
+    end = _tail(entries, keep)
     cleared = dict(old.cleared)
     for turn in entries[old.first : end]:
         for result in turn.results if isinstance(turn, ResultTurn) else ():
@@ -76,10 +79,10 @@ def clear_outputs(entries: Sequence[Entry], window: int, fixed: int, spill: Spil
     return _sized(entries, replace(old, cleared=cleared), fixed)
 
 
-def summarized(entries: Sequence[Entry], window: int, fixed: int, summary: str, plan: str) -> Compaction | None:
+def summarized(entries: Sequence[Entry], keep: int, fixed: int, summary: str, plan: str) -> Compaction | None:
     """Return a mark that replaces the oldest turns by a summary, or None if there are none to replace."""
     old = _last_mark(entries)
-    first = _tail(entries, int(window * KEEP))
+    first = _tail(entries, keep)
     if first <= old.first:
         return None
     request = next((t for t in reversed(entries[:first]) if isinstance(t, UserTurn) and t.source == "user"), None)

@@ -46,7 +46,10 @@ Emit = Callable[[AgentEvent], None]
 
 DROPPED_REPLIES = 2
 """How often a reply that failed in the middle is asked for again, with each model."""
+MAX_COMPACTIONS = 2
+"""How often one request is made shorter because the model said that it does not fit."""
 LENGTH_NOTE = "Your reply was cut by the limit on its length. Go on where it ended."
+INTERRUPTED_NOTE = "Your reply was interrupted. Go on where it ended."
 CUT_CALL = (
     "This call was not run: your reply was cut by the limit on its length before the call was complete. "
     "Repeat it, in smaller parts if it is long."
@@ -83,7 +86,7 @@ async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, spen
                     session.wait_for(waiting)
                     return _ended(session, spent, "waiting", waiting=tuple(waiting))
                 continue
-            answered = isinstance(last, ModelTurn) and last.stop != "pause"
+            answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
             taken = session.take_message(queued=answered)
             if taken is not None:
                 emit(MessageTaken(taken.text))
@@ -94,6 +97,8 @@ async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, spen
             reached = spent.exceeded()
             if reached:
                 return _ended(session, spent, "limit", reason=f"stopped at {reached}")
+            if isinstance(last, ModelTurn) and last.stop == "interrupted":
+                session.append(user(INTERRUPTED_NOTE, source="system"))
             try:
                 await _compact_if_full(parts, session, emit)
                 async with asyncio.timeout(spent.seconds_left):
@@ -126,7 +131,7 @@ def _ended(
 
 async def _ask(parts: LoopParts, session: Session, spent: Spent, emit: Emit) -> tuple[ModelTurn, str]:
     """Return a reply and the name of the model that gave it. Raises ModelError if no model answered."""
-    compacted = False
+    compactions = 0
     for index, model in enumerate(parts.models):
         tries = 0
         while True:
@@ -141,8 +146,8 @@ async def _ask(parts: LoopParts, session: Session, spent: Spent, emit: Emit) -> 
                 if shown:
                     emit(ReplyDropped(str(error)))
                 tries += 1
-                if error.kind == "context" and not compacted:
-                    compacted = True
+                if error.kind == "context" and compactions < MAX_COMPACTIONS:
+                    compactions += 1
                     if await compact(parts, session, emit, force=True):
                         continue
                 if shown and error.kind in AGAIN and tries <= DROPPED_REPLIES:
@@ -294,28 +299,34 @@ async def _compact_if_full(parts: LoopParts, session: Session, emit: Emit) -> No
 
 
 async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool = False) -> bool:
-    """Make the history shorter: old outputs become references; if that is not enough, or by `force`, a summary
-    replaces old turns. Returns whether it is shorter. Raises ModelError if the summary fails."""
+    """Make the history shorter: old outputs become references; if that is not enough, a summary replaces old turns.
+
+    With `force` at least half of it becomes shorter, whatever its size, by references if there are any to make.
+    Returns whether it is shorter. Raises ModelError if the summary fails.
+    """
     fixed = _fixed(parts, session)
+    keep = int(parts.window * compaction.KEEP)
+    if force:
+        keep = min(keep, compaction.tokens_of(for_model(session.entries)) // 2)
 
     def spill(result: Result) -> str:
         return str(parts.box.spill.store(f"session-{session.id}", f"{result.call_id}.txt", result.text))
 
     shorter = False
-    mark = compaction.clear_outputs(session.entries, parts.window, fixed, spill)
+    mark = compaction.clear_outputs(session.entries, keep, fixed, spill)
     if mark is not None:
         session.append(mark)
         shorter = True
         emit(Compacted("outputs", *mark.tokens))
     size = compaction.request_tokens(session.entries, fixed)
-    if force or size > parts.window * compaction.SUMMARIZE_AT:
+    if (force and not shorter) or size > parts.window * compaction.SUMMARIZE_AT:
         history = for_model(compaction.summary_request(session.entries))
         request = ModelRequest(session.row.system, history, parts.tools, parts.max_tokens)
         text = ""
         async with aclosing(parts.models[0].stream(request)) as events:
             async for event in events:
                 text = event.turn.text if isinstance(event, Reply) else text
-        mark = compaction.summarized(session.entries, parts.window, fixed, text, session.plan) if text else None
+        mark = compaction.summarized(session.entries, keep, fixed, text, session.plan) if text else None
         if mark is not None:
             session.append(mark)
             shorter = True

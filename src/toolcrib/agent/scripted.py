@@ -26,14 +26,14 @@ PIECE = 24  # characters of one event
 class ScriptedModel:
     """A model that gives the replies it was made with, in order, whatever is asked.
 
-    The reply is chosen by the number of replies in the history, so a session goes on in any process where it paused.
+    A session goes on where it paused, also in another process: the replies in its history count as given.
     """
 
     def __init__(self, replies: Iterable[Mapping[str, Any]], name: str = "scripted:replies") -> None:
         self.name = name
         self._replies = list(replies)
         self.requests: list[ModelRequest] = []
-        self._failed = 0
+        self._given = 0
 
     @classmethod
     def read(cls, path: str, name: str = "") -> ScriptedModel:
@@ -58,14 +58,15 @@ class ScriptedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Give the next reply. Raises ModelError where the script says so."""
         self.requests.append(request)
-        number = sum(isinstance(turn, ModelTurn) and turn.wire == WIRE for turn in request.history) + self._failed
+        number = sum(isinstance(turn, ModelTurn) and turn.wire == WIRE for turn in request.history)
+        number = self._given = max(number, self._given)
         if number >= len(self._replies):
             reply: Mapping[str, Any] = {"text": "(The script of replies is at its end.)"}
         else:
             reply = self._replies[number]
         _check(reply, request, number)
+        self._given += 1
         if "error" in reply:
-            self._failed += 1
             raise ModelError(str(reply.get("text") or "the script says so"), reply["error"])
         text = str(reply.get("text") or "")
         for start in range(0, len(text), PIECE):

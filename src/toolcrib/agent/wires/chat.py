@@ -215,7 +215,7 @@ class ChatDecoder:
             if same is not None:
                 return None if _begins_again(same, name) else same
             bare = next((c for c in reversed(self._calls) if not c.id and c.index == index), None)
-            return bare if bare is not None and (not name or bare.name in ("", name)) and not bare.pieces else None
+            return bare if bare is not None and (not name or bare.name in ("", name)) and not bare.arguments else None
         at = next((c for c in reversed(self._calls) if index is not None and c.index == index), None)
         if name:
             if index is not None and at is None:

@@ -1,0 +1,217 @@
+"""One request over a real connection: retries, silence, resets, and where it may go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from toolcrib.agent import client
+from toolcrib.agent.choose import ModelPlace, model_of
+from toolcrib.agent.client import HttpModel
+from toolcrib.agent.find_model import find_model
+from toolcrib.agent.history import user
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, Reply, TextDelta
+from toolcrib.boundary.network.settings import GuardSettings
+from toolcrib.core.errors import ConfigError
+
+from .fake_provider import TEXT, Answer, Provider, chat_reply, data, messages_reply, provider, responses_reply
+
+REQUEST = ModelRequest("be brief", [user("hello")])
+REPLIES: dict[str, Callable[[], list[bytes]]] = {
+    "chat": chat_reply, "responses": responses_reply, "anthropic": messages_reply,
+}  # fmt: skip
+OVERLOADED = Answer(status=529, headers={"retry-after-ms": "5"}, body=b'{"error": {"type": "overloaded_error"}}')
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+
+
+def model(server: Provider, kind: str = "chat", idle: float = 5.0) -> HttpModel:
+    env = {"ANTHROPIC_BASE_URL": server.base, "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-ant"}
+    place = ModelPlace(GuardSettings(), server.base, idle, env)
+    made = model_of(f"{kind}:m", place)
+    assert isinstance(made, HttpModel)
+    return made
+
+
+async def ask(asked: HttpModel) -> list[ModelEvent]:
+    try:
+        return [event async for event in asked.stream(REQUEST)]
+    finally:
+        await asked.aclose()
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+async def test_a_streamed_reply(kind: str) -> None:
+    async with provider(Answer(REPLIES[kind]())) as server:
+        events = await ask(model(server, kind))
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == TEXT
+    assert isinstance(events[-1], Reply)
+    assert len(events[-1].turn.calls) == 2
+    head = server.heads[0].lower()
+    assert ("authorization: bearer sk-1" in head) == (kind != "anthropic")
+    assert ("x-api-key: sk-ant" in head) == (kind == "anthropic")
+    assert server.requests[0]["stream"] is True
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+async def test_a_reset_at_any_event_is_tried_again_or_reported_but_nothing_is_lost_or_doubled(kind: str) -> None:
+    events = REPLIES[kind]()
+    for place in range(len(events)):
+        async with provider(Answer(events, reset_after=place), Answer(events)) as server:
+            asked = model(server, kind)
+            seen: list[ModelEvent] = []
+            try:
+                async for event in asked.stream(REQUEST):
+                    seen.append(event)
+            except ModelError as error:
+                assert error.kind == "network"
+                assert seen, "before anything is shown it is tried again"
+                assert not any(isinstance(event, Reply) for event in seen)
+            else:
+                assert [isinstance(event, Reply) for event in seen].count(True) == 1
+            finally:
+                await asked.aclose()
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
+async def test_an_error_that_passes_is_tried_again(status: int) -> None:
+    refused = Answer(status=status, headers={"retry-after-ms": "5"}, body=b'{"error": {"message": "later"}}')
+    async with provider(refused, refused, Answer(chat_reply())) as server:
+        assert isinstance((await ask(model(server)))[-1], Reply)
+    assert len(server.requests) == 3
+
+
+async def test_it_gives_up_after_four_tries() -> None:
+    async with provider(OVERLOADED) as server:
+        with pytest.raises(ModelError, match="529") as caught:
+            await ask(model(server))
+    assert (caught.value.kind, len(server.requests)) == ("overloaded", 4)
+
+
+async def test_a_pause_that_is_too_long_is_not_waited_for() -> None:
+    refused = Answer(status=429, headers={"retry-after": "3600"}, body=b"slow down")
+    async with provider(refused) as server:
+        with pytest.raises(ModelError, match="slow down") as caught:
+            await ask(model(server))
+    assert (caught.value.retry_after, len(server.requests)) == (3600, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, b'{"error": {"message": "bad key"}}', "key"),
+        (404, b'{"error": {"message": "no such model", "code": "model_not_found"}}', "missing"),
+        (400, b'{"error": {"message": "maximum context length is 8192"}}', "context"),
+        (413, b'{"error": {"message": "prompt is too long: 210000 tokens"}}', "context"),
+        (400, b'{"error": {"message": "temperature is not supported"}}', "refused"),
+        (429, b'{"error": {"message": "x", "code": "insufficient_quota"}}', "key"),
+        (400, b'{"error": "model does not support tools"}', "refused"),
+        (400, b"\xff not json", "refused"),
+    ],
+)
+async def test_an_error_that_stays_is_reported_at_once(status: int, body: bytes, kind: str) -> None:
+    async with provider(Answer(status=status, body=body)) as server:
+        with pytest.raises(ModelError) as caught:
+            await ask(model(server))
+    assert (caught.value.kind, len(server.requests)) == (kind, 1)
+
+
+async def test_pings_do_not_hide_a_silence() -> None:
+    async with provider(Answer(chat_reply()[:2], pings=True)) as server:
+        start = time.monotonic()
+        asked = model(server, idle=0.3)
+        with pytest.raises(ModelError, match="sent nothing") as caught:
+            async for _ in asked.stream(REQUEST):
+                pass
+        await asked.aclose()
+    assert caught.value.kind == "silent"
+    assert time.monotonic() - start < 10
+
+
+async def test_the_time_of_a_slow_reader_is_no_silence() -> None:
+    async with provider(Answer(chat_reply())) as server:
+        asked = model(server, idle=0.3)
+        async for _ in asked.stream(REQUEST):
+            await asyncio.sleep(0.1)
+        await asked.aclose()
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [({"content-type": "text/html"}, b"<html>login", "check the base URL")],
+)
+async def test_an_answer_that_is_no_stream(headers: dict[str, str], body: bytes, message: str) -> None:
+    async with provider(Answer(headers=headers, body=body)) as server:
+        with pytest.raises(ModelError, match=message):
+            await ask(model(server))
+
+
+async def test_a_server_that_does_not_stream() -> None:
+    body = b'data: {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
+    async with provider(Answer(headers={"content-type": "application/json"}, body=body)) as server:
+        events = await ask(model(server))
+    assert isinstance(events[-1], Reply)
+    assert events[-1].turn.text == "hi"
+
+
+async def test_unreadable_events_are_one_clear_error() -> None:
+    for event in (b"data: {\n\n", b'data: {"choices": [3]}\n\n', b'data: {"choices": [{"delta": {"content": 5}}]}\n\n'):
+        async with provider(Answer([event, data("[DONE]")])) as server:
+            with pytest.raises(ModelError, match="cannot be read") as caught:
+                await ask(model(server))
+        assert caught.value.kind == "protocol"
+
+
+async def test_a_redirect_is_not_followed_with_the_key() -> None:
+    async with provider(Answer(chat_reply())) as other:
+        moved = Answer(status=302, headers={"location": f"{other.base}/chat/completions"}, body=b"")
+        async with provider(moved) as server:
+            with pytest.raises(ModelError):
+                await ask(model(server))
+        assert other.requests == []
+
+
+async def test_only_the_host_that_the_person_set_may_be_private() -> None:
+    place = ModelPlace(GuardSettings(), "http://127.0.0.1:9/v1", 1.0, {"ANTHROPIC_API_KEY": "k"})
+    asked = model_of("anthropic:m", place)
+    assert isinstance(asked, HttpModel)
+    asked._url = "http://127.0.0.1:9/v1/messages"
+    with pytest.raises(ModelError, match="cannot be reached"):
+        await ask(asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "words"),
+    [
+        ("nonsense", {}, "anthropic:NAME"),
+        ("anthropic:", {}, "anthropic:NAME"),
+        ("anthropic:m", {}, "ANTHROPIC_API_KEY"),
+        ("openai:m", {}, "OPENAI_API_KEY"),
+        ("chat:m", {}, "agent.base_url"),
+        ("chat:m", {"OPENAI_BASE_URL": "localhost:8080"}, "should be like http"),
+        ("scripted:/does/not/exist", {}, "No such file"),
+    ],
+)
+def test_a_name_that_stands_for_no_model_says_what_to_do(name: str, env: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        model_of(name, ModelPlace(GuardSettings(), environment=env))
+
+
+async def found(env: dict[str, str], base: str | None = None) -> tuple[str, Sequence[str]]:
+    said: list[str] = []
+    made = await find_model(ModelPlace(GuardSettings(), base, environment=env), said.append)
+    return made.name, said
+
+
+async def test_the_first_model_found_is_used_and_named() -> None:
+    name, said = await found({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
+    assert name.startswith("anthropic:")
+    assert "ANTHROPIC_API_KEY" in said[0]
+    name, said = await found({"OPENAI_API_KEY": "k"})
+    assert name.startswith("openai:")

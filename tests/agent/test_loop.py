@@ -1,0 +1,455 @@
+"""The loop, with a scripted model and the real toolbox."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox, tool
+from toolcrib.agent import Agent, Outcome, RunLimits
+from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
+from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, for_model
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, TextDelta
+from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.store import SessionError
+from toolcrib.config.agent import AgentSettings
+from toolcrib.testing import FakeApprover, temporary_toolbox
+
+Reply = Mapping[str, Any]
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+@asynccontextmanager
+async def agent(
+    *replies: Reply, files: Mapping[str, str] | None = None, model: Any = None, **more: Any
+) -> AsyncGenerator[Agent]:
+    async with (
+        temporary_toolbox(files or {"a.txt": "alpha\n"}, **more) as box,
+        await Agent.open(box, model or ScriptedModel(replies)) as made,
+    ):
+        yield made
+
+
+def model_of(made: Agent) -> ScriptedModel:
+    found = made.models[0]
+    assert isinstance(found, ScriptedModel)
+    return found
+
+
+async def test_calls_run_and_their_results_go_back_in_order() -> None:
+    async with agent(
+        {"text": "I look.", "calls": [call("read_file", path="a.txt"), call("read_file", path="none.txt")]},
+        {"text": "It says alpha.", "after": "alpha"},
+    ) as made:
+        events: list[AgentEvent] = []
+        session = made.new_session()
+        outcome = await made.run("what is in a.txt?", session, emit=events.append)
+        assert (outcome.state, outcome.text, outcome.requests) == ("done", "It says alpha.", 2)
+        results = session.entries[2]
+        assert isinstance(results, ResultTurn)
+        assert [result.is_error for result in results.results] == [False, True]
+        assert [e.call.name for e in events if isinstance(e, CallDone)] == ["read_file", "read_file"]
+        assert events[-1] is outcome
+        assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "I look.It says alpha."
+
+
+async def test_bad_arguments_are_a_result_and_no_crash() -> None:
+    async with agent(
+        {"calls": [{"name": "read_file", "arguments": '{"path": '}, {"name": "no_such", "arguments": "[]"}]},
+        {"text": "sorry"},
+    ) as made:
+        outcome = await made.run("go")
+        assert outcome.text == "sorry"
+        history = model_of(made).requests[1].history[-1]
+        assert isinstance(history, ResultTurn)
+        assert all(result.is_error for result in history.results)
+
+
+async def test_the_request_begins_the_same_every_time() -> None:
+    """System prompt, tools and old turns stay as they were: the provider's cache counts on it."""
+    replies = [{"text": f"{n}", "calls": [call("read_file", path="a.txt", offset=n + 1)]} for n in range(20)]
+    async with agent(*replies, {"text": "end"}) as made:
+        await made.run("go")
+        requests = model_of(made).requests
+        for before, after in itertools.pairwise(requests):
+            assert before.system == after.system
+            assert before.tools == after.tools
+            assert list(after.history[: len(before.history)]) == list(before.history)
+        names = [definition.name for definition in requests[0].tools]
+        assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (RunLimits(iterations=3), "3 requests"),
+        (RunLimits(iterations=None, tokens=200), "200 tokens"),
+        (RunLimits(iterations=None, cost=0.001), "agent.max_cost"),
+    ],
+)
+async def test_a_limit_ends_the_run_with_a_history_that_can_go_on(limits: RunLimits, words: str) -> None:
+    step = {"calls": [call("list_dir")], "usage": {"input": 100, "output": 10}}
+    async with agent(*[step] * 50) as made:
+        made.prices._table["scripted:replies"] = (2.0, 10.0)
+        session = made.new_session()
+        outcome = await made.run("go", session, limits=limits)
+        assert outcome.state == "limit"
+        assert words in outcome.reason
+        assert isinstance(session.entries[-1], ResultTurn)
+        again = await made.run(None, session, limits=RunLimits(iterations=1))
+        assert again.requests == 1
+
+
+async def test_seconds_are_a_limit_for_a_model_that_hangs() -> None:
+    class Hanging:
+        name = "hanging"
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            yield TextDelta("I thi")
+            await asyncio.sleep(60)
+
+        async def aclose(self) -> None: ...
+
+    async with agent(model=Hanging()) as made:
+        session = made.new_session()
+        outcome = await made.run("go", session, limits=RunLimits(seconds=0.2))
+        assert (outcome.state, outcome.text) == ("limit", "I thi")
+
+
+async def test_a_call_that_the_length_limit_cut_never_runs() -> None:
+    async with agent(
+        {"calls": [call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x")], "stop": "length"},
+        {"text": "again", "after": "was cut"},
+    ) as made:
+        outcome = await made.run("go")
+        assert outcome.text == "again"
+        assert not (made.box.workspace.root / "b.txt").exists()
+
+
+async def test_a_text_that_the_length_limit_cut_goes_on() -> None:
+    async with agent({"text": "one", "stop": "length"}, {"text": "two", "after": "Go on"}) as made:
+        assert (await made.run("go")).text == "two"
+
+
+class Flaky(ScriptedModel):
+    """Fails with the kinds in `failures` first; `after` says what it shows before that."""
+
+    def __init__(self, replies: Sequence[Reply], failures: list[Any], shows: str = "") -> None:
+        super().__init__(replies)
+        self.failures, self.shows = failures, shows
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if self.failures:
+            if self.shows:
+                yield TextDelta(self.shows)
+            raise ModelError("no", self.failures.pop(0))
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_reply_that_fails_in_the_middle_is_asked_for_again_and_said() -> None:
+    async with agent(model=Flaky([{"text": "whole"}], ["silent", "network"], shows="par")) as made:
+        events: list[AgentEvent] = []
+        session = made.new_session()
+        assert (await made.run("go", session, emit=events.append)).text == "whole"
+        assert len([e for e in events if isinstance(e, ReplyDropped)]) == 2
+        assert [type(e) for e in session.entries[1:]] == [ModelTurn]
+
+
+async def test_another_model_is_asked_when_the_first_does_not_answer() -> None:
+    async with agent(model=Flaky([], ["overloaded"] * 9)) as made:
+        made.models.append(ScriptedModel([{"text": "I am the second"}]))
+        assert (await made.run("go")).text == "I am the second"
+
+
+async def test_an_error_ends_the_run_and_the_session_goes_on_later() -> None:
+    async with agent(model=Flaky([{"text": "now"}], ["key"])) as made:
+        session = made.new_session()
+        outcome = await made.run("go", session)
+        assert (outcome.state, outcome.reason) == ("error", "no")
+        assert (await made.run(None, session)).text == "now"
+
+
+async def test_steering_reaches_the_running_turn_and_a_queued_message_waits() -> None:
+    seen: list[str] = []
+
+    @tool(category="filesystem_read")
+    async def work() -> str:
+        """Work."""
+        session.queue("and after that this")
+        session.steer("stop that")
+        return "worked"
+
+    async with agent(
+        {"calls": [call("work")]}, {"text": "I stop.", "after": "stop that"},
+        {"text": "I do it.", "after": "and after that this"}, tools=[work],
+    ) as made:  # fmt: skip
+        session = made.new_session()
+        outcome = await made.run(
+            "go", session, emit=lambda e: seen.append(e.text) if isinstance(e, MessageTaken) else None
+        )
+        assert outcome.text == "I do it."
+        assert seen == ["stop that", "and after that this"]
+
+
+async def test_interrupting_at_any_point_leaves_a_history_that_goes_on() -> None:
+    """Cancelled after each event in turn; every history must be complete for the providers."""
+
+    @tool(category="filesystem_write")
+    async def count(number: int) -> str:
+        """Count."""
+        counted.append(number)
+        await asyncio.sleep(0)
+        return str(number)
+
+    replies = [
+        {"text": "first", "calls": [call("count", number=1), call("count", number=2)]},
+        {"text": "second", "calls": [call("count", number=3)]},
+        {"text": "third"},
+    ]
+    place = 0
+    running: list[asyncio.Task[Outcome]] = []
+    counted: list[int] = []
+    while True:
+        counted.clear()
+        async with agent(*replies, tools=[count], approve=FakeApprover("yes")) as made:
+            session = made.new_session()
+            seen = 0
+
+            def stop(event: AgentEvent, end: int = place + 1) -> None:
+                nonlocal seen
+                seen += 1
+                if seen == end:
+                    running[0].cancel()
+
+            task = asyncio.create_task(made.run("go", session, emit=stop))
+            running[:] = [task]
+            try:
+                await task
+            except asyncio.CancelledError:
+                pass
+            else:
+                break
+            turns = for_model(session.entries)
+            for number, turn in enumerate(turns):
+                if isinstance(turn, ModelTurn) and turn.calls:
+                    after = turns[number + 1]
+                    assert isinstance(after, ResultTurn)
+                    assert [r.call_id for r in after.results] == [c.id for c in turn.calls]
+            outcome = await made.run(None, made.session(session.id))
+            assert outcome.state == "done"
+            assert sorted(set(counted)) == sorted(counted), "no effect twice"
+        place += 1
+    assert place > 10
+
+
+async def test_approval_pauses_and_any_process_goes_on() -> None:
+    async with agent(
+        {"calls": [call("read_file", path="a.txt"), call("delete_file", path="a.txt")]}, {"text": "gone"}
+    ) as made:
+        session = made.new_session()
+        outcome = await made.run("delete it", session)
+        assert outcome.state == "waiting"
+        assert [w["kind"] for w in outcome.waiting] == ["approval"]
+        assert made.store.get(session.id).state == "waiting"
+        again = await made.run(None, made.session(session.id))
+        assert again.state == "waiting", "nobody answered"
+        made.box.approvals.resolve(outcome.waiting[0]["approval"], approve=True, approver="test")
+        done = await made.run(None, made.session(session.id))
+        assert (done.state, done.text) == ("done", "gone")
+        assert not (made.box.workspace.root / "a.txt").exists()
+        rows = made.box.audit.query(tool="delete_file", kind="intent")
+        assert len(rows) == 1
+
+
+async def test_a_question_pauses_and_goes_on_after_the_answer() -> None:
+    async with agent(
+        {"calls": [call("ask_user", question="Which?", options=["red", "blue"])]}, {"text": "ok", "after": "blue"}
+    ) as made:
+        session = made.new_session()
+        outcome = await made.run("go", session)
+        assert (outcome.state, outcome.waiting[0]["question"]) == ("waiting", "Which?")
+        found = made.session(session.id)
+        found.answer_question(outcome.waiting[0]["run_id"], "blue")
+        assert (await made.run(None, found)).text == "ok"
+
+
+async def test_a_new_message_closes_what_waits() -> None:
+    async with agent({"calls": [call("ask_user", question="Which?")]}, {"text": "fine", "after": "never mind"}) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        assert (await made.run("never mind", session)).text == "fine"
+
+
+async def test_one_process_runs_a_session() -> None:
+    async with agent({"text": "x"}) as made:
+        session = made.new_session()
+        with made.store.running(session.id), pytest.raises(SessionError, match="another process"):
+            await made.run("go", session)
+
+
+async def test_the_plan_is_stored_and_shown() -> None:
+    items = [{"text": "look", "status": "done"}, {"text": "write", "status": "doing"}]
+    async with agent({"calls": [call("todo", items=items)]}, {"text": "ok"}) as made:
+        events: list[AgentEvent] = []
+        session = made.new_session()
+        await made.run("go", session, emit=events.append)
+        assert made.session(session.id).plan == "[x] look\n[~] write"
+        assert [e.items for e in events if isinstance(e, PlanChanged)] == [tuple(items)]
+
+
+async def compacted(
+    window: int, replies: list[Reply]
+) -> tuple[Outcome, list[Compacted], list[ModelRequest], list[Any]]:
+    big = {f"f{n}.txt": f"{n} " + "lorem ipsum " * 300 for n in range(12)}
+    async with agent(*replies, files=big) as made:
+        made.settings = AgentSettings(context_window=window, max_iterations=60)
+        events: list[AgentEvent] = []
+        session = made.new_session()
+        outcome = await made.run("read all files, and answer in French", session, emit=events.append)
+        stages = [e for e in events if isinstance(e, Compacted)]
+        return outcome, stages, model_of(made).requests, list(session.entries)
+
+
+def reads() -> list[Reply]:
+    return [{"text": f"file {n}", "calls": [call("read_file", path=f"f{n}.txt")]} for n in range(12)]
+
+
+async def test_old_outputs_become_references_first() -> None:
+    outcome, stages, requests, entries = await compacted(16_000, [*reads(), {"text": "voilà"}])
+    assert (outcome.state, outcome.text) == ("done", "voilà")
+    assert stages[0].stage == "outputs"
+    assert stages[0].after < stages[0].before
+    last = requests[-1].history
+    shown = [r.text for turn in last if isinstance(turn, ResultTurn) for r in turn.results]
+    assert "was removed from this history" in shown[0]
+    assert "lorem" in shown[-1]
+    path = Path(shown[0].split("Read it again at ")[1].split(" if you")[0])
+    assert "-session-" in str(path) or "session-" in str(path)
+    full = next(e for e in entries if isinstance(e, ResultTurn))
+    assert "lorem" in full.results[0].text, "the transcript keeps all"
+
+
+async def test_a_summary_keeps_the_request_the_plan_and_whole_pairs() -> None:
+    plan = {"calls": [call("todo", items=[{"text": "read f0", "status": "doing"}])]}
+    talk = [{"text": "word " * 700, "calls": [call("read_file", path=f"f{n}.txt")]} for n in range(12)]
+    replies: list[Reply] = [plan, *talk]
+    replies[5:5] = [{"text": "SUMMARY of it"}]
+    outcome, stages, requests, entries = await compacted(12_000, [*replies, *[{"text": "SUMMARY of it"}] * 4])
+    assert any(stage.stage == "summary" for stage in stages)
+    after = next(r for r in requests if "SUMMARY" in json.dumps([getattr(t, "text", "") for t in r.history]))
+    first = after.history[0]
+    assert "answer in French" in getattr(first, "text", "")
+    assert "read f0" in getattr(first, "text", "")
+    for request in requests:
+        for number, turn in enumerate(request.history):
+            if isinstance(turn, ModelTurn) and turn.calls:
+                results = request.history[number + 1]
+                assert isinstance(results, ResultTurn)
+                assert [r.call_id for r in results.results] == [c.id for c in turn.calls]
+            if isinstance(turn, ResultTurn):
+                assert isinstance(request.history[number - 1], ModelTurn)
+    assert outcome.state == "done"
+    assert len([e for e in entries if isinstance(e, Compaction)]) < 10, "it does not loop"
+
+
+async def test_the_model_gets_no_more_than_its_window_again_and_again() -> None:
+    """A window that everything overflows: the run ends, it does not compact for ever."""
+    outcome, stages, _, _ = await compacted(2_000, [*reads(), {"text": "voilà"}])
+    assert outcome.requests <= 60
+    assert len(stages) < 40
+
+
+async def test_a_full_window_is_compacted_once_and_asked_again() -> None:
+    class Full(ScriptedModel):
+        refused = 0
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if len(request.history) > 3 and not self.refused:
+                self.refused += 1
+                raise ModelError("prompt is too long", "context")
+            async for event in super().stream(request):
+                yield event
+
+    replies = [{"calls": [call("read_file", path="a.txt")]}] * 3
+    async with agent(
+        files={"a.txt": "lorem " * 2000}, model=Full([*replies, {"text": "sum"}, {"text": "done"}])
+    ) as made:
+        outcome = await made.run("go")
+        assert outcome.state == "done"
+
+
+async def test_a_tool_that_was_denied_says_so_and_the_run_goes_on() -> None:
+    async with agent(
+        {"calls": [call("delete_file", path="a.txt")]}, {"text": "I may not", "after": "denied"},
+        approve=FakeApprover("no"),
+    ) as made:  # fmt: skip
+        assert (await made.run("go")).text == "I may not"
+        assert (made.box.workspace.root / "a.txt").exists()
+
+
+async def test_sessions_by_id_by_the_beginning_and_the_last() -> None:
+    async with agent({"text": "x"}) as made:
+        session = made.new_session()
+        await made.run("hello there", session)
+        assert made.session("last").id == made.session(session.id).id == made.session(session.id[:-1]).id
+        assert made.store.get(session.id).title == "hello there"
+        with pytest.raises(SessionError, match="no session"):
+            made.session("nope")
+
+
+async def test_a_fork_goes_its_own_way() -> None:
+    async with agent({"text": "one"}, {"text": "two"}, {"text": "three"}) as made:
+        session = made.new_session()
+        await made.run("a", session)
+        copy = made.session(made.store.fork(session.id).id)
+        await made.run("b", session)
+        await made.run("c", copy)
+        assert [len(made.session(each).entries) for each in (session.id, copy.id)] == [4, 4]
+        short = made.session(made.store.fork(session.id, before=2).id)
+        assert len(short.entries) == 2
+
+
+async def test_rewinding_takes_the_files_back() -> None:
+    from toolcrib.agent.rewind import rewind_session
+
+    async with agent(
+        {
+            "calls": [
+                call("write_file", path="b.txt", content="new"),
+                call("write_file", path="a.txt", content="changed"),
+            ]
+        },
+        {"text": "done"},
+    ) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        root = made.box.workspace.root
+        assert (root / "b.txt").exists()
+        done = rewind_session(made.box, session, 0)
+        assert not done.left
+        assert not (root / "b.txt").exists()
+        assert (root / "a.txt").read_text() == "alpha\n"
+        assert session.entries == []
+        assert made.store.turns(session.id) == []
+
+
+async def test_the_library_reads_as_the_docs_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    work = tmp_path / "work"
+    work.mkdir()
+    async with Toolbox.open(work) as box, await Agent.open(box, ScriptedModel([{"text": "hi"}])) as made:
+        kinds = [type(event).__name__ async for event in made.events("hello")]
+    assert kinds[-1] == "Outcome"
+    assert "TextDelta" in kinds
