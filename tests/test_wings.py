@@ -46,9 +46,10 @@ def without(wings: list[str], folder: Path) -> Path:
     listed = copy / "core/wings.py"
     text = listed.read_text(encoding="utf-8")
     for wing in wings:
-        place = copy.joinpath(*WINGS[wing].package.split("."))
-        assert place.is_dir()
-        shutil.rmtree(place)
+        for package in {WINGS[wing].package, WINGS[wing].doors} - {"cli"}:
+            place = copy.joinpath(*package.split("."))
+            assert place.is_dir()
+            shutil.rmtree(place)
         text, count = re.subn(rf'^    "{wing}": .*\n', "", text, flags=re.MULTILINE)
         assert count == 1
     listed.write_text(text, encoding="utf-8")
@@ -66,7 +67,9 @@ def look(wings: list[str], folder: Path) -> set[str]:
         "HOME": str(folder / "home"),
         "XDG_STATE_HOME": str(folder / "state"),
     }
-    commands = [f"toolcrib.cli.{command}" for wing in wings for command in WINGS[wing].commands]
+    commands = [
+        f"toolcrib.cli.{command}" for wing in wings if WINGS[wing].doors == "cli" for command in WINGS[wing].commands
+    ]
     done = subprocess.run(
         [sys.executable, "-c", LOOK, str(copy), *commands], cwd=work, env=env, capture_output=True, text=True,
         timeout=120, check=False,

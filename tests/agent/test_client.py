@@ -13,7 +13,7 @@ from toolcrib.agent.choose import ModelPlace, model_of
 from toolcrib.agent.client import HttpModel
 from toolcrib.agent.find_model import find_model
 from toolcrib.agent.history import user
-from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, Reply, TextDelta
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
@@ -51,7 +51,7 @@ async def test_a_streamed_reply(kind: str) -> None:
     async with provider(Answer(REPLIES[kind]())) as server:
         events = await ask(model(server, kind))
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == TEXT
-    assert isinstance(events[-1], Reply)
+    assert isinstance(events[-1], ReplyEnd)
     assert len(events[-1].turn.calls) == 2
     head = server.heads[0].lower()
     assert ("authorization: bearer sk-1" in head) == (kind != "anthropic")
@@ -72,9 +72,9 @@ async def test_a_reset_at_any_event_is_tried_again_or_reported_but_nothing_is_lo
             except ModelError as error:
                 assert error.kind == "network"
                 assert seen, "before anything is shown it is tried again"
-                assert not any(isinstance(event, Reply) for event in seen)
+                assert not any(isinstance(event, ReplyEnd) for event in seen)
             else:
-                assert [isinstance(event, Reply) for event in seen].count(True) == 1
+                assert [isinstance(event, ReplyEnd) for event in seen].count(True) == 1
             finally:
                 await asked.aclose()
 
@@ -83,7 +83,7 @@ async def test_a_reset_at_any_event_is_tried_again_or_reported_but_nothing_is_lo
 async def test_an_error_that_passes_is_tried_again(status: int) -> None:
     refused = Answer(status=status, headers={"retry-after-ms": "5"}, body=b'{"error": {"message": "later"}}')
     async with provider(refused, refused, Answer(chat_reply())) as server:
-        assert isinstance((await ask(model(server)))[-1], Reply)
+        assert isinstance((await ask(model(server)))[-1], ReplyEnd)
     assert len(server.requests) == 3
 
 
@@ -156,7 +156,7 @@ async def test_a_server_that_does_not_stream() -> None:
     body = b'data: {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
     async with provider(Answer(headers={"content-type": "application/json"}, body=body)) as server:
         events = await ask(model(server))
-    assert isinstance(events[-1], Reply)
+    assert isinstance(events[-1], ReplyEnd)
     assert events[-1].turn.text == "hi"
 
 

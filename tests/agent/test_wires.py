@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.agent.history import (
-    Call,
+    CallResult,
     Image,
+    ModelCall,
     ModelTurn,
-    Result,
     ResultTurn,
     Text,
     Thinking,
@@ -203,7 +203,7 @@ def test_reasoning_details_go_back_as_they_came() -> None:
 
 def test_deepseek_gets_an_empty_reasoning_field() -> None:
     wire = ChatWire("deepseek-v4", quirks_of("api.deepseek.com", "deepseek-v4"))
-    turn = ModelTurn((Call("1", "a", "{}"),), "calls")
+    turn = ModelTurn((ModelCall("1", "a", "{}"),), "calls")
     assert wire.encode(ModelRequest("s", complete([turn])))["messages"][1]["reasoning_content"] == ""
 
 
@@ -258,8 +258,10 @@ def test_reasoning_items_go_back_before_their_calls() -> None:
 
 HISTORY: list[Turn] = [
     user("q", Image(b"png", "image/png")),
-    ModelTurn((Text("I look"), Call("1", "a", '{"x": 1}'), Call("2", "b", "not json"), Thinking("late")), "calls"),
-    ResultTurn((Result("1", "a", "one", (Image(b"jpg", "image/jpeg"),)),)),
+    ModelTurn(
+        (Text("I look"), ModelCall("1", "a", '{"x": 1}'), ModelCall("2", "b", "not json"), Thinking("late")), "calls"
+    ),
+    ResultTurn((CallResult("1", "a", "one", (Image(b"jpg", "image/jpeg"),)),)),
     user("and then?"),
     ModelTurn((Thinking("only"),), "interrupted"),
     ModelTurn((Text("half an ans"),), "interrupted"),
@@ -328,7 +330,9 @@ def test_effort_by_model() -> None:
 @given(st.recursive(st.text(max_size=5), lambda inner: st.dictionaries(st.text(max_size=3), inner, max_size=3)))
 def test_turns_survive_storing(value: Any) -> None:
     arguments = json.dumps(value)
-    turn = ModelTurn((Text("ü\x00"), Thinking("t", {"a": value}), Call("1", "n", arguments, raw={"r": value})), "calls")
+    turn = ModelTurn(
+        (Text("ü\x00"), Thinking("t", {"a": value}), ModelCall("1", "n", arguments, raw={"r": value})), "calls"
+    )
     assert load(dump(turn)) == turn
     seen = UserTurn((Text("x"), Image(b"\xff\x00", "image/png")))
     assert load(dump(seen)) == seen

@@ -5,10 +5,18 @@ from .events import AgentEvent, Outcome
 from .history import Image, UserTurn
 from .limits import RunLimits
 from .model import Model, ModelError
-from .session import Session
+from .session import AgentSession
 from .store import SessionError
 
 __all__ = [
-    "Agent", "AgentEvent", "Image", "Model", "ModelError", "Outcome", "RunLimits", "Session", "SessionError",
+    "Agent",
+    "AgentEvent",
+    "AgentSession",
+    "Image",
+    "Model",
+    "ModelError",
+    "Outcome",
+    "RunLimits",
+    "SessionError",
     "UserTurn",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
-from .session import Session
+from .session import AgentSession
 from .skills import ReadSkillTool, find_skills, skills_prompt
 from .store import SessionRow, SessionStore
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
@@ -101,14 +101,14 @@ class Agent:
 
     # --- sessions
 
-    def new_session(self, title: str = "") -> Session:
+    def new_session(self, title: str = "") -> AgentSession:
         """Store a new session."""
         system = system_prompt(self.box, self.settings.instructions, skills_prompt(self.skills))
-        return Session(self.store, self.store.create(model=self.models[0].name, system=system, title=title))
+        return AgentSession(self.store, self.store.create(model=self.models[0].name, system=system, title=title))
 
-    def session(self, session_id: str) -> Session:
+    def session(self, session_id: str) -> AgentSession:
         """Return a stored session by its id, the beginning of it, or `last`. Raises SessionError."""
-        session = Session(self.store, self.store.get(session_id))
+        session = AgentSession(self.store, self.store.get(session_id))
         for entry in session.entries:  # what the person wrote is trusted in every process
             if isinstance(entry, UserTurn) and entry.source == "user":
                 self.box.session(session.id).trust(entry.text)
@@ -123,7 +123,7 @@ class Agent:
     async def run(
         self,
         text: str | None,
-        session: Session | None = None,
+        session: AgentSession | None = None,
         *,
         images: Sequence[Image] = (),
         emit: Emit = lambda event: None,
@@ -160,7 +160,7 @@ class Agent:
             await self.subagents.cancel(session.id)
 
     async def events(
-        self, text: str | None, session: Session | None = None, **more: object
+        self, text: str | None, session: AgentSession | None = None, **more: object
     ) -> AsyncGenerator[AgentEvent]:
         """Do the same as `run`, and yield the events as they come; the last one is the `Outcome`."""
         queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
@@ -180,7 +180,7 @@ class Agent:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def compact(self, session: Session, emit: Emit = lambda event: None) -> bool:
+    async def compact(self, session: AgentSession, emit: Emit = lambda event: None) -> bool:
         """Make the history of a session shorter now. Returns whether it is. Raises ModelError."""
         with session.running():
             return await loop.compact(self.parts(), session, emit, force=True)
@@ -199,13 +199,13 @@ class Agent:
 
     # --- subagents
 
-    def _subagent(self, parent: str, label: str) -> Session:
+    def _subagent(self, parent: str, label: str) -> AgentSession:
         system = system_prompt(self.box, PROMPT)
-        return Session(
+        return AgentSession(
             self.store, self.store.create(model=self.models[0].name, system=system, title=label, parent=parent)
         )
 
-    async def _run_subagent(self, session: Session, task: str | None, ctx: ToolContext) -> Outcome:
+    async def _run_subagent(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
         if task is not None:
             session.say(task, note=now(), source="parent")
         resolve = self.box.registry.resolve_forward
@@ -226,7 +226,7 @@ class Agent:
         for row in self.store.children(ctx.session_id or ""):
             work: dict[str, str] | None = row.extra.get("background")
             if work is not None:
-                running = self.subagents.resume(Session(self.store, row), work["task"], ctx)
+                running = self.subagents.resume(AgentSession(self.store, row), work["task"], ctx)
                 self.subagents.report_when_done(row.id, running, work["label"], work["task"])
 
     def _register(self, *tools: Tool) -> None:

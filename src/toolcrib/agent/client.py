@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from ..core.errors import AddressRefused
-from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, Reply, Wire
+from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, ReplyEnd, Wire
 from .wires.errors import error_of
 from .wires.sse import SseParser
 
@@ -138,7 +138,7 @@ class HttpModel:
                 for event in decoded:
                     yield event
                 end = loop.time() + self._idle
-        yield Reply(self._finished(parser, decoder))
+        yield ReplyEnd(self._finished(parser, decoder))
 
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
         try:

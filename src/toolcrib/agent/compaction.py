@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .history import Compaction, Entry, Image, ModelTurn, Result, ResultTurn, UserTurn, for_model, user
+from .history import CallResult, Compaction, Entry, Image, ModelTurn, ResultTurn, UserTurn, for_model, user
 
 CLEAR_AT = 0.6
 """The part of the window that a request may fill before old outputs are removed."""
@@ -21,7 +21,7 @@ MIN_CLEARED = 400  # characters: a reference to a shorter output saves nothing
 IMAGE_TOKENS = 1_000
 PER_TOKEN = 4  # characters
 
-Spill = Callable[[Result], str]
+Spill = Callable[[CallResult], str]
 """Stores the full output of a call and returns the path that the model can read."""
 
 SUMMARIZE = """Write a summary of this conversation so far, for yourself: it will replace the older messages.

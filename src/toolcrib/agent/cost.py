@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .history import Usage
+from .history import TokenUsage
 
 PER_MILLION = 1_000_000
 
@@ -16,7 +16,7 @@ class Prices:
     def __init__(self, table: Mapping[str, Sequence[float]] | None = None) -> None:
         self._table = dict(table or {})
 
-    def cost(self, model: str, usage: Usage) -> float | None:
+    def cost(self, model: str, usage: TokenUsage) -> float | None:
         """Return the dollars that the tokens cost with a model (`anthropic:NAME`), or None without a known price."""
         kind, _, name = model.partition(":")
         row = self._table.get(model) or self._table.get(name)
@@ -31,16 +31,16 @@ class Prices:
 
     def known(self, model: str) -> bool:
         """Return whether the price of a model is known."""
-        return self.cost(model, Usage(1, 1)) is not None
+        return self.cost(model, TokenUsage(1, 1)) is not None
 
 
-def _listed(kind: str, name: str, usage: Usage) -> float | None:
+def _listed(kind: str, name: str, usage: TokenUsage) -> float | None:
     try:
         import genai_prices  # type: ignore[reportMissingImports]
     except ImportError:
         return None
     prices: Any = genai_prices
-    counted = prices.Usage(
+    counted = prices.TokenUsage(
         input_tokens=usage.input,
         output_tokens=usage.output,
         cache_read_tokens=usage.cache_read or None,

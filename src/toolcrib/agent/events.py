@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.output import ToolOutput
-from .history import NOTHING, Call, ModelTurn, Usage
+from .history import NOTHING, ModelCall, ModelTurn, TokenUsage
 from .model import CallBegun, TextDelta, ThinkingDelta
 
 OutcomeState = Literal["done", "waiting", "limit", "refused", "error", "interrupted"]
@@ -40,7 +40,7 @@ class ReplyDropped:
 class CallRun:
     """A call of the model begins to run."""
 
-    call: Call
+    call: ModelCall
     run_id: str
 
 
@@ -48,7 +48,7 @@ class CallRun:
 class CallDone:
     """A call has ended. `seconds` is how long it ran."""
 
-    call: Call
+    call: ModelCall
     run_id: str
     output: ToolOutput = field(repr=False)
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Outcome:
     state: OutcomeState
     text: str = ""
     reason: str = ""
-    usage: Usage = NOTHING
+    usage: TokenUsage = NOTHING
     cost: float | None = 0.0
     requests: int = 0
     waiting: tuple[dict[str, Any], ...] = ()

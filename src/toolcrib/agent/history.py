@@ -49,7 +49,7 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """A call that the model asks for. `arguments` is its JSON text as received.
 
     `cut`: the reply ended within it, so it must never run. `raw` holds fields that the provider must get back.
@@ -76,7 +76,7 @@ Content = Text | Image
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Tokens of one reply. `input` includes the cached ones; `output` includes the reasoning."""
 
     input: int = 0
@@ -84,8 +84,8 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
             self.input + other.input,
             self.output + other.output,
             self.cache_read + other.cache_read,
@@ -93,7 +93,7 @@ class Usage:
         )
 
 
-NOTHING = Usage()
+NOTHING = TokenUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +114,17 @@ class UserTurn:
 class ModelTurn:
     """One reply of a model. `wire` and `model` say who made it: reasoning goes back only there."""
 
-    parts: tuple[Text | Thinking | Call, ...]
+    parts: tuple[Text | Thinking | ModelCall, ...]
     stop: Stop = "end"
-    usage: Usage = NOTHING
+    usage: TokenUsage = NOTHING
     wire: str = ""
     model: str = ""
     kind: Literal["model"] = "model"
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ModelCall, ...]:
         """Its calls, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Call))
+        return tuple(part for part in self.parts if isinstance(part, ModelCall))
 
     @property
     def text(self) -> str:
@@ -133,7 +133,7 @@ class ModelTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """The outcome of one call, for the model."""
 
     call_id: str
@@ -147,7 +147,7 @@ class Result:
 class ResultTurn:
     """The outcomes of all calls of the reply before it, in the order of the calls."""
 
-    results: tuple[Result, ...]
+    results: tuple[CallResult, ...]
     kind: Literal["results"] = "results"
 
 
@@ -195,14 +195,14 @@ def load(text: str | bytes) -> Entry:
     return _adapter(Entry).validate_json(text)
 
 
-def dump_result(result: Result) -> str:
+def dump_result(result: CallResult) -> str:
     """Return a result as JSON text."""
-    return _adapter(Result).dump_json(result).decode()
+    return _adapter(CallResult).dump_json(result).decode()
 
 
-def load_result(text: str | bytes) -> Result:
+def load_result(text: str | bytes) -> CallResult:
     """Return the result of a JSON text that `dump_result` made. Raises ValueError."""
-    return _adapter(Result).validate_json(text)
+    return _adapter(CallResult).validate_json(text)
 
 
 UNANSWERED = "This call was not run: the turn was interrupted before it. Call again if it is still needed."
@@ -254,6 +254,6 @@ def complete(turns: Sequence[Turn]) -> list[Turn]:
         if turn.calls:
             after = turns[index + 1] if index + 1 < len(turns) else None
             given = {r.call_id: r for r in after.results} if isinstance(after, ResultTurn) else {}
-            unanswered = (given.get(c.id) or Result(c.id, c.name, UNANSWERED, is_error=True) for c in turn.calls)
+            unanswered = (given.get(c.id) or CallResult(c.id, c.name, UNANSWERED, is_error=True) for c in turn.calls)
             done.append(ResultTurn(tuple(unanswered)))
     return done

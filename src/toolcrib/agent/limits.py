@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from .cost import Prices
-from .history import ModelTurn, Usage
+from .history import ModelTurn, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Spent:
     def __init__(self, limits: RunLimits, prices: Prices, parent: Spent | None = None) -> None:
         self._limits, self._prices, self._parent = limits, prices, parent
         self._start = time.monotonic()
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.cost: float | None = 0.0
         self.requests = 0
 

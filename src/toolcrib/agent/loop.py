@@ -31,14 +31,14 @@ from .events import (
     ReplyDropped,
     RequestStarted,
 )
-from .history import Call, Image, ModelTurn, Result, ResultTurn, Text, for_model, user
+from .history import CallResult, Image, ModelCall, ModelTurn, ResultTurn, Text, for_model, user
 from .limits import Spent
-from .model import AGAIN, Effort, Model, ModelError, ModelRequest, Reply, TextDelta, ToolDefinition
+from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..toolbox import Toolbox
-    from .session import Session
+    from .session import AgentSession
 
 log = logging.getLogger("toolcrib.agent")
 
@@ -70,7 +70,7 @@ class LoopParts:
     """Which calls (name, arguments) may run; None for all."""
 
 
-async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
+async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
     """Run a session until its model has answered everything, something waits for a person, or a limit is reached.
 
     Cancel it at any point: the history stays valid, and the next run goes on from there. Raises SessionError if another
@@ -116,7 +116,7 @@ async def run_session(parts: LoopParts, session: Session, ctx: ToolContext, spen
 
 
 def _ended(
-    session: Session,
+    session: AgentSession,
     spent: Spent,
     state: Any,
     *,
@@ -129,7 +129,7 @@ def _ended(
 # --- the model
 
 
-async def _ask(parts: LoopParts, session: Session, spent: Spent, emit: Emit) -> tuple[ModelTurn, str]:
+async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit) -> tuple[ModelTurn, str]:
     """Return a reply and the name of the model that gave it. Raises ModelError if no model answered."""
     compactions = 0
     for index, model in enumerate(parts.models):
@@ -158,12 +158,12 @@ async def _ask(parts: LoopParts, session: Session, spent: Spent, emit: Emit) -> 
     raise AssertionError("there is a model")
 
 
-async def _reply(model: Model, request: ModelRequest, shown: list[str], session: Session, emit: Emit) -> ModelTurn:
+async def _reply(model: Model, request: ModelRequest, shown: list[str], session: AgentSession, emit: Emit) -> ModelTurn:
     """Return one reply. If it is cancelled, the text so far is stored: the person has seen it."""
     try:
         async with aclosing(model.stream(request)) as events:
             async for event in events:
-                if isinstance(event, Reply):
+                if isinstance(event, ReplyEnd):
                     return event.turn
                 if isinstance(event, TextDelta):
                     shown.append(event.text)
@@ -178,7 +178,7 @@ async def _reply(model: Model, request: ModelRequest, shown: list[str], session:
     raise ModelError(f"{model.name} ended without a reply", "protocol")
 
 
-def _request(parts: LoopParts, session: Session) -> ModelRequest:
+def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
     history = for_model(session.entries)
     return ModelRequest(session.row.system, history, parts.tools, parts.max_tokens, parts.effort)
 
@@ -187,7 +187,7 @@ def _request(parts: LoopParts, session: Session) -> ModelRequest:
 
 
 async def _run_calls(
-    parts: LoopParts, session: Session, turn: ModelTurn, ctx: ToolContext, emit: Emit, *, resumed: bool
+    parts: LoopParts, session: AgentSession, turn: ModelTurn, ctx: ToolContext, emit: Emit, *, resumed: bool
 ) -> list[dict[str, Any]]:
     """Run the calls of a reply that have no result yet, and store their results. Returns what waits for a person."""
     calls = {session.run_id(call): call for call in turn.calls}
@@ -209,7 +209,7 @@ async def _run_calls(
         elif call is not None and isinstance(event, CallFinished):
             done(event.call_id, call, event.output)
 
-    def done(run_id: str, call: Call, output: ToolOutput) -> None:
+    def done(run_id: str, call: ModelCall, output: ToolOutput) -> None:
         wait = _waits(run_id, call, output)
         if wait is None and output.error_kind != "cancelled":
             session.store_result(run_id, _result(call, output))
@@ -240,16 +240,16 @@ async def _run_calls(
     return waiting
 
 
-def _not_run(parts: LoopParts, call: Call) -> Result | None:
+def _not_run(parts: LoopParts, call: ModelCall) -> CallResult | None:
     """Return the result of a call that must not run at all."""
     if call.cut:
-        return Result(call.id, call.name, CUT_CALL, is_error=True)
+        return CallResult(call.id, call.name, CUT_CALL, is_error=True)
     if parts.allowed is not None and not parts.allowed(call.name, call.arguments):
-        return Result(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
+        return CallResult(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
     return None
 
 
-def _known(box: Toolbox, session: Session, run_id: str, call: Call) -> Result | None:
+def _known(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
     """Return the result of a call that an earlier run began; None if it may run (again).
 
     The record says how far it came: an intent is committed before an effect, an outcome after it.
@@ -269,10 +269,10 @@ def _known(box: Toolbox, session: Session, run_id: str, call: Call) -> Result | 
         said = "This call began to run, and was interrupted. It may have had all, some or none of its effects."
     else:
         said = f"This call ran (outcome: {last['outcome']}), but its output was lost when the process ended."
-    return Result(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
+    return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
 
 
-def _waits(run_id: str, call: Call, output: ToolOutput) -> dict[str, Any] | None:
+def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> dict[str, Any] | None:
     """Return what a call waits for, as JSON data, or None."""
     if output.error_kind == "pending":
         approval = output.meta.get("approval_id")
@@ -284,21 +284,21 @@ def _waits(run_id: str, call: Call, output: ToolOutput) -> dict[str, Any] | None
     return None
 
 
-def _result(call: Call, output: ToolOutput) -> Result:
+def _result(call: ModelCall, output: ToolOutput) -> CallResult:
     images = tuple(Image(b.data, b.mime_type) for b in output.content if isinstance(b, ImageBlock))
-    return Result(call.id, call.name, output.for_llm, images, output.is_error)
+    return CallResult(call.id, call.name, output.for_llm, images, output.is_error)
 
 
 # --- compaction
 
 
-async def _compact_if_full(parts: LoopParts, session: Session, emit: Emit) -> None:
+async def _compact_if_full(parts: LoopParts, session: AgentSession, emit: Emit) -> None:
     size = compaction.request_tokens(session.entries, _fixed(parts, session))
     if size > parts.window * compaction.CLEAR_AT and size > session.compacted_at + parts.window // 20:
         await compact(parts, session, emit)
 
 
-async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool = False) -> bool:
+async def compact(parts: LoopParts, session: AgentSession, emit: Emit, *, force: bool = False) -> bool:
     """Make the history shorter: old outputs become references; if that is not enough, a summary replaces old turns.
 
     With `force` at least half of it becomes shorter, whatever its size, by references if there are any to make.
@@ -309,7 +309,7 @@ async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool
     if force:
         keep = min(keep, compaction.tokens_of(for_model(session.entries)) // 2)
 
-    def spill(result: Result) -> str:
+    def spill(result: CallResult) -> str:
         return str(parts.box.spill.store(f"session-{session.id}", f"{result.call_id}.txt", result.text))
 
     shorter = False
@@ -325,7 +325,7 @@ async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool
         text = ""
         async with aclosing(parts.models[0].stream(request)) as events:
             async for event in events:
-                text = event.turn.text if isinstance(event, Reply) else text
+                text = event.turn.text if isinstance(event, ReplyEnd) else text
         mark = compaction.summarized(session.entries, keep, fixed, text, session.plan) if text else None
         if mark is not None:
             session.append(mark)
@@ -335,7 +335,7 @@ async def compact(parts: LoopParts, session: Session, emit: Emit, *, force: bool
     return shorter
 
 
-def _fixed(parts: LoopParts, session: Session) -> int:
+def _fixed(parts: LoopParts, session: AgentSession) -> int:
     """Return the estimated tokens of the system prompt and the tools."""
     size = len(session.row.system) + sum(len(t.description) + len(str(t.parameters)) for t in parts.tools)
     return size // compaction.PER_TOKEN

@@ -54,13 +54,13 @@ class CallBegun:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReplyEnd:
     """The end of a reply, with all of it."""
 
     turn: ModelTurn
 
 
-ModelEvent = TextDelta | ThinkingDelta | CallBegun | Reply
+ModelEvent = TextDelta | ThinkingDelta | CallBegun | ReplyEnd
 
 ModelErrorKind = Literal[
     "key", "limit", "overloaded", "context", "refused", "server", "network", "silent", "protocol", "missing"

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import ConfigError
-from .history import Call, Image, ModelTurn, ResultTurn, Stop, Text, Turn, Usage, UserTurn
-from .model import CallBegun, ModelError, ModelEvent, ModelRequest, Reply, TextDelta, ThinkingDelta
+from .history import Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, TokenUsage, Turn, UserTurn
+from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
 
 WIRE = "pydantic-ai"
 
@@ -43,7 +43,7 @@ class PydanticAiModel:
         except Exception as error:  # pydantic-ai's and every SDK's own
             kind = "refused" if type(error).__name__ == "UserError" else "server"
             raise ModelError(f"{self.name}: {error}", kind) from error
-        yield Reply(self._turn(response))
+        yield ReplyEnd(self._turn(response))
 
     async def aclose(self) -> None:
         """Do nothing: pydantic-ai shares its connections."""
@@ -69,10 +69,10 @@ class PydanticAiModel:
             return kinds.ModelRequest(parts=parts)
         parts = [
             kinds.ToolCallPart(tool_name=p.name, args=p.object, tool_call_id=p.id)
-            if isinstance(p, Call)
+            if isinstance(p, ModelCall)
             else kinds.TextPart(content=p.text)
             for p in turn.parts
-            if isinstance(p, Call | Text)
+            if isinstance(p, ModelCall | Text)
         ]
         return kinds.ModelResponse(parts=parts)
 
@@ -98,23 +98,23 @@ class PydanticAiModel:
             yield ThinkingDelta(piece) if getattr(delta, "part_delta_kind", "") == "thinking" else TextDelta(piece)
 
     def _turn(self, response: Any) -> ModelTurn:
-        parts: list[Text | Call] = []
+        parts: list[Text | ModelCall] = []
         for part in response.parts:
             if part.part_kind == "text" and part.content:
                 parts.append(Text(part.content))
             elif part.part_kind == "tool-call":
-                parts.append(Call(part.tool_call_id, part.tool_name, part.args_as_json_str()))
-        calls = any(isinstance(part, Call) for part in parts)
+                parts.append(ModelCall(part.tool_call_id, part.tool_name, part.args_as_json_str()))
+        calls = any(isinstance(part, ModelCall) for part in parts)
         stop: Stop = "calls" if calls else "end"
         if response.finish_reason == "length":
             stop = "length"
             last = parts[-1] if parts else None
-            if isinstance(last, Call):
-                parts[-1] = Call(last.id, last.name, last.arguments, cut=True)
+            if isinstance(last, ModelCall):
+                parts[-1] = ModelCall(last.id, last.name, last.arguments, cut=True)
         elif response.finish_reason == "content_filter":
             stop = "refusal"
         used = response.usage
-        usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
+        usage = TokenUsage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
         return ModelTurn(tuple(parts), stop, usage, WIRE, self.name)
 
 

@@ -9,7 +9,7 @@ from ..core.errors import ToolcribError
 from ..record.journal import Journal
 from ..record.undoing import undo
 from .history import ModelTurn
-from .session import Session
+from .session import AgentSession
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
@@ -23,7 +23,7 @@ class Rewound:
     left: list[str] = field(default_factory=list[str])
 
 
-def rewind_session(box: Toolbox, session: Session, turn: int) -> Rewound:
+def rewind_session(box: Toolbox, session: AgentSession, turn: int) -> Rewound:
     """Remove a turn and all turns after it, and undo the changes of their calls, the newest first.
 
     A change that something else overwrote stays, and so does the effect of a call without undo; both are reported.

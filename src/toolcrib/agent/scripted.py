@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from .history import Call, ModelTurn, ResultTurn, Text, Usage, UserTurn
-from .model import CallBegun, ModelError, ModelEvent, ModelRequest, Reply, TextDelta
+from .history import ModelCall, ModelTurn, ResultTurn, Text, TokenUsage, UserTurn
+from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
 
 WIRE = "scripted"
 PIECE = 24  # characters of one event
@@ -71,19 +71,19 @@ class ScriptedModel:
         text = str(reply.get("text") or "")
         for start in range(0, len(text), PIECE):
             yield TextDelta(text[start : start + PIECE])
-        calls: list[Call] = []
+        calls: list[ModelCall] = []
         for index, call in enumerate(reply.get("calls") or ()):
             yield CallBegun(call["name"])
             arguments: Any = call.get("arguments") or {}
             written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-            calls.append(Call(call.get("id") or f"call_{number}_{index}", call["name"], written))
+            calls.append(ModelCall(call.get("id") or f"call_{number}_{index}", call["name"], written))
         stop = reply.get("stop") or ("calls" if calls else "end")
         if stop == "length" and calls:
             last = calls[-1]
-            calls[-1] = Call(last.id, last.name, last.arguments, cut=True)
+            calls[-1] = ModelCall(last.id, last.name, last.arguments, cut=True)
         parts = (*([Text(text)] if text else []), *calls)
         used = reply.get("usage") or {"input": _size(request) // 4, "output": len(text) // 4 + 20 * len(calls)}
-        yield Reply(ModelTurn(parts, stop, Usage(**used), WIRE, self.name))
+        yield ReplyEnd(ModelTurn(parts, stop, TokenUsage(**used), WIRE, self.name))
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""

@@ -7,12 +7,12 @@ from collections.abc import Generator
 from typing import Any
 
 from .history import UNANSWERED as NOT_RUN
-from .history import Call, Compaction, Entry, Image, ModelTurn, Result, ResultTurn, Text, Turn, UserTurn
+from .history import CallResult, Compaction, Entry, Image, ModelCall, ModelTurn, ResultTurn, Text, Turn, UserTurn
 from .store import SessionRow, SessionStore
 from .todo import plan_text
 
 
-class Session:
+class AgentSession:
     """A conversation with an agent. Everything in it is stored before it is used."""
 
     def __init__(self, store: SessionStore, row: SessionRow) -> None:
@@ -64,23 +64,23 @@ class Session:
             total = None if cost is None and self.row.cost is None else (self.row.cost or 0.0) + (cost or 0.0)
             self._update(usage=self.row.usage + entry.usage, cost=total)
 
-    def run_id(self, call: Call) -> str:
+    def run_id(self, call: ModelCall) -> str:
         """Return the id under which a call of the last reply runs: unique, and the same in every process."""
         position = max(index for index, entry in enumerate(self.entries) if isinstance(entry, ModelTurn))
         return f"{self.id}.{position}.{call.id}"
 
-    def result(self, run_id: str) -> Result | None:
+    def result(self, run_id: str) -> CallResult | None:
         """Return the stored result of a call."""
         return self._store.result(run_id)
 
-    def stored_result(self, run_id: str) -> Result:
+    def stored_result(self, run_id: str) -> CallResult:
         """Return the stored result of a call that has one."""
         found = self._store.result(run_id)
         if found is None:
             raise KeyError(run_id)
         return found
 
-    def store_result(self, run_id: str, result: Result) -> None:
+    def store_result(self, run_id: str, result: CallResult) -> None:
         """Store the result of a call that has ended."""
         self._store.store_result(run_id, result)
 
@@ -124,7 +124,7 @@ class Session:
         """Answer a question of the model. Raises KeyError if the session does not wait for it."""
         found = next(w for w in self.row.waiting if w["run_id"] == run_id and w["kind"] == "question")
         call_id = run_id.split(".", 2)[2]
-        self.store_result(run_id, Result(call_id, found["tool"], text))
+        self.store_result(run_id, CallResult(call_id, found["tool"], text))
 
     def close_calls(self) -> None:
         """Give the calls of the last reply that have no result the one that they did not run."""
@@ -132,7 +132,9 @@ class Session:
         if not isinstance(last, ModelTurn) or not last.calls:
             return
         found = (self.result(self.run_id(call)) for call in last.calls)
-        results = (r or Result(c.id, c.name, NOT_RUN, is_error=True) for r, c in zip(found, last.calls, strict=True))
+        results = (
+            r or CallResult(c.id, c.name, NOT_RUN, is_error=True) for r, c in zip(found, last.calls, strict=True)
+        )
         self.append(ResultTurn(tuple(results)))
         self._update(state="idle", waiting=())
 

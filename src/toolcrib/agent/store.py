@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..core.errors import ToolcribError
-from ..record.database import connect
+from ..record.database import connect, transaction
 from ..record.state import StateFolder, private_folder
-from ..record.transaction import transaction
-from .history import Entry, Result, ResultTurn, Usage, UserTurn, dump, dump_result, load, load_result
+from .history import CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
 
 State = Literal["idle", "running", "waiting", "ended"]
 """idle: it waits for a message. waiting: calls of it wait for a person. ended: it was closed."""
@@ -84,7 +83,7 @@ class SessionRow:
     state: State
     waiting: tuple[dict[str, Any], ...]
     parent: str | None
-    usage: Usage
+    usage: TokenUsage
     cost: float | None
     extra: dict[str, Any]
 
@@ -239,12 +238,12 @@ class SessionStore:
         """Remove the turns from a position on."""
         self._run("DELETE FROM agent_turn WHERE session = ? AND position >= ?", session_id, position)
 
-    def result(self, run_id: str) -> Result | None:
+    def result(self, run_id: str) -> CallResult | None:
         """Return the stored result of a call, by the id under which it ran."""
         rows = self._run("SELECT result FROM agent_result WHERE call_id = ?", run_id)
         return load_result(rows[0]["result"]) if rows else None
 
-    def store_result(self, run_id: str, result: Result) -> None:
+    def store_result(self, run_id: str, result: CallResult) -> None:
         """Store the result of a call that has ended."""
         self._run("INSERT OR REPLACE INTO agent_result VALUES (?,?)", run_id, dump_result(result))
 
@@ -278,6 +277,6 @@ def vars_of(value: Any) -> Any:
 def _session(row: sqlite3.Row) -> SessionRow:
     fields: dict[str, Any] = dict(row)
     fields["waiting"] = tuple(json.loads(row["waiting"]))
-    fields["usage"] = Usage(**json.loads(row["usage"]))
+    fields["usage"] = TokenUsage(**json.loads(row["usage"]))
     fields["extra"] = json.loads(row["extra"])
     return SessionRow(**fields)

@@ -20,7 +20,7 @@ from ..core.tool import Tool, ToolCategory
 from .events import Outcome
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import AgentSession
 
 MAX_ITERATIONS = 15
 TOOLS = frozenset({
@@ -35,7 +35,7 @@ PROMPT = """You are a subagent: another agent gave you one task, and you do this
 - You cannot ask anybody. If something is missing, say so in your report.
 - Your last reply is your report to the other agent: what you did, what you found, what is left."""
 
-Run = Callable[["Session", str | None, ToolContext], Awaitable[Outcome]]
+Run = Callable[["AgentSession", str | None, ToolContext], Awaitable[Outcome]]
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Subagents:
 
     def __init__(
         self,
-        begin: Callable[[str, str], Session],
+        begin: Callable[[str, str], AgentSession],
         run: Run,
         remember: Callable[[str, dict[str, Any]], object],
         report: Callable[[str, str], object],
@@ -74,19 +74,19 @@ class Subagents:
         session = self._begin(parent, label)
         return session.id, self._go(session, parent, task, task, ctx), False
 
-    def resume(self, session: Session, task: str, ctx: ToolContext) -> asyncio.Task[Outcome]:
+    def resume(self, session: AgentSession, task: str, ctx: ToolContext) -> asyncio.Task[Outcome]:
         """Go on with a subagent that another process began."""
         return self._go(session, ctx.session_id or "", task, None, ctx)
 
     def _go(
-        self, session: Session, parent: str, task: str, message: str | None, ctx: ToolContext
+        self, session: AgentSession, parent: str, task: str, message: str | None, ctx: ToolContext
     ) -> asyncio.Task[Outcome]:
         running = self._running[session.id] = _Running(parent, task)
         running.task = asyncio.create_task(self._one(session, message, ctx), name=f"subagent {session.id}")
         running.task.add_done_callback(lambda _: self._running.pop(session.id, None))
         return running.task
 
-    async def _one(self, session: Session, task: str | None, ctx: ToolContext) -> Outcome:
+    async def _one(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
         inner = replace(ctx, session_id=session.id, agent_id=session.id, ask=None, call_id=None)
         async with self._slots:
             return await self._run(session, task, inner)

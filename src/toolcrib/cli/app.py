@@ -36,7 +36,8 @@ COMMANDS = {
 
 def load(name: str) -> Command | Group:
     """Import a command."""
-    return import_module(f".{name}", __package__).COMMAND
+    doors = next((wing.doors for wing in WINGS.values() if name in wing.commands), "cli")
+    return import_module(f"toolcrib.{doors}.{name}").COMMAND
 
 
 def alone(

@@ -10,17 +10,20 @@ from .empty import EMPTY
 
 @dataclass(frozen=True, slots=True)
 class Wing:
-    """The package of a wing, below `toolcrib`; its commands in `cli/`, and what each does."""
+    """The package of a wing, below `toolcrib`; its commands and what each does; the package with the commands."""
 
     package: str
     commands: Mapping[str, str] = EMPTY
+    doors: str = "cli"
 
+
+AGENT_COMMANDS = {
+    "run": "Give an agent a task.",
+    "sessions": "List, show and fork sessions of the agent.",
+}
 
 WINGS = {
-    "agent": Wing(
-        "agent",
-        {"run": "Give an agent a task.", "sessions": "List, show and fork sessions of the agent."},
-    ),
+    "agent": Wing("agent", AGENT_COMMANDS, "cli.agent"),
     "browser": Wing("builtin.browser"),
     "composed": Wing("sources.composed"),
     "docker": Wing("boundary.sandbox.docker"),

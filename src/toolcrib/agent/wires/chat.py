@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..history import Call, Content, Image, ModelTurn, ResultTurn, Stop, Text, Thinking, Turn, Usage, UserTurn
+from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
@@ -136,7 +136,7 @@ class ChatDecoder:
         self._calls: list[_OpenCall] = []
         self._finish: str | None = None
         self._done = False
-        self._usage = Usage()
+        self._usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -246,8 +246,8 @@ class ChatDecoder:
             else:
                 yield Thinking("", _merged(pieces), place)
 
-    def _finished_calls(self, stop: Stop) -> list[Call]:
-        calls: list[Call] = []
+    def _finished_calls(self, stop: Stop) -> list[ModelCall]:
+        calls: list[ModelCall] = []
         taken: set[str] = set()
         for call in self._calls:
             if not call.name:
@@ -255,7 +255,7 @@ class ChatDecoder:
             call_id = call.id if call.id and call.id not in taken else make_id()
             taken.add(call_id)
             cut = stop == "length" and (call is self._calls[-1] or not is_complete(call.arguments))
-            calls.append(Call(call_id, call.name, call.arguments or "{}", cut, call.raw or None))
+            calls.append(ModelCall(call_id, call.name, call.arguments or "{}", cut, call.raw or None))
         return calls
 
 
@@ -280,7 +280,7 @@ def _merged(pieces: list[Any]) -> list[Any]:
     return merged
 
 
-def _usage(raw: dict[str, Any]) -> Usage:
+def _usage(raw: dict[str, Any]) -> TokenUsage:
     details = fields(raw.get("prompt_tokens_details"))
     cached = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens")
-    return Usage(count(raw.get("prompt_tokens")), count(raw.get("completion_tokens")), count(cached))
+    return TokenUsage(count(raw.get("prompt_tokens")), count(raw.get("completion_tokens")), count(cached))

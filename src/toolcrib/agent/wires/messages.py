@@ -10,7 +10,19 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from ..history import Call, Content, Image, ModelTurn, Result, ResultTurn, Stop, Text, Thinking, Turn, Usage
+from ..history import (
+    CallResult,
+    Content,
+    Image,
+    ModelCall,
+    ModelTurn,
+    ResultTurn,
+    Stop,
+    Text,
+    Thinking,
+    TokenUsage,
+    Turn,
+)
 from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
@@ -85,12 +97,12 @@ class MessagesWire:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):
                     yield dict(part.raw)
-            elif isinstance(part, Call):
+            elif isinstance(part, ModelCall):
                 yield {"type": "tool_use", "id": part.id, "name": part.name, "input": part.object}
             elif part.text.strip():  # the provider refuses blank text
                 yield {"type": "text", "text": part.text}
 
-    def _result(self, result: Result) -> dict[str, Any]:
+    def _result(self, result: CallResult) -> dict[str, Any]:
         content: Any = result.text or "(no output)"
         if result.images and self.quirks.images:
             content = self._content((Text(content), *result.images))
@@ -173,11 +185,11 @@ class MessagesDecoder:
             raise ended_early(self._model)
         stop = _STOPS.get(self._stop or "end_turn", "end")
         parts = [part for index in sorted(self._blocks) if (part := self._part(index, stop)) is not None]
-        if stop == "end" and any(isinstance(part, Call) for part in parts):
+        if stop == "end" and any(isinstance(part, ModelCall) for part in parts):
             stop = "calls"
         return ModelTurn(tuple(parts), stop, _usage(self._usage), NAME, self._model)
 
-    def _part(self, index: int, stop: Stop) -> Text | Thinking | Call | None:
+    def _part(self, index: int, stop: Stop) -> Text | Thinking | ModelCall | None:
         block = self._blocks[index]
         match block.get("type"):
             case "text":
@@ -190,7 +202,7 @@ class MessagesDecoder:
                 text = "".join(self._json.get(index, ())) or json.dumps(fields(block.get("input")), ensure_ascii=False)
                 last = index == max(self._blocks)
                 cut = stop in ("length", "context") and (last or not is_complete(text))
-                return Call(block.get("id") or make_id(), block.get("name") or "", text, cut)
+                return ModelCall(block.get("id") or make_id(), block.get("name") or "", text, cut)
             case _:
                 return None
 
@@ -201,6 +213,6 @@ def _given(usage: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if isinstance(value, int)}
 
 
-def _usage(raw: dict[str, Any]) -> Usage:
+def _usage(raw: dict[str, Any]) -> TokenUsage:
     read, written = count(raw.get("cache_read_input_tokens")), count(raw.get("cache_creation_input_tokens"))
-    return Usage(count(raw.get("input_tokens")) + read + written, count(raw.get("output_tokens")), read, written)
+    return TokenUsage(count(raw.get("input_tokens")) + read + written, count(raw.get("output_tokens")), read, written)

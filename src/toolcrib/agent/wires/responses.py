@@ -10,7 +10,20 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..history import Call, Content, Image, ModelTurn, Result, ResultTurn, Stop, Text, Thinking, Turn, Usage, UserTurn
+from ..history import (
+    CallResult,
+    Content,
+    Image,
+    ModelCall,
+    ModelTurn,
+    ResultTurn,
+    Stop,
+    Text,
+    Thinking,
+    TokenUsage,
+    Turn,
+    UserTurn,
+)
 from ..model import CallBegun, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
@@ -73,7 +86,7 @@ class ResponsesWire:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):
                     yield dict(part.raw)
-            elif isinstance(part, Call):
+            elif isinstance(part, ModelCall):
                 arguments = json.dumps(part.object, ensure_ascii=False)
                 yield {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments}
             else:
@@ -84,7 +97,7 @@ class ResponsesWire:
         for result in turn.results:
             yield {"type": "function_call_output", "call_id": result.call_id, "output": self._output(result)}
 
-    def _output(self, result: Result) -> str | list[dict[str, Any]]:
+    def _output(self, result: CallResult) -> str | list[dict[str, Any]]:
         if not result.images or not self.quirks.images:
             return result.text
         return self._content((Text(result.text), *result.images))
@@ -109,7 +122,7 @@ class ResponsesDecoder:
         self._texts: dict[int, list[str]] = {}
         self._closed: set[int] = set()
         self._stop: Stop | None = None
-        self._usage = Usage()
+        self._usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -151,7 +164,7 @@ class ResponsesDecoder:
                 self._items[index] = item
         raw = fields(response.get("usage"))
         cached = fields(raw.get("input_tokens_details")).get("cached_tokens")
-        self._usage = Usage(count(raw.get("input_tokens")), count(raw.get("output_tokens")), count(cached))
+        self._usage = TokenUsage(count(raw.get("input_tokens")), count(raw.get("output_tokens")), count(cached))
 
     def finish(self) -> ModelTurn:
         """Return the reply. Raises ModelError if the stream ended before the reply did."""
@@ -159,13 +172,13 @@ class ResponsesDecoder:
             raise ended_early(self._model)
         stop = self._stop
         parts = [part for index in sorted(self._items) for part in self._parts(index, stop)]
-        if stop == "end" and any(isinstance(part, Call) for part in parts):
+        if stop == "end" and any(isinstance(part, ModelCall) for part in parts):
             stop = "calls"
         if any(c.get("type") == "refusal" for item in self._items.values() for c in listed(item.get("content"))):
             stop = "refusal"
         return ModelTurn(tuple(parts), stop, self._usage, NAME, self._model)
 
-    def _parts(self, index: int, stop: Stop) -> Iterator[Text | Thinking | Call]:
+    def _parts(self, index: int, stop: Stop) -> Iterator[Text | Thinking | ModelCall]:
         item = self._items[index]
         match item.get("type"):
             case "reasoning":
@@ -182,6 +195,6 @@ class ResponsesDecoder:
                 text = item.get("arguments") or "".join(self._arguments.get(index, ())) or "{}"
                 last = index == max(self._items)
                 cut = stop != "end" and (last or not is_complete(text))
-                yield Call(item.get("call_id") or item.get("id") or make_id(), item.get("name") or "", text, cut)
+                yield ModelCall(item.get("call_id") or item.get("id") or make_id(), item.get("name") or "", text, cut)
             case _:
                 pass

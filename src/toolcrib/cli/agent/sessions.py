@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from . import show
-from .exit_codes import OK, Usage
-from .options import Options
-from .reader import Argument, Command, Option, group
+from .. import show
+from ..exit_codes import OK, Usage
+from ..options import Options
+from ..reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
-    from ..agent.history import Entry
-    from ..agent.session import Session
+    from ...agent.history import Entry
+    from ...agent.session import AgentSession
 
 SessionId = Annotated[
     str, Argument(metavar="ID", help="The session, or the beginning of its id; `last` is the newest.")
@@ -39,7 +39,7 @@ def show_session(options: Options, session: SessionId) -> int:
     if options.json:
         import json
 
-        from ..agent.history import dump
+        from ...agent.history import dump
 
         show.out_json(
             {**_row(found.row), "system": found.row.system, "turns": [json.loads(dump(e)) for e in found.entries]}
@@ -72,7 +72,7 @@ def rewind(
     turn: Annotated[int, Argument(metavar="TURN", help="The number of the turn to go back to, as `show` prints it.")],
 ) -> int:
     """Go back to before a turn: remove it and all later turns, and take back what their calls changed in files."""
-    from ..agent.rewind import rewind_session
+    from ...agent.rewind import rewind_session
 
     found = _session(options, session)
     if not 0 <= turn < len(found.entries):
@@ -129,16 +129,16 @@ def remove(options: Options, session: SessionId) -> int:
 
 
 def _store(options: Options) -> Any:
-    from ..agent.store import SessionStore
+    from ...agent.store import SessionStore
 
     return SessionStore(options.state())
 
 
-def _session(options: Options, session_id: str) -> Session:
-    from ..agent.session import Session
+def _session(options: Options, session_id: str) -> AgentSession:
+    from ...agent.session import AgentSession
 
     store = _store(options)
-    return Session(store, store.get(session_id))
+    return AgentSession(store, store.get(session_id))
 
 
 def _row(row: Any) -> dict[str, Any]:
@@ -150,8 +150,8 @@ def _row(row: Any) -> dict[str, Any]:
 
 
 def _show_entry(position: int, entry: Entry) -> None:
-    from ..agent.history import Compaction, ModelTurn, ResultTurn
-    from .agent_display import call_line
+    from ...agent.history import Compaction, ModelTurn, ResultTurn
+    from .display import call_line
 
     if isinstance(entry, Compaction):
         show.out(f"[{position}] (history made shorter: {entry.tokens[0]} → {entry.tokens[1]} tokens)", "dim")

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from ..agent.events import (
+from ...agent.events import (
     AgentEvent,
     CallDone,
     CallRun,
@@ -19,10 +19,10 @@ from ..agent.events import (
     ReplyDropped,
     RequestStarted,
 )
-from ..agent.history import Call, Usage
-from ..agent.model import CallBegun, TextDelta, ThinkingDelta
-from ..core.text import clip, one_line
-from . import show
+from ...agent.history import ModelCall, TokenUsage
+from ...agent.model import CallBegun, TextDelta, ThinkingDelta
+from ...core.text import clip, one_line
+from .. import show
 
 MAX_ARGUMENTS = 100
 _NAMES = {
@@ -48,7 +48,7 @@ class JsonLines:
         show.out_json({"event": "session", "id": session_id}, lines=True)
 
 
-class Lines:
+class AnswerLines:
     """Prints the answer on stdout as it comes, and one line for each call on stderr."""
 
     def __init__(self) -> None:
@@ -107,14 +107,14 @@ class Lines:
             self._open = False
 
 
-def call_line(call: Call) -> str:
+def call_line(call: ModelCall) -> str:
     """Return a call as one line: its name and the beginning of its arguments."""
     arguments = call.object
     shown = ", ".join(f"{key}={_short(value)}" for key, value in arguments.items()) if arguments else ""
     return f"{call.name}({clip(shown, MAX_ARGUMENTS)})"
 
 
-def used(usage: Usage, cost: float | None, requests: int) -> str:
+def used(usage: TokenUsage, cost: float | None, requests: int) -> str:
     """Return what a run used, in words."""
     price = "" if cost is None else f", ${cost:.4f}"
     cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
@@ -137,7 +137,7 @@ def as_json(event: AgentEvent) -> dict[str, Any]:
     return {"event": _NAMES[type(event)], **data}
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _call(call: ModelCall) -> dict[str, Any]:
     return {"id": call.id, "name": call.name, "arguments": call.object}
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from . import show
-from .exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
-from .options import Options
-from .reader import Argument, Command, Option
+from .. import show
+from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
+from ..options import Options
+from ..reader import Argument, Command, Option
 
 if TYPE_CHECKING:
-    from ..agent import Image, Outcome, RunLimits
-    from ..config import Settings
-    from ..toolbox import Toolbox
+    from ...agent import AgentEvent, Image, Outcome, RunLimits
+    from ...config import Settings
+    from ...toolbox import Toolbox
+    from .display import AnswerLines, JsonLines
 
 _CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
@@ -42,7 +45,7 @@ def run(
     With --json every event is a line of JSON on stdout. Exit code 0 if it answered, 1 if a limit or an error stopped
     it, 3 if a call waits for approval: approve with `toolcrib approvals`, then `toolcrib run --session ID`.
     """
-    from .running import run as to_end
+    from ..running import run as to_end
 
     text = _task(task or [])
     if text is None and session is None:
@@ -60,13 +63,13 @@ async def _run(
     max_cost: str | None,
     max_iterations: int | None,
 ) -> Outcome:
-    from ..agent import Agent
-    from .agent_display import JsonLines, Lines
-    from .terminal_approver import terminal_approver
+    from ...agent import Agent
+    from ..terminal_approver import terminal_approver
+    from .display import AnswerLines, JsonLines
 
     settings = with_cost(options.settings(), max_cost)
     async with options.open(settings, warm_up=False) as box:
-        display = JsonLines() if options.json else Lines()
+        display = JsonLines() if options.json else AnswerLines()
         box.approval_service.approver = approver = terminal_approver(display.pause)
         async with await Agent.open(box, model or _stored_model(box, session_id), say=show.say) as agent:
             session = agent.session(session_id) if session_id else agent.new_session()
@@ -74,11 +77,47 @@ async def _run(
             whole = "\n\n".join([*([text] if text else []), *texts]) or None
             ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
             limits = _limits(agent.limits, max_iterations)
+            reader = EventPrinter(display)
             try:
-                outcome = await agent.run(whole, session, images=images, emit=display.show, limits=limits, ctx=ctx)
+                outcome = await agent.run(whole, session, images=images, emit=reader.show, limits=limits, ctx=ctx)
+            except asyncio.CancelledError:
+                reader.check()
+                raise
             finally:
-                display.end(session.id)
+                reader.show_end(session.id)
             return outcome
+
+
+class EventPrinter:
+    """Shows events. When the program that reads our output has ended (`toolcrib run … | head`), it ends the run."""
+
+    def __init__(self, display: JsonLines | AnswerLines) -> None:
+        self._display = display
+        self._task = asyncio.current_task()
+        self._gone = False
+
+    def show(self, event: AgentEvent) -> None:
+        """Show an event."""
+        self._try(lambda: self._display.show(event))
+
+    def show_end(self, session_id: str) -> None:
+        """Show how to go on with the session."""
+        self._try(lambda: self._display.end(session_id))
+
+    def check(self) -> None:
+        """Raise BrokenPipeError if the reader has ended."""
+        if self._gone:
+            raise BrokenPipeError
+
+    def _try(self, write: Callable[[], None]) -> None:
+        if self._gone:
+            return
+        try:
+            write()
+        except BrokenPipeError:
+            self._gone = True
+            if self._task is not None:
+                self._task.cancel()
 
 
 def with_cost(settings: Settings, max_cost: str | None) -> Settings:
@@ -99,7 +138,7 @@ def _limits(limits: RunLimits, iterations: int | None) -> RunLimits:
 
 
 def _stored_model(box: Toolbox, session_id: str | None) -> str | None:
-    from ..agent.store import SessionStore
+    from ...agent.store import SessionStore
 
     return SessionStore(box.state).get(session_id).model if session_id else None
 
@@ -116,7 +155,7 @@ def _task(words: list[str]) -> str | None:
 
 def read_files(names: list[str]) -> tuple[list[str], list[Image]]:
     """Return the texts and the images of files that belong to a task. Raises Usage."""
-    from ..agent import Image
+    from ...agent import Image
 
     texts: list[str] = []
     images: list[Image] = []
