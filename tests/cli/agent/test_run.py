@@ -1,0 +1,129 @@
+"""`toolcrib run` and `toolcrib sessions`, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conftest import Cli
+
+STEPS: list[dict[str, Any]] = [
+    {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]},
+    {"text": "I remove it.", "calls": [{"name": "delete_file", "arguments": {"path": "a.txt"}}]},
+    {"text": "It is **gone**."},
+    {"text": "Nothing more."},
+]
+
+
+@pytest.fixture
+def script(cli: Cli, tmp_path: Path) -> str:
+    cli.write("a.txt", "alpha\n")
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(STEPS))
+    return f"scripted:{path}"
+
+
+def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli, script: str) -> None:
+    first = cli("run", "--model", script, "Remove", "a.txt", code=3)
+    assert first.stdout == "I look.\nI remove it.\n"
+    assert "✓ read_file(path=a.txt)" in first.stderr
+    approve = next(line for line in first.stderr.splitlines() if "waits for approval" in line)
+    row = cli.json("sessions", "--json")[0]
+    assert (row["state"], row["title"]) == ("waiting", "Remove a.txt")
+    assert row["id"] in first.stderr
+    cli(*approve.split("approval: toolcrib ")[1].split())
+    second = cli("run", "--session", row["id"])
+    assert second.stdout == "It is **gone**.\n"
+    assert not (cli.work / "a.txt").exists()
+    shown = cli("sessions", "show", "last").stdout
+    assert "[0] user: Remove a.txt" in shown
+    assert "→ delete_file(path=a.txt)" in shown
+    assert cli("sessions", row["id"]).stdout == shown
+    back = cli("sessions", "rewind", row["id"], "0", "--yes")
+    assert (cli.work / "a.txt").read_text() == "alpha\n"
+    assert "back before turn 0" in back.stderr
+
+
+def test_events_as_json_lines(cli: Cli, script: str) -> None:
+    lines = [json.loads(line) for line in cli("run", "--model", script, "--json", "--yes", "x").stdout.splitlines()]
+    kinds = [line["event"] for line in lines]
+    assert kinds[0] == "request"
+    assert kinds[-2:] == ["outcome", "session"]
+    assert {"text", "call", "result", "reply"} <= set(kinds)
+    assert next(line for line in lines if line["event"] == "outcome")["text"] == "It is **gone**."
+
+
+def test_a_fork_and_a_removal(cli: Cli, script: str) -> None:
+    cli("run", "--model", script, "x", code=3)
+    first = cli.json("sessions", "--json")[0]["id"]
+    copy = cli.json("sessions", "fork", first, "--json")["id"]
+    assert {row["id"] for row in cli.json("sessions", "--json")} == {first, copy}
+    cli("sessions", "remove", first, code=3)
+    cli("sessions", "remove", first, "--yes")
+    assert [row["id"] for row in cli.json("sessions", "--json")] == [copy]
+
+
+def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "ask.json"
+    asked = {"name": "ask_user", "arguments": {"question": "Which colour?", "options": ["red"]}}
+    path.write_text(json.dumps([{"calls": [asked]}, {"text": "Red it is.", "after": "red"}]))
+    first = cli("run", "--model", f"scripted:{path}", "paint", code=3)
+    assert "Which colour?" in first.stderr
+    cli("sessions", "answer", "last", "red")
+    assert cli("run", "--session", "last").stdout == "Red it is.\n"
+    assert "does not wait" in cli("sessions", "answer", "last", "red", code=2).stderr
+
+
+def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
+    cli.write("notes.md", "remember the milk")
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps([{"text": "ok", "after": "remember the milk"}]))
+    model = f"scripted:{path}"
+    assert cli("run", "--model", model, "-f", "notes.md", "what?").stdout == "ok\n"
+    assert "No such file" in cli("run", "--model", model, "-f", "none.md", "what?", code=2).stderr
+    path.write_text(json.dumps([{"text": "ok", "after": "remember the milk"}]))
+    assert cli("run", "--model", model, "-", stdin="remember the milk").stdout == "ok\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "TASK is missing"),
+        (["run", "--model", "nope", "x"], "anthropic:NAME"),
+        (["run", "--model", "scripted:none.json", "x"], "No such file"),
+        (["run", "--model", "anthropic:m", "x"], "ANTHROPIC_API_KEY"),
+        (["run", "--max-cost", "free", "--model", "scripted:x", "x"], "--max-cost 'free'"),
+        (["run", "--session", "nope"], "there is no session"),
+        (["sessions", "show", "nope"], "there is no session"),
+        (["sessions", "rewind", "last", "9"], "there is no session"),
+    ],
+)
+def test_what_is_wrong_is_said_to_the_person(cli: Cli, arguments: list[str], words: str) -> None:
+    done = cli(*arguments, code=None)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cost_limit_needs_prices(cli: Cli, script: str) -> None:
+    cli.write("toolcrib.toml", "")
+    done = cli(
+        "run", "--model", "chat:some-model", "--max-cost", "1", "x", code=2, env={"OPENAI_BASE_URL": "http://x/v1"}
+    )
+    assert "agent.prices" in done.stderr
+
+
+def test_no_model_says_what_to_do(cli: Cli) -> None:
+    done = cli("run", "x", code=None)
+    if done.returncode == 2:  # unless this machine serves a model
+        assert "ANTHROPIC_API_KEY" in done.stderr
+        assert "ollama" in done.stderr
+        assert "scripted:FILE" in done.stderr
+
+
+def test_an_empty_list_says_so(cli: Cli) -> None:
+    assert "no sessions yet" in cli("sessions").stderr
+    assert cli.json("sessions", "--json") == []
