@@ -1,4 +1,4 @@
-"""For tests of tools and agents: a person who answers approvals as told, and a toolbox that leaves nothing behind.
+"""For tests of tools and agents: a person who answers approvals, models without a provider, a toolbox for one test.
 
 async with temporary_toolbox(tools=[weather], approve=FakeApprover("yes", "no")) as box:
     assert (await box.call("weather", {"city": "Bergen"})).for_llm == "rain"
@@ -11,13 +11,30 @@ import os
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from .core.tool import Tool
 from .policy.requests import ApprovalRequest, Approver, Decision
 from .toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from .agent.recorded import RecordingModel, ReplayModel
+    from .agent.scripted import ScriptedModel
+
+__all__ = ["Answer", "FakeApprover", "RecordingModel", "ReplayModel", "ScriptedModel", "temporary_toolbox"]
+
+_MODELS = {"RecordingModel": "recorded", "ReplayModel": "recorded", "ScriptedModel": "scripted"}
+"""Of the agent, which may not be installed."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODELS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".agent.{_MODELS[name]}", __package__), name)
+
 
 Answer = bool | str | Decision | Callable[[ApprovalRequest], "bool | Decision"]
 """A yes or no (also "yes", "no"), a whole Decision, a function that decides, or "silence": nobody answers."""

@@ -25,7 +25,7 @@ from toolcrib.testing import FakeApprover, temporary_toolbox
 Reply = Mapping[str, Any]
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
 

@@ -1,0 +1,86 @@
+"""Records what a real model answers in a file, and replays it later without the model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import ConfigError
+from ..core.text import clip
+from .history import ModelTurn, dump, load
+from .model import CallBegun, Model, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
+
+_TIME = re.compile(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
+_CALL_ID = re.compile(r'"(?:call_)?id": ?"[^"]*"|"(?:call_)?id":"[^"]*"')
+
+
+class RecordingModel:
+    """Asks another model, and appends each exchange to a file as one line of JSON."""
+
+    def __init__(self, model: Model, path: Path) -> None:
+        self.name, self._model, self._path = model.name, model, path
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask, and record the reply once it is complete. Raises ModelError."""
+        pieces: list[dict[str, str]] = []
+        async with aclosing(self._model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, ReplyEnd):
+                    line = {"asked": _asked(request), "events": pieces, "turn": json.loads(dump(event.turn))}
+                    with self._path.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                elif isinstance(event, CallBegun):
+                    pieces.append({"call": event.name})
+                else:
+                    pieces.append({"thinking" if isinstance(event, ThinkingDelta) else "text": event.text})
+                yield event
+
+    async def aclose(self) -> None:
+        """Close the other model."""
+        await self._model.aclose()
+
+
+class ReplayModel:
+    """Gives the replies of a recording, in order. Raises ModelError for a request that was not the recorded one."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            self._lines: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} is not a recording of a model: {error}") from None
+        self.name = f"replay:{path.name}"
+        self._next = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Give the next reply."""
+        if self._next == len(self._lines):
+            raise ModelError(f"{self.name} has no reply {self._next + 1}", "protocol")
+        line = self._lines[self._next]
+        for recorded, asked in zip(line["asked"], _asked(request), strict=False):
+            if recorded != asked:
+                raise ModelError(
+                    f"{self.name}: request {self._next + 1} differs from the recorded one; recorded: "
+                    f"{clip(recorded, 300)}; now: {clip(asked, 300)}", "protocol",
+                )  # fmt: skip
+        if len(line["asked"]) != len(request.history):
+            raise ModelError(f"{self.name}: request {self._next + 1} has another number of turns", "protocol")
+        self._next += 1
+        for piece in line["events"]:
+            ((kind, text),) = piece.items()
+            yield {"call": CallBegun, "thinking": ThinkingDelta, "text": TextDelta}[kind](text)
+        turn = load(json.dumps(line["turn"]))
+        assert isinstance(turn, ModelTurn)
+        yield ReplyEnd(turn)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def _asked(request: ModelRequest) -> list[str]:
+    """Return the turns of a request as texts, without what differs from run to run: the time and the ids of calls."""
+    return [_CALL_ID.sub("", _TIME.sub("", dump(turn))) for turn in request.history]

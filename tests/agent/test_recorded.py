@@ -1,0 +1,41 @@
+"""A recording of a model replays without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.testing import RecordingModel, ReplayModel, ScriptedModel
+
+from .test_loop import agent, call
+
+STEPS = [{"text": "I look.", "calls": [call("read_file", path="a.txt")]}, {"text": "It says alpha."}]
+
+
+async def test_a_recording_replays_and_notices_another_conversation(tmp_path: Path) -> None:
+    path = tmp_path / "exchange.jsonl"
+    async with agent(model=RecordingModel(ScriptedModel(STEPS), path)) as made:
+        first = await made.run("what is it?")
+    async with agent(model=ReplayModel(path)) as made:
+        again = await made.run("what is it?")
+    assert (again.text, again.usage) == (first.text, first.usage)
+    async with agent(files={"a.txt": "beta\n"}, model=ReplayModel(path)) as made:
+        other = await made.run("what is it?")
+    assert other.state == "error"
+    assert "differs from the recorded one" in other.reason
+    async with agent(model=ReplayModel(path)) as made:
+        session = made.new_session()
+        await made.run("what is it?", session)
+        assert "no reply 3" in (await made.run("and now?", session)).reason
+
+
+def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
+    for text in ("not json", ""):
+        (tmp_path / "x").write_text(text)
+        if text:
+            with pytest.raises(ConfigError, match="not a recording"):
+                ReplayModel(tmp_path / "x")
+    with pytest.raises(ConfigError, match="not a recording"):
+        ReplayModel(tmp_path / "none")

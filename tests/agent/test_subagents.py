@@ -1,0 +1,166 @@
+"""Subagents: their tools, their reports, how many run, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from toolcrib.agent import Agent, RunLimits
+from toolcrib.agent.history import ModelCall, ModelTurn, Text, TokenUsage
+from toolcrib.agent.model import ModelEvent, ModelRequest, ReplyEnd
+from toolcrib.testing import FakeApprover, temporary_toolbox
+
+from .test_loop import agent, call
+
+
+class ByTask:
+    """A model that answers by what the first message says: several sessions can use it at once."""
+
+    name = "scripted:by-task"
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.answers = answers
+        self.running = self.most = 0
+        self.seconds = 0.0
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        first = getattr(request.history[0], "text", "").split()[0]
+        step = sum(isinstance(turn, ModelTurn) for turn in request.history)
+        answers = self.answers.get(first) or self.answers["other"]
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.running -= 1
+        answer = answers[min(step, len(answers) - 1)]
+        usage = TokenUsage(100, 10)
+        if isinstance(answer, str):
+            yield ReplyEnd(ModelTurn((Text(answer),), "end", usage))
+            return
+        calls = tuple(ModelCall(f"c{step}_{i}", c["name"], json.dumps(c["arguments"])) for i, c in enumerate(answer))
+        yield ReplyEnd(ModelTurn(calls, "calls", usage))
+
+    async def aclose(self) -> None: ...
+
+
+async def test_a_background_subagent_reports_as_a_message() -> None:
+    model = ByTask(
+        go=[[call("spawn", task="look at a.txt", label="looker")], "I wait.", "It says alpha."],
+        look=[[call("read_file", path="a.txt")], "The file says alpha."],
+    )
+    async with agent(model=model) as made:
+        session = made.new_session()
+        outcome = await made.run("go", session)
+        assert outcome.text == "It says alpha."
+        texts = [getattr(entry, "text", "") for entry in session.entries]
+        report = next(text for text in texts if "subagent 'looker' is done" in text)
+        assert "The file says alpha." in report
+        started = session.entries[2].results[0].text  # type: ignore[union-attr]
+        assert started.startswith("Subagent [looker] started (id: ")
+        assert started.endswith("). I'll notify you when it completes.")
+        child = made.store.children(session.id)[0]
+        assert child.title == "looker"
+        assert "background" not in child.extra
+
+
+async def test_the_foreground_form_returns_the_report() -> None:
+    model = ByTask(go=[[call("spawn", task="look now", wait=True)], "done"], look=["All is well."])
+    async with agent(model=model) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        assert "All is well." in session.entries[2].results[0].text  # type: ignore[union-attr]
+
+
+async def test_its_tools_are_few_and_others_are_refused_even_by_call_tool() -> None:
+    tries = [call("spawn", task="look more"), call("ask_user", question="?"),
+             call("call_tool", name="todo", arguments={"items": []}), call("create_tool", action="list")]  # fmt: skip
+    model = ByTask(go=[[call("spawn", task="look", wait=True)], "done"], look=[tries, "tried"])
+    async with agent(model=model) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        inner = next(r for r in model.requests if getattr(r.history[0], "text", "").startswith("look"))
+        assert {"read_file", "exec"} <= {tool.name for tool in inner.tools}
+        assert not {"spawn", "ask_user", "todo", "message"} & {tool.name for tool in inner.tools}
+        assert "Do not send messages" in inner.system
+        child = made.session(made.store.children(session.id)[0].id)
+        results = child.entries[2].results  # type: ignore[union-attr]
+        assert all(result.is_error for result in results)
+        assert "not one of your tools" in results[0].text
+
+
+async def test_an_approval_of_the_parent_is_none_for_the_subagent() -> None:
+    approver = FakeApprover("yes")
+    model = ByTask(
+        go=[[call("spawn", task="look", wait=True)], "done"], look=[[call("delete_file", path="a.txt")], "ok"]
+    )
+    async with agent(model=model, approve=approver) as made:
+        await made.run("go")
+        assert approver.asked == ["delete_file"]
+
+
+async def test_a_denial_holds_for_the_subagent() -> None:
+    async with temporary_toolbox({"a.txt": "x"}, mode="observer") as box:
+        model = ByTask(
+            go=[[call("spawn", task="look", wait=True)], "d"], look=[[call("write_file", path="b", content="")], "ok"]
+        )
+        async with await Agent.open(box, model) as made:
+            await made.run("go")
+            assert not (box.workspace.root / "b").exists()
+
+
+async def test_the_same_task_is_started_once() -> None:
+    twice = [call("spawn", task="look"), call("spawn", task="look")]
+    async with agent(model=ByTask(go=[twice, "w", "done"], look=["x"])) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        assert len(made.store.children(session.id)) == 1
+
+
+async def test_what_a_subagent_uses_counts_for_its_parent() -> None:
+    many = [call("spawn", task="look", wait=True)]
+    model = ByTask(go=[many], look=[[call("list_dir", path=".")]])
+    async with agent(model=model) as made:
+        outcome = await made.run("go", limits=RunLimits(iterations=30, tokens=1_000))
+        assert outcome.state == "limit"
+        assert outcome.usage.input + outcome.usage.output < 1_600
+
+
+async def test_fifty_subagents_with_a_limit_of_eight() -> None:
+    spawns = [call("spawn", task=f"other {n}") for n in range(50)]
+    model = ByTask(go=[spawns, "I wait."], other=["fine"])
+    model.seconds = 0.01
+    async with agent(model=model) as made:
+        session = made.new_session()
+        outcome = await made.run("go", session)
+        assert outcome.state == "done"
+        assert model.most <= 9  # and the parent
+        reports = [e for e in session.entries if getattr(e, "source", "") == "subagent"]
+        assert len(reports) == 50
+
+
+async def test_cancelling_the_parent_leaves_nothing_running_and_the_next_run_goes_on() -> None:
+    rng = random.Random(7)
+    for _ in range(6):
+        spawns = [call("spawn", task=f"other {n}") for n in range(20)]
+        model = ByTask(go=[spawns, "I wait."], other=[[call("read_file", path="a.txt")], "fine"])
+        model.seconds = 0.005
+        async with agent(model=model) as made:
+            session = made.new_session()
+            before = asyncio.all_tasks()
+            task = asyncio.create_task(made.run("go", session))
+            await asyncio.sleep(rng.random() * 0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            left = [t for t in asyncio.all_tasks() - before if t is not task and "subagent" in t.get_name()]
+            assert not left
+            again = made.session(session.id)
+            outcome = await made.run(None, again)
+            assert outcome.state == "done"
+            reports = [e for e in again.entries if getattr(e, "source", "") == "subagent"]
+            assert len(reports) == len(made.store.children(session.id)), "each has reported, and once"
