@@ -453,3 +453,25 @@ async def test_the_library_reads_as_the_docs_say(tmp_path: Path, monkeypatch: py
         kinds = [type(event).__name__ async for event in made.events("hello")]
     assert kinds[-1] == "Outcome"
     assert "TextDelta" in kinds
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "data"),
+    [
+        ({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"n": 3}, {"n": 3}),
+        ({"type": "array", "items": {"type": "string"}}, {"answer": ["a"]}, ["a"]),
+    ],
+)
+async def test_an_answer_of_a_form(schema: dict[str, Any], good: dict[str, Any], data: Any) -> None:
+    async with agent(
+        {"text": "three"}, {"calls": [call("final_answer", wrong=1)], "after": "final_answer"},
+        {"calls": [call("final_answer", **good)], "after": "again"},
+    ) as made:  # fmt: skip
+        outcome = await made.run("how many?", schema=schema)
+        assert (outcome.state, outcome.data) == ("done", data)
+
+
+async def test_a_model_that_never_gives_the_form_is_an_error_in_the_end() -> None:
+    async with agent(*[{"text": "three"}] * 9) as made:
+        outcome = await made.run("how many?", schema={"type": "integer"})
+        assert (outcome.state, outcome.requests) == ("error", 3)

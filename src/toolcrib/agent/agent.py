@@ -7,7 +7,7 @@ async with Toolbox.open(".") as box, Agent.open(box) as agent:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -28,6 +28,7 @@ from .prompt import now, system_prompt
 from .session import AgentSession
 from .skills import ReadSkillTool, find_skills, skills_prompt
 from .store import SessionRow, SessionStore
+from .structured import AnswerForm
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
 from .todo import TodoTool
 
@@ -129,17 +130,20 @@ class Agent:
         emit: Emit = lambda event: None,
         limits: RunLimits | None = None,
         ctx: ToolContext | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Give a session a message, and run it until it is answered, waits for a person, or reaches a limit.
 
-        Without `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid.
+        Without `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid. With
+        `schema`, a JSON Schema, the answer is data of that form, in `Outcome.data`.
         """
         session = session or self.new_session()
         if text is not None:
             session.say(text, *images, note=now())
             self.box.new_turn(session.id)
             self.box.session(session.id).trust(text)
-        parts, spent = self.parts(), Spent(limits or self.limits, self.prices)
+        parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
+        spent = Spent(limits or self.limits, self.prices)
         ctx = ctx or replace(self.box.context, channel="agent")
         self._live[session.id] = spent
         self._resume_subagents(replace(ctx, session_id=session.id))

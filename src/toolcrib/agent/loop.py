@@ -34,6 +34,8 @@ from .events import (
 from .history import CallResult, Image, ModelCall, ModelTurn, ResultTurn, Text, for_model, user
 from .limits import Spent
 from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition
+from .structured import NAME as FINAL
+from .structured import NOTE, AnswerForm
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
@@ -68,6 +70,8 @@ class LoopParts:
     effort: Effort | None = None
     allowed: Callable[[str, Any], bool] | None = None
     """Which calls (name, arguments) may run; None for all."""
+    form: AnswerForm | None = None
+    """The form of the answer; None for text."""
 
 
 async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
@@ -86,14 +90,22 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
                     session.wait_for(waiting)
                     return _ended(session, spent, "waiting", waiting=tuple(waiting))
                 continue
+            given = parts.form.data(session.entries) if parts.form is not None else None
+            if given is not None:
+                return replace(_ended(session, spent, "done"), data=given[0])
             answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
             taken = session.take_message(queued=answered)
             if taken is not None:
                 emit(MessageTaken(taken.text))
                 continue
             if answered or last is None:
-                refused = isinstance(last, ModelTurn) and last.stop == "refusal"
-                return _ended(session, spent, "refused" if refused else "done")
+                if isinstance(last, ModelTurn) and last.stop == "refusal":
+                    return _ended(session, spent, "refused")
+                if parts.form is None:
+                    return _ended(session, spent, "done")
+                if not parts.form.may_remind(session.entries):
+                    return _ended(session, spent, "error", reason="the model gave no answer of the form asked for")
+                session.append(user(NOTE, source="system"))
             reached = spent.exceeded()
             if reached:
                 return _ended(session, spent, "limit", reason=f"stopped at {reached}")
@@ -179,8 +191,8 @@ async def _reply(model: Model, request: ModelRequest, shown: list[str], session:
 
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
-    history = for_model(session.entries)
-    return ModelRequest(session.row.system, history, parts.tools, parts.max_tokens, parts.effort)
+    tools = parts.tools if parts.form is None else (*parts.tools, parts.form.definition)
+    return ModelRequest(session.row.system, for_model(session.entries), tools, parts.max_tokens, parts.effort)
 
 
 # --- the calls
@@ -246,7 +258,7 @@ def _not_run(parts: LoopParts, call: ModelCall) -> CallResult | None:
         return CallResult(call.id, call.name, CUT_CALL, is_error=True)
     if parts.allowed is not None and not parts.allowed(call.name, call.arguments):
         return CallResult(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
-    return None
+    return parts.form.result(call) if parts.form is not None and call.name == FINAL else None
 
 
 def _known(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
