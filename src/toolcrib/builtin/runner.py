@@ -13,8 +13,7 @@ from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.lazy import LazySandbox
-from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
+from ..boundary.sandbox.spec import LazySandbox, OverlaySandbox, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, current_context

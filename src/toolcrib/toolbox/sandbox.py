@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..boundary.sandbox.lazy import LazySandbox
+from ..boundary.sandbox.spec import LazySandbox
 from ..core.errors import ToolcribError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run, start
-from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, probe, select_sandbox
-from toolcrib.boundary.sandbox.docker import container_engine, detect_docker
+from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, docker, probe, select_sandbox
+from toolcrib.boundary.sandbox.docker import container_engine
 from toolcrib.boundary.sandbox.docker.docker_sandbox import DockerSandbox
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -47,7 +47,7 @@ class Fake:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     container_engine._ask.cache_clear()
-    detect_docker._run.cache_clear()
+    docker._run.cache_clear()
     made = Fake(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
     return made

@@ -15,10 +15,9 @@ from pathlib import Path
 from ...core.errors import SandboxUnavailable
 from .bubblewrap import BubblewrapSandbox
 from .remedies import INSTALL, WITHOUT, remedy
-from .remembered_trial import RememberedTrial
 from .settings import SandboxSettings
 from .spec import DoctorFinding, Sandbox
-from .trial import try_run
+from .trial import RememberedTrial, try_run
 
 MIN_VERSION = (0, 8)  # the first with --disable-userns
 MIN_OVERLAY_VERSION = (0, 11)  # the first with --overlay
@@ -111,19 +110,17 @@ def try_candidate(program: str) -> str:
     return try_run(lambda folder: BubblewrapSandbox(program, SandboxSettings(), folder))
 
 
-def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+def _domains(settings: SandboxSettings, program: str) -> DoctorFinding:
     """Return whether commands reach the allowed domains."""
-    found, _ = working()
-    if found is None:  # another finding says this already
-        return []
     asked = replace(settings, profile="workspace-write", read_roots=(), write_roots=(), hidden=(), env=())
-    problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
+    problem = try_run(lambda folder: BubblewrapSandbox(program, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:
-        remedy = 'sandbox.network = "off" leaves commands without network'
-        return [DoctorFinding("allowed domains", False, problem, remedy)]
+        return DoctorFinding(
+            "allowed domains", False, problem, 'sandbox.network = "off" leaves commands without network'
+        )
     detail = f"commands reach {listed} through our proxy, and nothing else; a real run works"
-    return [DoctorFinding("allowed domains", True, detail)]
+    return DoctorFinding("allowed domains", True, detail)
 
 
 @functools.cache
@@ -161,6 +158,8 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     elif not tried:
         found_all.append(DoctorFinding("bubblewrap", False, "not found", INSTALL))
     found_all.append(_namespaces())
+    if settings.domains and found is not None:
+        found_all.append(_domains(settings, found.path))
     return found_all
 
 
