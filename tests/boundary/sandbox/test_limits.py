@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.landlock_calls import landlock_abi
-from toolcrib.boundary.sandbox import CommandLimits, cgroup, cgroup_events
+from toolcrib.boundary.sandbox import CommandLimits, cgroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 
@@ -154,10 +154,10 @@ def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pyte
         (folder / "pids.events").write_text("max 0\n")
         return cgroup.CommandGroup(str(folder))
 
-    monkeypatch.setattr(cgroup_events, "new_group", group)
+    monkeypatch.setattr(cgroup, "new_group", group)
     first, second = (
-        cgroup_events.CgroupEvents(CommandLimits(processes=1234)),
-        cgroup_events.CgroupEvents(CommandLimits()),
+        cgroup.CgroupEvents(CommandLimits(processes=1234)),
+        cgroup.CgroupEvents(CommandLimits()),
     )
     first.begin(os.getpid())
     second.begin(os.getpid())
@@ -173,9 +173,9 @@ def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pyte
 
 
 def test_where_nothing_is_counted_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup_events, "new_group", lambda limits: None)
-    monkeypatch.setattr(cgroup_events, "shared_folders", lambda: {"pids": "/nowhere"})
-    found = cgroup_events.CgroupEvents(CommandLimits())
+    monkeypatch.setattr(cgroup, "new_group", lambda limits: None)
+    monkeypatch.setattr(cgroup, "shared_folders", lambda: {"pids": "/nowhere"})
+    found = cgroup.CgroupEvents(CommandLimits())
     found.begin(os.getpid())
     found.end()
     assert found.notes() == []

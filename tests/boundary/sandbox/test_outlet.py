@@ -26,7 +26,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.process import ProcessResult, run, start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.listeners import Listeners, listeners
+from toolcrib.boundary.sandbox.outlet import Listeners, listeners
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import AddressRefused, SandboxUnavailable
 

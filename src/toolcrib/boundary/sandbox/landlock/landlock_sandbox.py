@@ -48,11 +48,9 @@ from ...landlock_calls import (
 from ...process_tree import has_ended
 from ...spawn import Spawn
 from .. import seccomp
-from ..cgroup import join_group
-from ..cgroup_events import CgroupEvents
-from ..known_roots import KnownRoots
+from ..cgroup import CgroupEvents, join_group
 from ..protected_paths import ProtectedPaths
-from ..readable_roots import system_paths
+from ..readable_roots import KnownRoots, system_paths
 from ..resource_limits import limit_process, resource_limits
 from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
