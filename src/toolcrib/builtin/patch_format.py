@@ -173,6 +173,7 @@ def _wrong(number: int, line: str, expected: str) -> ToolError:
 # Unified diffs
 
 _RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_FACT = re.compile("((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)) (.*)")
 _GIT = re.compile(r"diff --git (\"?a/.*|\S+) (\"?b/.*|\S+)\Z")
 
 
@@ -201,10 +202,8 @@ def _parse_git_header(lines: list[str], at: int, files: list[FilePatch]) -> int:
     at += 1
     while at < len(lines) and not lines[at].startswith(("diff --git ", "@@", "--- ")):
         line = lines[at]
-        for key in ("old mode", "new mode", "deleted file mode", "new file mode", "rename from", "rename to",
-                    "copy from", "copy to"):  # fmt: skip
-            if line.startswith(key + " "):
-                facts[key] = line[len(key) + 1 :]
+        if fact := _FACT.match(line):
+            facts[fact[1]] = fact[2]
         if line.startswith(("GIT binary patch", "Binary files ")):
             raise ToolError(f"line {at + 1} of the patch: binary changes cannot be applied; write the file another way")
         at += 1

@@ -219,9 +219,7 @@ class SearchTools:
     # Before the call runs
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        pattern = args.get("pattern", "")
-        path = split_prefix(pattern)[0] if pattern.startswith("/") else args.get("path", ".")
-        return judge_path(self.workspace, path or "/", read=False)
+        return judge_path(self.workspace, _glob_paths(args)[0][0], read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         return judge_path(self.workspace, args.get("path", "."))  # a call that names a secret file needs an approval
