@@ -238,10 +238,8 @@ class SearchTools:
         return Haystack(directory, (root,), self._ignore_files)
 
     def _file_or_directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
-        try:
+        with explained(self.workspace, path):
             mode = self.workspace.stat(path).st_mode
-        except OSError:
-            return self._directory(path, stack)  # raises the right error
         if stat.S_ISDIR(mode):
             return self._directory(path, stack)
         descriptor = self.workspace.open_read(path)
