@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError
 from .commands import Allowing
-from .effects import forbids
-from .files import File, file_at, file_pattern
+from .files import File, file_at
 from .grammar import Rule
 from .hosts import domain_fits
-from .match import Bound, JudgedCall, MatchEnvironment
+from .match import Bound, JudgedCall, MatchEnvironment, pattern_of
 from .names import family_of
 
 if TYPE_CHECKING:
@@ -91,23 +90,25 @@ def may_touch(
     for rule in rules:
         if family_of(rule.tool) != family or rule.exactly is not None or rule.args or rule.labels:
             continue
-        if rule.verdict != "allow":
-            if forbids(rule, file, environment):
+        if _applies(rule, file, environment):
+            if rule.verdict != "allow":
                 return False
-        elif not (rule.category or rule.hints) and _allows(rule, file, environment):
             allows = True
     return allows
 
 
-def _allows(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
-    if rule.spec is None:
-        return rule.tool in ("Read", "Edit")
-    try:
-        base = rule.source.base or environment.workspace
-        pattern = file_pattern(rule.spec, environment.workspace, base, environment.home, allow=True)
-    except ConfigError:
+def _applies(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
+    """Return whether a path rule applies to a file. An invalid one refuses all files, and allows none."""
+    allow = rule.verdict == "allow"
+    if allow and (rule.category or rule.hints or rule.tool not in ("Read", "Edit")):
         return False
-    return rule.tool in ("Read", "Edit") and pattern.allows(file)
+    if rule.spec is None:
+        return True
+    try:
+        pattern = pattern_of(rule, environment)
+    except ConfigError:
+        return not allow
+    return pattern.allows(file) if allow else pattern.refuses(file)
 
 
 def _ordinary(file: File, environment: MatchEnvironment) -> bool:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.context import ToolContext
 from ...core.errors import ConfigError
-from ...core.tool import Access, Tool
-from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of
+from ...core.tool import Access, Tool, ToolCategory
+from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of, wildcard
 from .files import File, FilePattern, file_at, file_pattern, files_of
 from .grammar import Rule
 from .hosts import domain_fits, host_of, plain_domain
 from .names import IGNORED_PATHS, READS, URL_ARGUMENTS, WRITES, anchored, family_of, has_url, means
-from .predicates import CANONICAL, args_fit, exactly, has_star, hint_of
-from .text import unquoted
+from .suggest import unquoted
 
 if TYPE_CHECKING:
     from ..shell.parts import Script
 
 ALL: frozenset[Access] = READS | WRITES
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+CANONICAL = frozenset({"command", "file_path", "path", "url"})
+"""Parameters for which Claude Code's rules have a special form in parentheses; `url:x` and so on is ignored."""
 
 Labels = Callable[[ToolContext], Mapping[str, str]]
 
@@ -157,7 +159,7 @@ def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
         return None
     if rule.category is not None and rule.category != tool.category:
         return None
-    if any(hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
+    if any(_hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
         return None
     rest = _rest(rule, tool, environment)
     if rest is None:
@@ -173,10 +175,10 @@ def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callab
         if rule.verdict == "allow" and any(_too_wide(tool, name, value) for name, value in rule.args.items()):
             return None
         wanted = rule.args
-        found.append(lambda call: args_fit(wanted, call.arguments))
+        found.append(lambda call: _args_fit(wanted, call.arguments))
     if rule.exactly is not None:
         whole = rule.exactly
-        found.append(lambda call: exactly(whole, call.arguments))
+        found.append(lambda call: _exactly(whole, call.arguments))
     if rule.labels:
         read = environment.labels
         if read is None:
@@ -189,7 +191,7 @@ def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callab
 def _too_wide(tool: Tool, name: str, value: Any) -> bool:
     """Return whether an allowed text restricts less than it seems: one of a command, or of a path with links in it."""
     if name == tool.command_argument:
-        return has_star(value)
+        return _has_star(value)
     return callable(tool.paths) or name in tool.paths
 
 
@@ -203,11 +205,11 @@ def _bind_spec(
         access = READS if family == "read" else WRITES
         if allow and family == "read":
             access = READS - {"edit"}
-        return Bound(rule, files=_file_pattern(rule, spec, environment), access=access, rest=rest)
+        return Bound(rule, files=pattern_of(rule, environment), access=access, rest=rest)
     if tool.command_argument is not None and family in ("command", "own"):
         if spec.startswith("="):
             command, name = unquoted(spec[1:]), tool.command_argument
-            return Bound(rule, rest=(*rest, lambda call: exactly({name: command}, call.arguments)))
+            return Bound(rule, rest=(*rest, lambda call: _exactly({name: command}, call.arguments)))
         return Bound(rule, command=parse_pattern(spec), rest=rest)
     if spec.startswith("domain:") and (family == "web" or has_url(tool)):
         domain = plain_domain(spec.removeprefix("domain:"))
@@ -217,7 +219,7 @@ def _bind_spec(
             rest = (*rest, _only_looks)
         return Bound(rule, domain=domain, rest=rest)
     if family == "own" and tool.paths:
-        return Bound(rule, files=_file_pattern(rule, spec, environment), rest=rest)
+        return Bound(rule, files=pattern_of(rule, environment), rest=rest)
     return _bind_parameter(rule, spec, rest)
 
 
@@ -225,12 +227,13 @@ def _bind_parameter(rule: Rule, spec: str, rest: tuple[Callable[[JudgedCall], bo
     name, colon, value = spec.partition(":")
     if rule.verdict == "allow" or not colon or name in CANONICAL:
         return None
-    return Bound(rule, rest=(*rest, lambda call: args_fit({name.strip(): value}, call.arguments)))
+    return Bound(rule, rest=(*rest, lambda call: _args_fit({name.strip(): value}, call.arguments)))
 
 
-def _file_pattern(rule: Rule, spec: str, environment: MatchEnvironment) -> FilePattern:
+def pattern_of(rule: Rule, environment: MatchEnvironment) -> FilePattern:
+    """Return the pattern of a rule for paths. Raises ConfigError if it is invalid."""
     base = rule.source.base or environment.workspace
-    return file_pattern(spec, environment.workspace, base, environment.home, allow=rule.verdict == "allow")
+    return file_pattern(rule.spec or "", environment.workspace, base, environment.home, allow=rule.verdict == "allow")
 
 
 def _only_looks(call: JudgedCall) -> bool:
@@ -263,3 +266,75 @@ def why_never(rule: Rule) -> str | None:
         if not colon or name in CANONICAL:
             return "an mcp__ rule takes parameter:value in its parentheses"
     return None
+
+
+# --- arguments other than paths, commands and addresses
+
+
+def _args_fit(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether every named argument is given and equals one of the values. A list or table never does."""
+    return all(_fits(value, arguments.get(name)) for name, value in wanted.items())
+
+
+def _exactly(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether these are exactly the arguments. null is the same as absent; 1 is not 1.0 or true."""
+    return _canonical(wanted) == _canonical(arguments)
+
+
+def _canonical(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON text that is equal only for equal arguments."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _has_star(value: Any) -> bool:
+    """Return whether a value of `args` can match more than one text."""
+    choices = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in choices)
+
+
+def _fits(wanted: Any, given: Any) -> bool:
+    if given is None or isinstance(given, list | Mapping):
+        return False
+    choices = cast("list[Any]", wanted) if isinstance(wanted, list) else [wanted]
+    text = given if isinstance(given, str) else _number(given)
+    return any(
+        wildcard(_pieces(each), text) if isinstance(each, str) else not isinstance(given, str) and _number(each) == text
+        for each in choices
+    )
+
+
+def _number(value: float) -> str:
+    """Return a number or boolean as text: 80 and 80.0 are the same number for a tool."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else json.dumps(value)
+
+
+@functools.lru_cache(4096)
+def _pieces(pattern: str) -> tuple[str, ...]:
+    """Return the pattern split at its stars; `\\*` is a star and `\\\\` a backslash."""
+    pieces = [""]
+    escaped = False
+    for character in pattern:
+        if escaped:
+            pieces[-1] += character if character in "*\\" else f"\\{character}"
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    pieces[-1] += "\\" * escaped
+    return tuple(pieces)
+
+
+def _hint_of(tool: Tool, hint: str) -> bool:
+    """Return a hint of a tool. If an MCP server does not give it, MCP's default counts: the worst case."""
+    if hint == "read_only":
+        return tool.is_read_only
+    value = getattr(tool, hint)
+    if value is not None:
+        return value
+    if hint == "destructive" and tool.category == ToolCategory.DESTRUCTIVE:
+        return True
+    return tool.origin is not None and hint != "idempotent" and not tool.is_read_only
