@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
 from ..core.call import Call
@@ -25,6 +25,8 @@ from ..core.interfaces import Grant
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
+from ..record.approvals import Approvals
+from ..record.rows import ApprovalRow, NewApproval
 from .callers import caller_of, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import (
@@ -39,10 +41,6 @@ from .requests import (
     scopes_of,
     within,
 )
-
-if TYPE_CHECKING:
-    from ..record.approvals import Approvals
-    from ..record.rows import ApprovalRow, NewApproval
 
 log = logging.getLogger("toolcrib.policy")
 

@@ -11,22 +11,20 @@ import json
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET
 from ..boundary.sensitive_names import SensitiveName, sensitive_by
 from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import InvalidArguments, ToolExecutionDenied
+from ..core.registry import ToolRegistry
 from ..core.text import clip
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
 from .addresses import WEB_TOOLS, judge_url
 from .policy import Check, Policy
-
-if TYPE_CHECKING:
-    from ..core.registry import ToolRegistry
 
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
