@@ -119,12 +119,8 @@ class LabelFlow:
         """Return the labels of a result, before it is truncated, and remember the result for its session."""
         labels = output.labels
         if labels is None:
-            labels = self._defaults.get(tool)
-            if labels is None:
-                labels = self._default(tool, arguments)
-        session = self._sessions.get(ctx.session_id)
-        if session is None:
-            session = self._session(ctx.session_id)
+            labels = self._defaults.get(tool) or self._default(tool, arguments)
+        session = self._sessions.get(ctx.session_id) or self._session(ctx.session_id)
         if session.labels is not labels:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
@@ -214,7 +210,8 @@ class LabelFlow:
         if self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
-        for name, value in _strings(_without(arguments, tool.opaque_parameters)):
+        checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
+        for name, value in _strings(checked):
             if _folded(value) in session.endorsed:
                 continue
             found = _found(value, session.sources, name in DESTINATIONS)
@@ -347,14 +344,9 @@ def _runs(text: str) -> Iterator[list[str]]:
         yield words[start : start + WORDS]
 
 
-_NO_WORDS = frozenset[str]()
-
-
 def _source(shown: str, text: str) -> _ReadResult:
     folded = _folded(text)
     words = _WORD.findall(folded)
-    if len(words) < WORDS:  # too few words for a run
-        return _ReadResult(shown, folded, _tokens(folded), "", _NO_WORDS)
     return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
@@ -373,12 +365,6 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _strings(item, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield name, str(value)
-
-
-def _without(arguments: Mapping[str, Any], handles: frozenset[str]) -> Mapping[str, Any]:
-    if not handles:
-        return arguments
-    return {name: value for name, value in arguments.items() if name not in handles}
 
 
 def _texts_of(output: ToolOutput) -> Iterator[str]:
@@ -400,6 +386,5 @@ def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
     for key in ("url", "query", "path", "command"):
         value = arguments.get(key)
         if isinstance(value, str):
-            line = plain_line(value)
-            return f"{tool.name} {line[:120]}{'…' if len(line) > 120 else ''}"
+            return f"{tool.name} {clip(plain_line(value), 121)}"
     return tool.name

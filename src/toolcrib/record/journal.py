@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.errors import ToolError
@@ -152,7 +153,7 @@ class Journal:
     ) -> Path:
         """Move a file, link or whole directory to the trash. Returns its new path. Undo moves it back."""
         parent, name, place = self.ws.open_parent(path)
-        try:
+        with closing_fd(parent):
             st = os.lstat(name, dir_fd=parent)
             target = self.trash_path(name)
             change = new_change(place, call_id, tool, session_id, reason, undoes)
@@ -160,17 +161,13 @@ class Journal:
             change.kept = f"trash/{target.parent.name}/{target.name}"
             change.kept_size = st.st_size if stat.S_ISREG(st.st_mode) else 0
             number = self.table.insert(change)
-            there = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                move(parent, name, there, target.name)
+                with closing_fd(os.open(target.parent, LISTED)) as there:
+                    move(parent, name, there, target.name)
             except BaseException:
                 self.table.drop(number)
                 remove_entry(target.parent)
                 raise
-            finally:
-                os.close(there)
-        finally:
-            os.close(parent)
         self.table.done(number, undoes)
         self.prune_sometimes()
         return target

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..core.errors import ToolcribError, ToolError
 from .change import COMMAND_PREFIX, HASH_LIMIT, Change, identity_of, kind_of, matches, new_change, sha_of, text
 from .change_table import CommandChanges
@@ -43,7 +44,9 @@ def undo(journal: Journal, call_id: str | None = None, *, force: bool = False) -
     With `force`, the current content goes to the trash or the journal and is never lost. An undo is remembered like any
     change: to bring the change back, undo the undo's own id.
     """
-    return _Undoing(journal).undo(call_id, force)
+    undoing = _Undoing(journal)
+    with undoing.alone():
+        return undoing.undo(call_id, force)
 
 
 class _Undoing:
@@ -55,10 +58,6 @@ class _Undoing:
         self.table = journal.table
 
     def undo(self, call_id: str | None, force: bool) -> Undone:
-        with self._alone():
-            return self._undo(call_id, force)
-
-    def _undo(self, call_id: str | None, force: bool) -> Undone:
         call = call_id or self.table.last_call()
         if call is None:
             raise ToolError("there is nothing to undo")
@@ -82,7 +81,7 @@ class _Undoing:
         return Undone(call, undo_id, lines)
 
     @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
+    def alone(self) -> Generator[None]:
         """Allow one undo at a time, over all processes: two of the same call would both move the same files."""
         with self.table.lock, open(self.journal.folder.journal / "journal.db-undo", "wb") as file:
             with contextlib.suppress(ImportError, OSError):  # no such locks on this system: continue without one
@@ -173,8 +172,7 @@ class _Undoing:
         source = self.journal.images.path(change)
         st = source.lstat()
         parent, name, place = self.ws.open_parent(shown)
-        there = os.open(source.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with closing_fd(parent), closing_fd(os.open(source.parent, LISTED)) as there:
             new = new_change(place, **by, undoes=change.id)
             new.after_kind, new.after_identity = kind_of(st), text(identity_of(st))
             new.after_mode = st.st_mode & 0o7777
@@ -185,9 +183,6 @@ class _Undoing:
                 self.table.drop(number)
                 raise
             restored = text(identity_of(os.lstat(name, dir_fd=parent)))
-        finally:
-            os.close(there)
-            os.close(parent)
         self.table.execute("UPDATE change SET after_identity = ? WHERE id = ?", restored, number)
         self.table.done(number, change.id)
         self._same_again(change, restored)
