@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from ..core.errors import ConfigError
 from ..core.text import one_line
-from .files import ConfigFile, exists, read_config_file
+from .files import exists, read_config_file
 from .layers import Layer, file_layer
 
 NAME = ".mcp.json"
 
 
-def project_servers(root: Path, warnings: list[str]) -> tuple[ConfigFile, Layer] | None:
-    """Return the file, and the layer of its servers without Toolcrib itself. None if there is nothing to read.
+def project_servers(root: Path, warnings: list[str]) -> Layer | None:
+    """Return the layer of the file's servers without Toolcrib itself. None if there is nothing to read.
 
     The file belongs to another program: if it cannot be read, that is a warning and not an error.
     """
@@ -32,7 +32,7 @@ def project_servers(root: Path, warnings: list[str]) -> tuple[ConfigFile, Layer]
         servers = {name: each for name, each in cast("dict[str, Any]", given).items() if not is_ourselves(each)}
         if not servers:
             return None
-        return file, file_layer(replace(file, values={"mcpServers": servers}))
+        return file_layer(replace(file, values={"mcpServers": servers}))
     except ConfigError as error:
         warnings.append(f"its MCP servers are not used: {one_line(str(error))}")
         return None

@@ -60,10 +60,17 @@ def check_depth(text: str | bytes, limit: int) -> None:
     from pydantic_core import from_json
 
     try:
-        level: list[Any] = [from_json(text)]
+        value = from_json(text)
     except ValueError:
         return
-    for _ in range(limit + 1):
+    if is_deeper(value, limit + 1):
+        raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a table or list lies that many levels below the value."""
+    level: list[Any] = [value]
+    for _ in range(levels):
         following: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -71,6 +78,4 @@ def check_depth(text: str | bytes, limit: int) -> None:
             elif isinstance(item, list):
                 following.extend(cast("list[Any]", item))
         level = [item for item in following if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
+    return bool(level)
