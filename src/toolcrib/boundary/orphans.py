@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 import signal
 import sys
 import time
 
-MARKER = "TOOLCRIB_COMMAND"
+MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SWEEP_SECONDS = 2.0
 
 _subreaper = False
-
-
-def new_marker() -> str:
-    """Return a value for the MARKER variable that no other command has."""
-    return secrets.token_hex(8)
 
 
 def become_subreaper() -> bool:

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import os
 import select
-import selectors
 import subprocess
 import threading
 import time
@@ -22,29 +21,12 @@ BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for
 _EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
 
 
-class _Poll(Protocol):
-    """The common methods of `select.epoll` and `select.poll`."""
-
-    def register(self, fd: int, eventmask: int, /) -> object: ...
-    def unregister(self, fd: int, /) -> object: ...
-    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]: ...
-
-
-def _poll() -> tuple[_Poll, float]:
-    """Return the system's poll, and its time units per second. It costs less than `selectors`."""
-    if hasattr(select, "epoll"):
-        return select.epoll(), 1.0
-    return select.poll(), 1000.0
-
-
 class Watched(Protocol):
     """The thread's data about a command."""
 
-    @property
-    def done(self) -> bool: ...
-    @property
-    def deadline(self) -> float | None: ...
-    def expire(self, now: float) -> None: ...
+    deadline: float | None
+
+    def expire(self) -> None: ...
     def fail(self, error: BaseException) -> None: ...
     def end(self, timeout: float) -> None: ...
 
@@ -59,7 +41,7 @@ class Spawner:
         self.running: set[Watched] = set()
         self.buffer = bytearray(BUFFER_BYTES)
         self.view = memoryview(self.buffer)
-        self._poll, self._seconds = _poll()
+        self._poll = select.poll()  # it costs less than `selectors`
         self._watched: dict[int, tuple[_Callback, Watched | None]] = {}
         self._inbox: deque[_Callback] = deque()
         self._unreaped: list[subprocess.Popen[bytes]] = []
@@ -76,10 +58,10 @@ class Spawner:
         with contextlib.suppress(BlockingIOError):  # it is full of wake-ups already
             os.write(self._wake_write, b"w")
 
-    def watch(self, fd: int, fn: _Callback, owner: Watched, event: int = selectors.EVENT_READ) -> None:
-        """Call `fn` whenever `fd` is ready. If it raises, `owner` fails."""
+    def watch(self, fd: int, fn: _Callback, owner: Watched, *, write: bool = False) -> None:
+        """Call `fn` whenever `fd` is ready to be read, or written. If it raises, `owner` fails."""
         if fd not in self._watched:
-            self._poll.register(fd, select.POLLIN if event == selectors.EVENT_READ else select.POLLOUT)
+            self._poll.register(fd, select.POLLOUT if write else select.POLLIN)
             self._watched[fd] = (fn, owner)
 
     def forget(self, fd: int) -> None:
@@ -98,7 +80,7 @@ class Spawner:
     def _run(self) -> None:
         while True:
             patience = self._patience()
-            ready = self._poll.poll(None if patience is None else patience * self._seconds)
+            ready = self._poll.poll(None if patience is None else patience * 1000)
             for fd, watched in [(fd, self._watched[fd]) for fd, _ in ready]:
                 if self._watched.get(fd) is watched:  # an earlier callback of this round may have removed it
                     self._guarded(*watched)
@@ -108,7 +90,7 @@ class Spawner:
             now = time.monotonic()
             for process in list(self.running):
                 if process.deadline is not None and now >= process.deadline:
-                    self._guarded(lambda process=process, now=now: process.expire(now), process)
+                    self._guarded(process.expire, process)
 
     def _patience(self) -> float | None:
         deadlines = [process.deadline for process in self.running if process.deadline is not None]

@@ -356,7 +356,7 @@ def _answer(
     answer = "\n".join(text)
     if result.ended_by == "exit" or outcome.kind is not None:
         return _with_kind(answer, outcome, meta)
-    return ToolOutput.error(answer, "timeout" if result.timed_out else "tool", meta=meta)
+    return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
 
 
 def _asked_again(outcome: CommandOutcome) -> ToolOutput:

@@ -176,7 +176,7 @@ async def test_a_timeout_kills_the_container_and_what_came_is_kept(fake: Fake, w
     sandbox = made(workspace)
     spawn = sandbox.wrap(bash("echo begun; sleep 60"), cwd=workspace, env=command_environment(), timeout=1)
     result = await run(spawn, timeout=1.5)
-    assert result.timed_out
+    assert result.ended_by == "timeout"
     assert result.reaped
     assert result.stdout.excerpt().text == "begun\n"
     name = values(fake.last_run(), "--name")[0]
@@ -338,4 +338,4 @@ async def test_a_real_engine(program: str, workspace: Path) -> None:
     assert lines[:2] == ["lo", "tmp"]
     assert (workspace / "made").stat().st_uid == os.getuid()
     slow = sandbox.wrap(bash("sleep 60"), cwd=workspace, env=command_environment(), timeout=2)
-    assert (await run(slow, timeout=2)).timed_out
+    assert (await run(slow, timeout=2)).ended_by == "timeout"
