@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary import orphans
+from toolcrib.boundary import process_tree
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.spawn import Spawn
@@ -94,7 +94,7 @@ async def test_environment_and_folder_are_what_was_given(tmp_path: Path) -> None
     result = await run(shell("pwd; env", tmp_path), timeout=5)
     assert out(result).startswith(f"{tmp_path}\n")
     names = {line.partition("=")[0] for line in out(result).splitlines()[1:]}
-    assert names <= {"PATH", "PWD", "SHLVL", "_", orphans.MARKER}
+    assert names <= {"PATH", "PWD", "SHLVL", "_", process_tree.MARKER}
 
 
 @pytest.mark.usefixtures("both_ways")
@@ -312,10 +312,10 @@ def test_daemons_are_swept_up_where_we_are_the_subreaper() -> None:
     script = """
 import asyncio, os, sys
 sys.path[:0] = sys.argv[1:]
-from toolcrib.boundary import orphans
+from toolcrib.boundary import process_tree
 from toolcrib.boundary.process import run
 from toolcrib.boundary.spawn import Spawn
-assert orphans.become_subreaper()
+assert process_tree.become_subreaper()
 command = "setsid sh -c 'setsid sleep 77.5 & setsid sleep 77.5 & wait' >/dev/null 2>&1 & sleep 0.2; echo x"
 result = asyncio.run(run(Spawn(["/bin/bash", "-c", command], "/tmp", {"PATH": "/usr/bin:/bin"}), timeout=9))
 assert result.stdout.excerpt().text == "x\\n"

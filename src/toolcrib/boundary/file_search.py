@@ -14,6 +14,7 @@ from ..core.errors import ToolError
 from . import pysearch
 from .read_only_run import ReadOnlyRun, Running, Stop, run_read_only
 from .ripgrep import Query, Ripgrep, arguments, file_types
+from .spawn import memory_file
 
 # ripgrep ends the output of a file at its first NUL; without the NUL after a path, this text would be read as a path.
 _BINARY = re.compile(
@@ -122,9 +123,8 @@ def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tu
     if not text:
         return None, ()
     if sys.platform == "linux":
-        descriptor = os.memfd_create("filter")
+        descriptor = memory_file(text.encode("utf-8", "surrogateescape"))
         stack.callback(os.close, descriptor)
-        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
         return f"/proc/self/fd/{descriptor}", (descriptor,)
     file = tempfile.NamedTemporaryFile()  # noqa: SIM115
     stack.enter_context(file)

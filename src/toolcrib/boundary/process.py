@@ -20,8 +20,7 @@ from typing import Literal
 
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
-from .orphans import MARKER
-from .process_tree import ProcessTree
+from .process_tree import MARKER, ProcessTree
 from .spawn import Spawn
 from .spawner import spawner
 from .streams import Streams, Wire

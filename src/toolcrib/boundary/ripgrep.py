@@ -130,16 +130,12 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
                 "Leave the setting out to use the one on PATH or the packaged one."
             )
         return Ripgrep(os.path.expanduser(configured), version, "configured")
-    for path in _on_path():
-        if outside is not None and _is_inside(path, outside):
-            continue
-        version = _version(path)
-        if version >= OLDEST:
-            return Ripgrep(path, version, "PATH")
-    for path in _packaged():
-        version = _version(path)
-        if version >= OLDEST:
-            return Ripgrep(path, version, "packaged")
+    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(outside)), ("packaged", _packaged())]
+    for origin, paths in candidates:
+        for path in paths:
+            version = _version(path)
+            if version >= OLDEST:
+                return Ripgrep(path, version, origin)
     return None
 
 
@@ -154,10 +150,11 @@ def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
     return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, most, 0.5)]))[:most]
 
 
-def _on_path() -> Iterator[str]:
+def _on_path(outside: Path | None) -> Iterator[str]:
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, _NAME)
-        if os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path):
+        usable = os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path)
+        if usable and not (outside is not None and _is_inside(path, outside)):
             yield path
 
 

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 from ...core.errors import AddressRefused
 from ...core.verdict import Judgement
-from .host_grants import HostGrants
 from .host_names import RULE_MALFORMED, RULE_NAME, Host, matches, parse_host, refused_name
 from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_up
-from .settings import GuardSettings
+from .settings import GuardSettings, HostGrants
 from .special_addresses import Address, parse_address, refusals
 from .url import Target, join, parse_url
 
@@ -59,24 +58,11 @@ class AddressGuard:
             return Judgement("deny", str(error), error.rule)
         return Judgement("allow", "its address is public")
 
-    async def judge(
-        self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
-    ) -> Judgement:
-        """Return the complete judgement. `resolve` pins the addresses of names (`{"example.com":
-        ["93.184.215.14"]}`). Other names are looked up, and a name that does not resolve in time is refused."""
-        try:
-            answers = await self.answers([url], resolve, seconds)
-        except AddressRefused as error:
-            return Judgement("deny", str(error), error.rule)
-        found = self.judge_known(url, answers)
-        assert found is not None, "every name was looked up"
-        return found
-
     async def answers(
         self, urls: Sequence[str], resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
     ) -> Answers:
-        """Return the addresses of the URLs' names: pinned addresses, or else the result of a lookup (empty if it
-        fails)."""
+        """Return the addresses of the URLs' names: the result of a lookup (empty if it fails). `resolve` pins the
+        addresses of names (`{"example.com": ["93.184.215.14"]}`), which are not looked up."""
         found: dict[str, Sequence[Address]] = dict(pinned(resolve or {}))
         for url in urls:
             try:
