@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..boundary.file_search import Haystack, SearchResults, search
+from ..boundary.file_search import SearchResults, search
 from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
 from ..boundary.path_judgement import judge_path
-from ..boundary.read_only_run import Stop
+from ..boundary.read_only_run import Haystack, Stop
 from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.workspace import Workspace

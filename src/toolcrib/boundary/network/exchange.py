@@ -78,10 +78,9 @@ async def exchange(
     client = await _client(guard)
     try:
         async with asyncio.timeout(limits.seconds), client:
-            answer = await _tries(client, guard, request, limits, hop)
+            return await _tries(client, guard, request, limits, hop)
     except TimeoutError:
         raise ToolError(f"{_shown(request.url)} did not answer within {limits.seconds:g} s") from None
-    return answer
 
 
 async def _client(guard: AddressGuard) -> httpx2.AsyncClient:
@@ -134,18 +133,13 @@ async def _follow(
             return answer
         if number == MAX_REDIRECTS:
             break
-        target = _redirected(guard, target, location)
+        try:
+            target = guard.target(location, target)
+        except AddressRefused as error:
+            text = f"{target.authority} redirects to where requests may not go: {error}"
+            raise AddressRefused(text, error.rule) from None
         request = _next(request, answer.status)
     raise ToolError(f"{_shown(request.url)} redirects more than {MAX_REDIRECTS} times")
-
-
-def _redirected(guard: AddressGuard, target: Target, location: str) -> Target:
-    try:
-        return guard.target(location, target)
-    except AddressRefused as error:
-        raise AddressRefused(
-            f"{target.authority} redirects to where requests may not go: {error}", error.rule
-        ) from None
 
 
 def _next(request: WebRequest, status: int) -> WebRequest:
