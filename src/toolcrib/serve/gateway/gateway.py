@@ -7,7 +7,7 @@ server's own words. Lists omit what policy denies. Completion is not recorded: i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -41,7 +41,7 @@ from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer
 from ..transport_state import HandshakeSession, Request, TransportState
-from .catalogue import Catalogue, ContentPlace
+from .catalogue import Catalogue
 from .subscribers import RESOURCE_NOT_FOUND, Subscribers
 
 MAX_PARTS = 5_000
@@ -89,7 +89,7 @@ class Gateway:
         uri = str(params.uri)
         place = await self._catalogue.at(uri, self._who(ctx))
         if place is None:
-            code = INVALID_PARAMS if _stateless(ctx) else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
             raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
         def finish(output: ToolOutput, peer: Peer) -> Json:
@@ -162,7 +162,12 @@ class Gateway:
             result = await client.session.send_request(request, CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-        return cast("Json", self._calls.shown(await self._reach(place, ask, self._who(ctx))))
+        try:
+            return cast("Json", self._calls.shown(await place.server.use(ask, self._who(ctx))))
+        except ToolError as error:
+            if isinstance(error.__cause__, MCPError):
+                raise self._calls.shown_error(error.__cause__) from error
+            raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
 
     def _runs_freely(self, tool: Tool) -> bool:
         """Whether policy allows every call of a tool. Only then may completion send typed text to the server."""
@@ -193,35 +198,10 @@ class Gateway:
         async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
             yield
 
-    # --- helpers
-
-    async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
-        """Ask a server something that is not a call.
-
-        Raises MCPError if the server returns an error or cannot be reached.
-        """
-        refused: list[MCPError] = []
-
-        async def work(client: Any) -> Json:
-            try:
-                return await ask(client)
-            except MCPError as error:
-                refused.append(self._calls.shown_error(error))
-                raise
-
-        try:
-            return await place.server.use(work, who)
-        except ToolError as error:
-            raise refused[0] if refused else MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
-
 
 def _session(ctx: Request) -> HandshakeSession | None:
     transport: TransportState = ctx.lifespan_context
     return transport.session_of(ctx)
-
-
-def _stateless(ctx: Request) -> bool:
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _in_our_words(delivered: Json, output: ToolOutput) -> Json:
