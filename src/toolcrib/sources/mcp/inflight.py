@@ -49,6 +49,18 @@ class InFlight:
             if not self._telling and self._told is not None and not self._told.done():
                 self._told.set_result(None)
 
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Mark that one of its questions waits for an answer. This time does not count for its timeout."""
+        self.asking += 1
+        self.since = asyncio.get_running_loop().time()
+        self.timeout.ask()
+        try:
+            yield
+        finally:
+            self.asking -= 1
+            self.timeout.answered()
+
     async def told(self) -> None:
         """Wait until all notifications are passed on, so that the client gets them before the answer.
 
@@ -127,16 +139,6 @@ class CallsInFlight:
         """
         waits = call.asking and asyncio.get_running_loop().time() - call.since > PARKED_SECONDS
         return bool(waits) and call.tool not in self.asks_more
-
-    @contextmanager
-    def asking(self, call: InFlight) -> Generator[None]:
-        """Mark that a question of a call is waiting for its answer."""
-        call.asking += 1
-        call.since = asyncio.get_running_loop().time()
-        try:
-            yield
-        finally:
-            call.asking -= 1
 
     def begin(self, call: InFlight) -> None:
         """Add a running call."""

@@ -21,7 +21,7 @@ from .downstream import downstream_of
 from .listed import Json, ListedTool
 from .listing import every_page
 from .relay import Relay
-from .results import blocks_of, of_blocks, output_of, resource_block
+from .results import block_of, of_blocks, output_of, resource_block
 
 Operation = Callable[[Connection, ProgressFnT], Awaitable[ToolOutput]]
 Show = Callable[[str], str]
@@ -125,7 +125,7 @@ async def _prompts(
         for message in result.messages:
             if len(result.messages) > 1:
                 blocks.append(TextBlock(f"{message.role}:"))
-            blocks += blocks_of(message.content)
+            blocks.append(block_of(message.content))
         return of_blocks(blocks, "(empty)")
     faults: list[str] = []
     found = await list_all(connection.client, "prompts", faults)
