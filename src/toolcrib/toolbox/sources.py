@@ -128,8 +128,7 @@ def _open_servers(house: House) -> McpServers:
     """Return the configured MCP servers; none is started yet. Raises ConfigError for invalid settings."""
     from ..policy.secrets.values import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
-    from ..sources.mcp.cache import ListCache
-    from ..sources.mcp.pins import Pins
+    from ..sources.mcp.cache import ListCache, Pins
 
     ground = house.ground
     folder = ground.state.path.parent / "mcp"

@@ -20,10 +20,9 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .connection import Connection
 from .downstream import downstream_of
-from .inflight import InFlight, caller_of, current_call
+from .inflight import InFlight, ProgressTimeout, caller_of, current_call
 from .listed import Json
 from .listing import read_tools
-from .progress_timeout import ProgressTimeout
 from .questions import signed
 from .sdk_private import says_lost, send_raw
 

@@ -1,4 +1,7 @@
-"""The tools of all servers in a toolbox's registry: under unique names, and marked for review if they changed."""
+"""The tools of all servers in a toolbox's registry: under unique names, and marked for review if they changed.
+
+A server's resources and prompts are tools, too: one tool for each, which lists them and returns one by its name.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ import logging
 from ...core.errors import ToolConflictError, ToolcribError
 from ...core.registry import ToolRegistry
 from ...core.text import matches
+from .cache import Pins
 from .config import ServerConfig
-from .extras import extra_tools
-from .listed import ListedTool, ServerListing
+from .listed import Json, ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
-from .pins import Pins
 from .tool import McpTool
 from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")
+
+READ_ONLY: Json = {"readOnlyHint": True}
+RESOURCES, PROMPTS = "resources", "prompts"
 
 
 class RegisteredTools:
@@ -75,7 +80,7 @@ class RegisteredTools:
         while True:
             name = self._names.get(key)
             if name is None or name in taken:
-                name = free_name(plain, taken.__contains__)
+                name = free_name(plain, taken)
             taken.add(name)
             shown = shown_name(listed.name, config.prefix)
             if shown is not None and self.registry.find(shown) is not None:
@@ -108,3 +113,41 @@ def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
         return not matches(spelled, config.disabled_tools) and not config.of_tool(name).disabled
 
     return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
+
+
+def extra_tools(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
+    """Return the tools for a server's resources and prompts."""
+    taken = {tool.name for tool in listing.tools}
+    found: list[ListedTool] = []
+    if listing.has_resources and config.resources:
+        text = (
+            f"Resources of MCP server {config.name}: without a uri, lists them and the templates of their addresses; "
+            "with one, reads it."
+        )
+        uri: Json = {"type": "string", "description": "The address of the resource to read."}
+        found.append(_tool(RESOURCES, taken, text, {"uri": uri}))
+    if listing.has_prompts and config.prompts:
+        text = (
+            f"Prompts of MCP server {config.name}: without a name, lists them with their arguments; with one, fills "
+            "it in."
+        )
+        name: Json = {"type": "string", "description": "The prompt to fill in."}
+        arguments: Json = {
+            "type": "object", "additionalProperties": {"type": "string"}, "description": "Its arguments, each a text.",
+        }  # fmt: skip
+        found.append(_tool(PROMPTS, taken, text, {"name": name, "arguments": arguments}))
+    return found
+
+
+def extra_names(kind: str) -> tuple[str, str]:
+    """Return the two possible names of such a tool.
+
+    The second is used if the server has its own tool with the first name.
+    """
+    return kind, f"server_{kind}"
+
+
+def _tool(kind: str, taken: set[str], description: str, properties: Json) -> ListedTool:
+    name = next((each for each in extra_names(kind) if each not in taken), f"server_{kind}")
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return ListedTool(name, description, schema, hints=READ_ONLY, kind=RESOURCES if kind == RESOURCES else PROMPTS)

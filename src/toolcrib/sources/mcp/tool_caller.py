@@ -57,8 +57,8 @@ class ToolCaller:
         self, connection: Connection, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
     ) -> ToolOutput:
         from .calling import call
+        from .inflight import Expired, ProgressTimeout
         from .operations import operation
-        from .progress_timeout import Expired, ProgressTimeout
 
         config, own = self._config, self._config.of_tool(tool.name)
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
