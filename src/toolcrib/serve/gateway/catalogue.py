@@ -22,7 +22,7 @@ from ...sources.mcp.names import free_name, tool_name
 from ...sources.mcp.registered_tools import extra_names
 from ...sources.mcp.relay import ContentChanged
 from ...sources.mcp.upstream import Upstream
-from .server_content import ContentSource, Json, ServerContent, SingleFlight
+from .server_content import KEYS, ContentSource, Json, ServerContent, SingleFlight
 
 MAX_SEEN = 10_000
 """How many addresses from results are remembered."""
@@ -53,7 +53,7 @@ Lists = dict[str, dict[str, Entry]]
 
 
 def _empty_lists() -> Lists:
-    return {"resources": {}, "templates": {}, "prompts": {}}
+    return {what: {} for what in KEYS}
 
 
 class Catalogue:
@@ -113,10 +113,10 @@ class Catalogue:
     def _take(self, lists: Lists, server: Upstream, content: ServerContent) -> None:
         if self._tool_of(server, "resources") is not None:
             name = self._names()[server]
-            _put(lists["resources"], server, name, content.resources, "uri")
-            _put(lists["templates"], server, name, content.templates, "uriTemplate")
+            for what in ("resources", "templates"):
+                _put(lists[what], server, name, content[what], KEYS[what])
         if self._tool_of(server, "prompts") is not None:
-            for entry in content.prompts:
+            for entry in content["prompts"]:
                 own = str(entry["name"])
                 shown = free_name(shown_prompt(server, own), lists["prompts"])
                 lists["prompts"][shown] = (server, own, {**entry, "name": shown})

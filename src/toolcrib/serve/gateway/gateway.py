@@ -7,8 +7,8 @@ server's own words. Lists omit what policy denies. Completion is not recorded: i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, cast
 
@@ -40,7 +40,7 @@ from ...sources.mcp.fields import result_meta
 from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer
-from ..transport_state import HandshakeSession, Request, TransportState
+from ..transport_state import Request
 from .catalogue import Catalogue
 from .subscribers import RESOURCE_NOT_FOUND, Subscribers
 
@@ -177,31 +177,24 @@ class Gateway:
     # --- subscriptions and logs
 
     async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
-        await self.subscribers.subscribe(_session(ctx), str(params.uri), self._who(ctx))
+        await self.subscribers.subscribe(ctx.lifespan_context.session_of(ctx), str(params.uri), self._who(ctx))
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
-        await self.subscribers.unsubscribe(_session(ctx), str(params.uri))
+        await self.subscribers.unsubscribe(ctx.lifespan_context.session_of(ctx), str(params.uri))
         return EmptyResult()
 
     async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
         """Handle `logging/setLevel` of the handshake era. Raises MCPError if there is no session."""
-        session = _session(ctx)
+        session = ctx.lifespan_context.session_of(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
         await self.subscribers.set_level(session, params.level)
         return EmptyResult()
 
-    @asynccontextmanager
-    async def watching(self, ctx: Request, uris: Iterable[Any]) -> AsyncGenerator[None]:
+    def watching(self, ctx: Request, uris: Iterable[Any]) -> AbstractAsyncContextManager[None]:
         """Watch these resources while a 2026-07-28 stream listens for them."""
-        async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
-            yield
-
-
-def _session(ctx: Request) -> HandshakeSession | None:
-    transport: TransportState = ctx.lifespan_context
-    return transport.session_of(ctx)
+        return self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris))
 
 
 def _in_our_words(delivered: Json, output: ToolOutput) -> Json:

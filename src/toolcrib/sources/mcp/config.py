@@ -13,17 +13,9 @@ from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
 
 TRANSPORTS: Mapping[str, str] = {
-    "stdio": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-    "streamablehttp": "http",
-    "sse": "sse",
-    "http_sse": "sse",
-    "http-sse": "sse",
-}
-"""The accepted spellings of each transport."""
-
+    "stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse", "httpsse": "sse",
+}  # fmt: skip
+"""The accepted spellings of each transport, in lower case and without - and _."""
 
 _SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -31,7 +23,7 @@ _LOGIN = re.compile(r"://[^/@\s]*@")
 
 
 def _transport(text: str) -> str:
-    found = TRANSPORTS.get(text.lower())
+    found = TRANSPORTS.get(re.sub("[-_]", "", text.lower()))
     if found is None:
         raise ValueError(f"unknown transport {text!r}; it can be stdio, http or sse")
     return found

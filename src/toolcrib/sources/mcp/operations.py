@@ -106,10 +106,12 @@ async def _resources(
 
 async def list_all(client: Client, what: str, faults: list[str]) -> list[Any]:
     """Return all "resources", "resource_templates" or "prompts" that a server lists."""
-    return await every_page(
-        lambda cursor: getattr(client, f"list_{what}")(cursor=cursor), lambda page: list(getattr(page, what)), faults,
-        what.removeprefix("resource_"),
-    )  # fmt: skip
+
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        page = await getattr(client, f"list_{what}")(cursor=cursor)
+        return getattr(page, what), page.next_cursor
+
+    return await every_page(fetch, faults, what.removeprefix("resource_"))
 
 
 async def _prompts(
