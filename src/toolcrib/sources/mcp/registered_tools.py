@@ -6,13 +6,14 @@ A server's resources and prompts are tools, too: one tool for each, which lists 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 
 from ...core.errors import ToolConflictError, ToolcribError
 from ...core.registry import ToolRegistry
 from ...core.text import matches
 from .cache import Pins
 from .config import ServerConfig
-from .listed import Json, ListedTool, ServerListing
+from .listed import Json, Kind, ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
 from .tool import McpTool
 from .upstream import Upstream
@@ -20,7 +21,23 @@ from .upstream import Upstream
 log = logging.getLogger("toolcrib.mcp")
 
 READ_ONLY: Json = {"readOnlyHint": True}
-RESOURCES, PROMPTS = "resources", "prompts"
+_ARGUMENTS: Json = {
+    "type": "object", "additionalProperties": {"type": "string"}, "description": "Its arguments, each a text.",
+}  # fmt: skip
+EXTRAS: Mapping[Kind, tuple[str, Json]] = {
+    "resources": (
+        (
+            "Resources of MCP server {}: without a uri, lists them and the templates of their addresses; with one, "
+            "reads it."
+        ),
+        {"uri": {"type": "string", "description": "The address of the resource to read."}},
+    ),
+    "prompts": (
+        "Prompts of MCP server {}: without a name, lists them with their arguments; with one, fills it in.",
+        {"name": {"type": "string", "description": "The prompt to fill in."}, "arguments": _ARGUMENTS},
+    ),
+}
+"""The tools for a server's resources and prompts: the description and the properties of the arguments."""
 
 
 class RegisteredTools:
@@ -115,28 +132,18 @@ def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
     return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
 
 
-def extra_tools(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
-    """Return the tools for a server's resources and prompts."""
+def extra_tools(config: ServerConfig, listing: ServerListing) -> Iterator[ListedTool]:
+    """Yield the tools for a server's resources and prompts."""
     taken = {tool.name for tool in listing.tools}
-    found: list[ListedTool] = []
-    if listing.has_resources and config.resources:
-        text = (
-            f"Resources of MCP server {config.name}: without a uri, lists them and the templates of their addresses; "
-            "with one, reads it."
-        )
-        uri: Json = {"type": "string", "description": "The address of the resource to read."}
-        found.append(_tool(RESOURCES, taken, text, {"uri": uri}))
-    if listing.has_prompts and config.prompts:
-        text = (
-            f"Prompts of MCP server {config.name}: without a name, lists them with their arguments; with one, fills "
-            "it in."
-        )
-        name: Json = {"type": "string", "description": "The prompt to fill in."}
-        arguments: Json = {
-            "type": "object", "additionalProperties": {"type": "string"}, "description": "Its arguments, each a text.",
-        }  # fmt: skip
-        found.append(_tool(PROMPTS, taken, text, {"name": name, "arguments": arguments}))
-    return found
+    offered = {
+        "resources": listing.has_resources and config.resources, "prompts": listing.has_prompts and config.prompts,
+    }  # fmt: skip
+    for kind, (description, properties) in EXTRAS.items():
+        if offered[kind]:
+            first, second = extra_names(kind)
+            schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+            text = description.format(config.name)
+            yield ListedTool(second if first in taken else first, text, schema, hints=READ_ONLY, kind=kind)
 
 
 def extra_names(kind: str) -> tuple[str, str]:
@@ -145,9 +152,3 @@ def extra_names(kind: str) -> tuple[str, str]:
     The second is used if the server has its own tool with the first name.
     """
     return kind, f"server_{kind}"
-
-
-def _tool(kind: str, taken: set[str], description: str, properties: Json) -> ListedTool:
-    name = next((each for each in extra_names(kind) if each not in taken), f"server_{kind}")
-    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return ListedTool(name, description, schema, hints=READ_ONLY, kind=RESOURCES if kind == RESOURCES else PROMPTS)
