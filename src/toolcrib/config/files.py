@@ -84,6 +84,12 @@ def check_depth(value: Any, where: str) -> None:
         raise ConfigError(f"{where}: nested deeper than {MAX_DEPTH} levels")
 
 
+def check_owner(path: Path, info: os.stat_result, what: str) -> None:
+    """Check that only this user, or root, may write a file. Raises ConfigError otherwise."""
+    if hasattr(os, "getuid") and (info.st_uid not in (os.getuid(), 0) or info.st_mode & 0o022):
+        raise ConfigError(f"{path}: others may write {what}; make the file yours and its mode 0600")
+
+
 def exists(path: Path) -> bool:
     """Return whether the path exists, as a broken link too: a file that cannot be read must not count as absent."""
     return os.path.lexists(path)

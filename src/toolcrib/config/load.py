@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import ConfigError
 from ..core.homes import config_home, state_home
@@ -20,7 +20,6 @@ from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, exists, read_config_file
 from .layers import Layer, env_layer, file_layer, flag_layer
-from .mcp_file import project_servers
 from .merge import Merged
 from .origin import Origin
 from .remembered import remembered_layers
@@ -29,9 +28,7 @@ from .settings import Settings
 from .trust import Status, TrustStore
 
 # Keys that are accepted and stored, but that no code reads yet. We must at least warn about those that would tighten.
-NOT_YET: tuple[str, ...] = (
-    "agent", "channels", "jobs",
-)  # fmt: skip
+NOT_YET = ("agent", "channels", "jobs")
 
 
 def load_settings(
@@ -212,6 +209,43 @@ def _must_be_outside(path: Path, root: Path) -> None:
             f"{path}: your own configuration lies inside the workspace {root}, where tools could change it. "
             "Choose a smaller workspace, or set XDG_CONFIG_HOME to a folder outside."
         )
+
+
+def project_servers(root: Path, warnings: list[str]) -> Layer | None:
+    """Return the layer of the servers in a project's `.mcp.json`, without Toolcrib itself. None if there is nothing to
+    read.
+
+    The file belongs to other MCP clients, too: if it cannot be read, that is a warning and not an error.
+    """
+    path = root / ".mcp.json"
+    if not exists(path):
+        return None
+    try:
+        file = read_config_file(path)
+        given: Any = file.values.get("mcpServers", file.values.get("servers"))
+        if not isinstance(given, dict):
+            return None
+        servers = {name: each for name, each in cast("dict[str, Any]", given).items() if not is_ourselves(each)}
+        if not servers:
+            return None
+        return file_layer(replace(file, values={"mcpServers": servers}))
+    except ConfigError as error:
+        warnings.append(f"its MCP servers are not used: {one_line(str(error))}")
+        return None
+
+
+def is_ourselves(server: Any) -> bool:
+    """Return whether an entry starts Toolcrib, as `toolcrib install` writes it: a server that starts itself would never
+    end."""
+    if not isinstance(server, Mapping):
+        return False
+    entry = cast("Mapping[str, Any]", server)
+    args: Any = entry.get("args")
+    words = [os.path.basename(str(entry.get("command") or ""))]
+    words += [str(each) for each in cast("list[Any]", args)] if isinstance(args, list) else []
+    return "serve" in words and any(
+        word in ("toolcrib", "toolcrib.exe") or word.startswith("toolcrib[") for word in words
+    )
 
 
 def _not_yet(sources: Mapping[str, str]) -> list[str]:
