@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .labels import Labels
-from .output import ToolOutput
+from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider

@@ -18,8 +18,7 @@ from urllib.parse import unquote
 
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
-from ..core.labels import LABELS, Labels
-from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.output import LABELS, Labels, ResourceBlock, TextBlock, ToolOutput
 from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement

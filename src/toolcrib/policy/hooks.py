@@ -19,7 +19,7 @@ from typing import Any
 
 from ..core.context import ToolContext
 from ..core.events import CallFinished, EventStream, Notice
-from ..core.labels import Labels
+from ..core.output import Labels
 from ..core.text import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement, all_of

@@ -25,7 +25,7 @@ from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
 from ..core.interfaces import Grant
-from ..core.labels import LABELS, Labels
+from ..core.output import LABELS, Labels
 from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention

@@ -9,8 +9,8 @@ from typing import Any
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from ..core.empty import EMPTY
-from ..core.labels import META_KEY
 from ..core.output import (
+    META_KEY,
     NO_OUTPUT,
     WIRE_EMPTY,
     WIRE_META,

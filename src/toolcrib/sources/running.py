@@ -16,8 +16,7 @@ from ..builtin.runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
 from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolDefinitionError, ToolError
-from ..core.labels import LABELS
-from ..core.output import ToolOutput
+from ..core.output import LABELS, ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
 from .parameters import check_names, parameter_schema

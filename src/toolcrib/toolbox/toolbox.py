@@ -127,7 +127,7 @@ class Toolbox:
             self.run_sync(self.mcp.start())
 
     def _open_record(self) -> None:
-        from .effects import recover_effects
+        from .sandbox import recover_effects
 
         self.audit.open()
         _warn(recover_effects(self.state, prune=True))

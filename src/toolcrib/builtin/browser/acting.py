@@ -14,8 +14,7 @@ from ...boundary.path_judgement import judge_path
 from ...boundary.workspace import Workspace
 from ...core.context import ToolContext
 from ...core.errors import ToolError
-from ...core.labels import Labels
-from ...core.output import ToolOutput
+from ...core.output import Labels, ToolOutput
 from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement

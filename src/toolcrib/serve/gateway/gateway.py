@@ -32,8 +32,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...core.errors import ToolError
-from ...core.labels import META_KEY
-from ...core.output import ToolOutput
+from ...core.output import META_KEY, ToolOutput
 from ...core.tool import Tool
 from ...sources.mcp import McpServers
 from ...sources.mcp.fields import result_meta

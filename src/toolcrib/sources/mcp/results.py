@@ -14,17 +14,19 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from ...core.empty import EMPTY
-from ...core.labels import META_KEY, Labels, from_wire
 from ...core.output import (
+    META_KEY,
     NO_OUTPUT,
     WIRE_EMPTY,
     WIRE_META,
     AudioBlock,
     ContentBlock,
     ImageBlock,
+    Labels,
     ResourceBlock,
     TextBlock,
     ToolOutput,
+    from_wire,
 )
 from ...core.wrap import as_text, describe, image_type
 from .fields import Json, block_extra, foreign_meta, result_meta
