@@ -122,7 +122,8 @@ class ShellTools:
                     )
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
-                    session = self.sessions.add(ctx.session_id, command, process, look_over, layered=layered)
+                    session = CommandSession(ctx.session_id, command, process, look_over, layered)
+                    self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             prepared = await self._runner.prepare(argv, "exec", working_dir, timeout)
             process = start(prepared.spawn, timeout=timeout, limit=MAX_CHARACTERS, open_spill=spill)
