@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ..boundary.descriptors import closing_fd
 from ..boundary.path_judgement import judge_path
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.worker import FileBytes
@@ -134,26 +135,22 @@ class FileTools(JournaledTools):
             if end_line < offset:
                 raise ToolError(f"end_line {end_line} is before the first line to read ({offset})")
             limit = end_line - offset + 1
-        with explained(self.ws, path):
-            fd = self.ws.open_read(path)
-            try:
-                shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
-                self._still_harmless(fd, shown)
-                reader = self._documents if encoding is None else None
-                kind = None if reader is None else container(sample, text=detect(sample) is not None)
-                if pages and kind is None:
-                    raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
-                self.seen.note(ctx.session_id, shown, identity(st))
-                if reader is not None and kind is not None:
-                    wanted = DocumentRequest(pages or None, offset, limit, MAX_BYTES)
-                    file = FileBytes(fd, st.st_size)
-                    return reader.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
-                found = _encoding(st, sample, encoding, shown)
-                if not sample:
-                    return ToolOutput(f"({shown} is empty)")
-                window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
-            finally:
-                os.close(fd)
+        with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
+            shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
+            self._still_harmless(fd, shown)
+            reader = self._documents if encoding is None else None
+            kind = None if reader is None else container(sample, text=detect(sample) is not None)
+            if pages and kind is None:
+                raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
+            self.seen.note(ctx.session_id, shown, identity(st))
+            if reader is not None and kind is not None:
+                wanted = DocumentRequest(pages or None, offset, limit, MAX_BYTES)
+                file = FileBytes(fd, st.st_size)
+                return reader.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
+            found = _encoding(st, sample, encoding, shown)
+            if not sample:
+                return ToolOutput(f"({shown} is empty)")
+            window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
         text, note = _render(window, found, is_utf8(sample), line_numbers)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
@@ -231,15 +228,11 @@ class FileTools(JournaledTools):
             recursive: Whether to list what is below, too; paths are then relative to the workspace.
             max_entries: How many entries to list at most.
         """
-        with explained(self.ws, path):
-            fd = self.ws.open_dir(path)
-            try:
-                shown = self.ws.relative(path)
-                hides = hidden_below(self._hider, "list_dir", self.ws, path)
-                listing = DirectoryListing(self._style, max_entries, hides)
-                listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
-            finally:
-                os.close(fd)
+        with explained(self.ws, path), closing_fd(self.ws.open_dir(path)) as fd:
+            shown = self.ws.relative(path)
+            hides = hidden_below(self._hider, "list_dir", self.ws, path)
+            listing = DirectoryListing(self._style, max_entries, hides)
+            listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
         return listing.text(shown)
 
     # delete_file
@@ -312,13 +305,10 @@ class FileTools(JournaledTools):
         if not stat.S_ISDIR(st.st_mode):
             others = f"; {st.st_nlink - 1} other names of it stay" if st.st_nlink > 1 else ""
             return f"delete {shown} ({st.st_size:,} bytes{others})"
-        fd = self.ws.open_dir(shown)
-        try:
+        with closing_fd(self.ws.open_dir(shown)) as fd:
             listing = DirectoryListing(STYLES["plain"], 50)
             listing.walk(fd, shown + "/", True, ctx)
             return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
-        finally:
-            os.close(fd)
 
 
 def _weigh(fd: int) -> str:

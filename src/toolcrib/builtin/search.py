@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..boundary.descriptors import closing_fd
 from ..boundary.file_search import SearchResults, search
 from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
 from ..boundary.path_judgement import judge_path
@@ -228,13 +229,12 @@ class SearchTools:
 
     def _directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
         with explained(self.workspace, path):
-            directory = self.workspace.open_dir(path)
-        stack.callback(os.close, directory)
+            directory = stack.enter_context(closing_fd(self.workspace.open_dir(path)))
         place = self.workspace.locate(path)
         if not place.parts:
             return Haystack(directory, (), self._ignore_files)
-        root = self.workspace.open_dir(place.root.path)  # ignore files between the root and the directory count, too
-        stack.callback(os.close, root)
+        # ignore files between the root and the directory count, too
+        root = stack.enter_context(closing_fd(self.workspace.open_dir(place.root.path)))
         return Haystack(directory, (root,), self._ignore_files)
 
     def _file_or_directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
@@ -242,8 +242,7 @@ class SearchTools:
             mode = self.workspace.stat(path).st_mode
         if stat.S_ISDIR(mode):
             return self._directory(path, stack)
-        descriptor = self.workspace.open_read(path)
-        stack.callback(os.close, descriptor)
+        descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
     @functools.cached_property
@@ -281,8 +280,7 @@ class SearchTools:
                 found += ages
                 if len(found) > limit + MAX_HELD:
                     found = heapq.nsmallest(limit, found)
-        newest = heapq.nsmallest(limit, found) if limit * 8 < len(found) else sorted(found)[:limit]
-        return [os.fsdecode(name) for _, name in newest], total, answer.stopped
+        return [os.fsdecode(name) for _, name in heapq.nsmallest(limit, found)], total, answer.stopped
 
     def _collect(
         self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext

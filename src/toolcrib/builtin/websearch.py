@@ -126,7 +126,7 @@ class WebSearchTool:
             key = await self._outgoing.with_secrets(key, "web_search")
         if provider.variable and not key and provider.needs_key:
             key = os.environ.get(provider.variable, "").strip()
-        if provider.needs_address and not base:
+        if not base and provider.direct is None:  # it has no public server
             base = os.environ.get(provider.variable, "").strip()
             if not base:
                 raise ToolError(f"no address; set web.search.base_url, or {provider.variable} in the environment")
