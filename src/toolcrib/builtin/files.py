@@ -30,7 +30,7 @@ from .explain import call_id_of, explained
 from .file_kinds import container, described
 from .journaled import MAX_EDIT, JournaledTools, Seen
 from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
-from .reading import PastEnd, Window, from_descriptor, read_window, recoded
+from .reading import Fill, PastEnd, Window, read_window, recoded
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
@@ -160,9 +160,9 @@ class FileTools(JournaledTools):
         if found.plain and self._places.get(key, start)[0] <= offset:
             start = self._places.get(key, start)
         os.lseek(fd, start[1], os.SEEK_SET)
-        source = from_descriptor(fd) if found.plain else recoded(fd, found.name)
+        fill: Fill = (lambda buffer: os.readv(fd, [buffer])) if found.plain else recoded(fd, found.name)
         try:
-            window = read_window(source, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
+            window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         except PastEnd as past:
             if past.size is not None:
                 raise ToolError(
@@ -185,13 +185,15 @@ class FileTools(JournaledTools):
             content: The whole new content.
         """
         shown = self.ws.relative(path)
-        data = UTF8.encode(content)
+        data, changed = UTF8.encode(content), False
         with explained(self.ws, path):
-            note = self._changed_note(path, shown, ctx)
+            with contextlib.suppress(FileNotFoundError):
+                changed = self.seen.changed(ctx.session_id, shown, identity(self.ws.lstat(path)))
             if self._redactor is not None and may_be_masked(content):
                 with contextlib.suppress(OSError):
                     self._refuse_masks(self._current(path)[0] or "", content, shown)
             self._write(path, data, "write_file", ctx)
+        note = "\nNote: the file had changed since it was last read here; this change is overwritten" if changed else ""
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
 
     def _current(self, path: str) -> tuple[str | None, int]:
@@ -201,15 +203,6 @@ class FileTools(JournaledTools):
             size = os.fstat(fd).st_size
             found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
             return None if found is None else found.decode(file.read()), size
-
-    def _changed_note(self, path: str, shown: str, ctx: ToolContext) -> str:
-        try:
-            now = identity(self.ws.lstat(path))
-        except FileNotFoundError:
-            return ""
-        if self.seen.changed(ctx.session_id, shown, now):
-            return "\nNote: the file had changed since it was last read here; this change is overwritten"
-        return ""
 
     # list_dir
 

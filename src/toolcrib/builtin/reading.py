@@ -39,11 +39,6 @@ class PastEnd(Exception):
         self.size = size
 
 
-def from_descriptor(fd: int) -> Fill:
-    """Return a function that reads a descriptor from its current position."""
-    return lambda buffer: os.readv(fd, [buffer])
-
-
 def recoded(fd: int, encoding: str) -> Fill:
     """Return a function that reads a descriptor in any encoding as UTF-8. Undecodable bytes become U+FFFD."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
