@@ -295,8 +295,8 @@ class Process:
         tree.reap(now=reaped)
         stdout, stderr = self._streams.drain()
         code = tree.popen.returncode if self._ended_by == "exit" else None
-        if self.error is None and self._spawn.handshake is not None and code is not None:
-            self.error = self._spawn.handshake.failure(stderr.excerpt().text, code)
+        if self.error is None and code is not None:
+            self.error = self._spawn.failure(stderr.excerpt().text, code)
         self.result = ProcessResult(
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,

@@ -121,6 +121,7 @@ class BubblewrapSandbox:
             env=inner,
             child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
             handshake=handshake,
+            failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
         )
         spawn.appeared = lambda: self._appeared(guards, handshake, spawn.notes)
@@ -270,6 +271,7 @@ class _BubblewrapHandshake:
             self._outlet.open(leader)
 
     def failure(self, stderr: str, code: int) -> Exception | None:
+        """Return the error if the command never ran, None if it did."""
         if self._ran:
             return None
         return SandboxUnavailable(explain(stderr))

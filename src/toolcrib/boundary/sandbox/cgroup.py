@@ -68,27 +68,8 @@ def places() -> Places:
     return Places(controllers=tuple(found))
 
 
-class CommandGroup:
-    """The group of one command, version 2."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def add(self, pid: int) -> None:
-        """Move a process in; its later children follow."""
-        with contextlib.suppress(OSError):  # gone, or not delegated after all
-            _write(f"{self.folder}/cgroup.procs", str(pid))
-
-    def remove(self) -> None:
-        """Remove the group. If the kernel still uses it, it is removed after a later command."""
-        _leftovers.append(self.folder)
-        for folder in [_leftovers.popleft() for _ in range(len(_leftovers))]:
-            if not _remove(folder):
-                _leftovers.append(folder)
-
-
-def new_group(limits: CommandLimits) -> CommandGroup | None:
-    """Create a group for one command, if version 2 is available."""
+def new_group(limits: CommandLimits) -> str | None:
+    """Create a group for one command, if version 2 is available. Return its folder."""
     parent = places().unified
     if parent is None:
         return None
@@ -101,7 +82,7 @@ def new_group(limits: CommandLimits) -> CommandGroup | None:
         _write(f"{folder}/memory.max", str(limits.memory or most_memory()))
         _write(f"{folder}/pids.max", str(limits.processes))
         _write(f"{folder}/memory.oom.group", "1")
-    return CommandGroup(folder)
+    return folder
 
 
 _joined: set[tuple[int, CommandLimits]] = set()
@@ -188,7 +169,7 @@ class CgroupEvents:
 
     def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
-        self._group: CommandGroup | None = None
+        self._group: str | None = None  # the folder of version 2
         self._before: dict[str, int] = {}
         self._hit: set[str] = set()
         self._alone = True
@@ -197,7 +178,8 @@ class CgroupEvents:
         """Put the command's first process into a group, if one can be created, and begin to count."""
         self._group = new_group(self._limits)
         if self._group is not None:
-            self._group.add(pid)
+            with contextlib.suppress(OSError):  # gone, or not delegated after all
+                _write(f"{self._group}/cgroup.procs", str(pid))
         with _lock:
             for other in _running:
                 other._alone = self._alone = False
@@ -211,7 +193,10 @@ class CgroupEvents:
         after = self._counts()
         self._hit = {name for name, before in self._before.items() if after.get(name, 0) > before}
         if self._group is not None:
-            self._group.remove()
+            _leftovers.append(self._group)  # if the kernel still uses it, it is removed after a later command
+            for folder in [_leftovers.popleft() for _ in range(len(_leftovers))]:
+                if not _remove(folder):
+                    _leftovers.append(folder)
 
     def notes(self) -> list[str]:
         """Return notes for the reader of the command's output. Call it after the command's end."""
@@ -230,7 +215,7 @@ class CgroupEvents:
 
     def _counts(self) -> dict[str, int]:
         if self._group is not None:
-            return {name: _count(f"{self._group.folder}/{file}", word) for name, (file, word) in _V2.items()}
+            return {name: _count(f"{self._group}/{file}", word) for name, (file, word) in _V2.items()}
         folders = shared_folders()
         return {name: _count(f"{folders[name]}/{file}", word) for name, (file, word) in _V1.items() if name in folders}
 

@@ -19,7 +19,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from ...landlock_calls import (
     restrict_thread,
 )  # fmt: skip
 from ...process_tree import has_ended
+from ...remove_tree import remove_all
 from ...spawn import Spawn
 from .. import seccomp
 from ..cgroup import CgroupEvents, join_group
@@ -270,19 +271,9 @@ def _send(pids: set[int], number: signal.Signals) -> None:
 
 def _remove_later(folder: str) -> None:
     """Remove a private folder, in a thread: there may be many files, and others wait for this thread."""
-    threading.Thread(target=lambda: _remove_all(folder), name="toolcrib-remove", daemon=True).start()
 
-
-def _remove_all(folder: str) -> None:
-    for path in _folders(folder):  # a command may have closed them
+    def remove() -> None:
         with contextlib.suppress(OSError):
-            os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+            remove_all(folder)
 
-
-def _folders(folder: str) -> Iterator[str]:
-    yield folder
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _folders(entry.path)
+    threading.Thread(target=remove, name="toolcrib-remove", daemon=True).start()
