@@ -188,7 +188,7 @@ def main() -> None:
     spawn = make(backend, base / "workspace").wrap(["/bin/true"], cwd=base / "workspace", env=environment, timeout=9)
     asyncio.run(run(spawn, timeout=9))
     spawn.appeared()
-    outlet.listeners().close()  # another user may have none of ours
+    outlet.listeners.close()  # another user may have none of ours
     if uid is not None:
         become(uid)
     started = time.monotonic()

@@ -408,7 +408,7 @@ async def test_what_bubblewrap_says_counts_where_it_fails(
 
 
 async def test_the_opener_is_started_again_when_it_has_ended(server: Server, workspace: Path) -> None:
-    ours = listeners()
+    ours = listeners
     ours.ready()
     process = ours._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None

@@ -15,7 +15,6 @@ from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
 from . import seccomp
 from .cgroup import CgroupEvents, join_group
-from .protected_paths import ProtectedPaths
 from .readable_roots import (
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
@@ -124,7 +123,12 @@ class BubblewrapSandbox:
             failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
         )
-        spawn.appeared = lambda: self._appeared(guards, handshake, spawn.notes)
+
+        def appeared() -> list[str]:
+            spawn.notes += handshake.notes()
+            return self._writable.appeared(guards)
+
+        spawn.appeared = appeared
         return spawn
 
     def layer_roots(self) -> list[Path]:
@@ -138,11 +142,6 @@ class BubblewrapSandbox:
         from .outlet import Outlet
 
         return Outlet(self.domains, self._settings.guard)
-
-    def _appeared(self, guards: list[ProtectedPaths], handshake: _BubblewrapHandshake, notes: list[str]) -> list[str]:
-        notes += handshake.notes()
-        found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
-        return list(found.values())
 
     def _home(self, env: Mapping[str, str]) -> str:
         """Return the home directory's name inside the sandbox. It is the host's name, so that tools find their

@@ -84,8 +84,7 @@ def find(trials: Path | None = None) -> str:
     if trials is None:
         return _find()
     remembered = RememberedTrial(trials / "bubblewrap.json", list(_programs()))
-    program = remembered.read()
-    if program is None:
+    if (program := remembered.read()) is None:
         program = _find()
         remembered.write(program)
     return program
@@ -116,9 +115,8 @@ def _domains(settings: SandboxSettings, program: str) -> DoctorFinding:
     problem = try_run(lambda folder: BubblewrapSandbox(program, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:
-        return DoctorFinding(
-            "allowed domains", False, problem, 'sandbox.network = "off" leaves commands without network'
-        )
+        helps = 'sandbox.network = "off" leaves commands without network'
+        return DoctorFinding("allowed domains", False, problem, helps)
     detail = f"commands reach {listed} through our proxy, and nothing else; a real run works"
     return DoctorFinding("allowed domains", True, detail)
 
@@ -142,16 +140,8 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     found, tried = working()
     found_all: list[DoctorFinding] = []
     for candidate in tried:
-        remedied = remedy(candidate.problem) or INSTALL
-        found_all.append(
-            DoctorFinding(
-                f"bubblewrap {candidate.origin}",
-                False,
-                f"{candidate.label}: {candidate.problem}",
-                remedied,
-                found is None,
-            )
-        )
+        name, detail = f"bubblewrap {candidate.origin}", f"{candidate.label}: {candidate.problem}"
+        found_all.append(DoctorFinding(name, False, detail, remedy(candidate.problem) or INSTALL, found is None))
     if found is not None:
         found_all.append(DoctorFinding("bubblewrap", True, f"{found.label}; a real run works"))
         found_all.append(_overlays())
@@ -173,23 +163,16 @@ def _overlays() -> DoctorFinding:
 
 def _namespaces() -> DoctorFinding:
     """Return the current kernel settings that matter to bubblewrap."""
-    switches = {
-        "kernel.apparmor_restrict_unprivileged_userns": "0",
-        "kernel.unprivileged_userns_clone": "1",
-    }
-    off: list[str] = []
-    for name, good in switches.items():
-        value = _sysctl(name)
-        if value is not None and value != good:
-            off.append(f"{name}={value}")
+    switches = {"kernel.apparmor_restrict_unprivileged_userns": "0", "kernel.unprivileged_userns_clone": "1"}
+    values = {name: _sysctl(name) for name in switches}
+    off = [f"{name}={value}" for name, value in values.items() if value not in (None, switches[name])]
     if _sysctl("user.max_user_namespaces") == "0":
         off.append("user.max_user_namespaces=0")
     if not off:
         return DoctorFinding("user namespaces", True, "not restricted by a kernel switch", needed=False)
     detail = ", ".join(off)
-    return DoctorFinding(
-        "user namespaces", False, detail, remedy("uid map" if "apparmor" in detail else "namespace"), needed=False
-    )
+    helps = remedy("uid map" if "apparmor" in detail else "namespace")
+    return DoctorFinding("user namespaces", False, detail, helps, needed=False)
 
 
 def _sysctl(name: str) -> str | None:

@@ -7,6 +7,7 @@ without being there. No address, file or bridge leads from one to the other.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import inspect
@@ -35,7 +36,7 @@ class Outlet:
     closed at its end."""
 
     def __init__(self, domains: Sequence[str], guard: AddressGuard | None) -> None:
-        listeners().ready()
+        listeners.ready()
         guard = guard or AddressGuard()
         self._domains = domains
         self._proxy = ThreadProxy(only(domains, guard), dialling(guard.settings))
@@ -46,7 +47,7 @@ class Outlet:
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""
-        self._proxy.serve(listeners().open(pid, PORT))
+        self._proxy.serve(listeners.open(pid, PORT))
 
     def close(self) -> None:
         """Close the port and every connection."""
@@ -139,12 +140,14 @@ class Listeners:
         self._socket = self._process = None
 
     def abandon(self) -> None:
-        """Forget the process after a fork, in the child: it belongs to the parent."""
+        """Forget the process after a fork, in the child: it belongs to the parent. Two users of one socket would take
+        each other's answers."""
         if self._socket is not None:
             self._socket.close()
-        self._socket = None
         if self._process is not None:
             self._process.returncode = 0
+        self._socket = self._process = None
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """End the process."""
@@ -173,29 +176,9 @@ def _own_python() -> str:
     )
 
 
-_lock = threading.Lock()
-_shared: Listeners | None = None
+listeners = Listeners()
+"""Those of this process."""
 
-
-def listeners() -> Listeners:
-    """Return the listeners of this process."""
-    global _shared
-    with _lock:
-        if _shared is None:
-            import atexit
-
-            _shared = Listeners()
-            atexit.register(_shared.close)
-        return _shared
-
-
-def _after_fork() -> None:
-    """Let the child start its own process: two users of one socket would take each other's answers."""
-    global _shared, _lock
-    if _shared is not None:
-        _shared.abandon()
-    _shared, _lock = None, threading.Lock()
-
-
+atexit.register(listeners.close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=listeners.abandon)

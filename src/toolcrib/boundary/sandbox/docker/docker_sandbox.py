@@ -90,7 +90,7 @@ class DockerSandbox:
             env={**passed, **_client_environment()},
             failure=container.failure,
             cleanup=lambda: container.gone(folder),
-            appeared=lambda: list(dict.fromkeys(path for found in guards for path in found.appeared())),
+            appeared=lambda: self._writable.appeared(guards),
             stop=container.stop,
         )
 
