@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from ..boundary.own_files import read_regular
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, or a complete pair
 _MAX_MESSAGE = 200  # characters of the parser's message
 
 
@@ -30,8 +28,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
         raise wrong(f"{path}: has more than {most:,} bytes")
     try:
         root: Any = json.loads(data, parse_constant=_no_number)
-        if _HALF.search(data):
-            json.dumps(root, ensure_ascii=False).encode()
+        json.dumps(root, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise wrong(f"{path}: has half of a character (\\ud800 to \\udfff without its other half)") from None
     except (ValueError, RecursionError) as error:

@@ -156,7 +156,7 @@ def _python_plugins(house: House) -> list[tuple[str, str]]:
 
     given = house.ground.settings.plugins
     found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
-    return [(f"plugin {each.name}", each.problem) for each in found if each.problem]
+    return [(f"plugin {name}", problem) for name, problem in found if problem]
 
 
 def _composed_tools(house: House, missing: list[tuple[str, str]]) -> None:
