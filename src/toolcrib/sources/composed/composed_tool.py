@@ -178,24 +178,27 @@ class ComposedStore:
         bad: list[tuple[str, str]] = []
         for number, entry in enumerate(self._entries()):
             try:
-                good.append(_tool(entry))
+                good.append(composed(*(_fields(entry).get(key) for key in _KEYS)))
             except ToolDefinitionError as error:
-                fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-                name = fields.get("name")
+                name = _fields(entry).get("name")
                 bad.append((name if isinstance(name, str) else f"entry {number + 1}", f"{self.path}: {error}"))
         return good, bad
 
-    def change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        """Replace the stored entries with the result of `alter`.
+    def change(self, name: str, alter: Callable[[Any], dict[str, Any] | None]) -> None:
+        """Replace the stored entry of a tool with the result of `alter`, which gets it or, if there is none, None.
 
-        If `alter` raises, they stay unchanged. Raises StoreError if the file cannot be read or written, or has too
-        many tools.
+        A result of None removes it. If `alter` raises, nothing changes. Raises StoreError if the file cannot be read
+        or written, or has too many tools.
         """
         with locked(self.path.with_suffix(".lock")):
-            changed = alter(list(self._entries()))
-            if len(changed) > MAX_TOOLS:
+            entries = list(self._entries())
+            names = [_fields(each).get("name") for each in entries]
+            at = names.index(name) if name in names else len(entries)
+            changed = alter(entries[at] if name in names else None)
+            entries[at : at + 1] = [] if changed is None else [changed]
+            if len(entries) > MAX_TOOLS:
                 raise StoreError(f"there are {MAX_TOOLS} composed tools already; delete one first")
-            self._write(changed)
+            self._write(entries)
 
     def _entries(self) -> Iterable[Any]:
         try:
@@ -222,8 +225,5 @@ class ComposedStore:
             raise StoreError(f"{self.path}: the composed tools cannot be written: {error.strerror}") from None
 
 
-def _tool(entry: Any) -> ComposedTool:
-    if not isinstance(entry, dict):
-        raise ToolDefinitionError("a composed tool should be an object")
-    fields = cast("dict[str, Any]", entry)
-    return composed(*(fields.get(key) for key in _KEYS))
+def _fields(entry: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}

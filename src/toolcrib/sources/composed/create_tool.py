@@ -105,23 +105,21 @@ class ComposedTools:
         if taken:
             raise ToolError(f"{taken}; choose another name")
 
-        def add(entries: list[Any]) -> list[Any]:
-            if _at(entries, made.name) is not None:
+        def add(old: Any) -> dict[str, Any]:
+            if old is not None:
                 raise ToolError(f'there is a composed tool {made.name!r} already; action "update" changes it')
-            return [*entries, made.as_json()]
+            return made.as_json()
 
-        await self._change(add)
+        await self._change(made.name, add)
         self._registry.register(made.tool(self._run))
         return ToolOutput(f"Created {made.name}. It can be called now, and in later sessions of this workspace.")
 
     async def _update(self, name: str, description: str | None, action: str | None, parameters: Any) -> ToolOutput:
         made: list[ComposedTool] = []
 
-        def replace(entries: list[Any]) -> list[Any]:
-            at = _at(entries, name)
-            if at is None:
+        def replace(old: Any) -> dict[str, Any]:
+            if old is None:
                 raise ToolError(self._unknown(name))
-            old = cast("dict[str, Any]", entries[at])
             if parameters is None and action is None:
                 spelled = old.get("parameters")
             else:
@@ -134,22 +132,19 @@ class ComposedTools:
                 old.get("created_at"),
             )
             made.append(new)
-            entries[at] = new.as_json()
-            return entries
+            return new.as_json()
 
-        await self._change(replace)
+        await self._change(name, replace)
         if self._is_ours(name):
             self._registry.register(made[0].tool(self._run), on_conflict="replace")
         return ToolOutput(f"Updated {name}.")
 
     async def _delete(self, name: str) -> ToolOutput:
-        def remove(entries: list[Any]) -> list[Any]:
-            at = _at(entries, name)
-            if at is None:
+        def remove(old: Any) -> None:
+            if old is None:
                 raise ToolError(self._unknown(name))
-            return [*entries[:at], *entries[at + 1 :]]
 
-        await self._change(remove)
+        await self._change(name, remove)
         if self._is_ours(name):
             self._registry.unregister(name)
         return ToolOutput(f"Deleted {name}.")
@@ -163,8 +158,8 @@ class ComposedTools:
             raise ToolError(self._unknown(name))
         return await self._registry.execute(name, args, ctx)
 
-    async def _change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        await shared_threads.run(self._store.change, alter)  # it waits for other processes and for the disk
+    async def _change(self, name: str, alter: Callable[[Any], dict[str, Any] | None]) -> None:
+        await shared_threads.run(self._store.change, name, alter)  # it waits for other processes and for the disk
 
     # --- the existing tools
 
@@ -215,14 +210,6 @@ def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple
     tools = ComposedTools(ComposedStore(folder / FILE), registry, lambda: {name for name, _ in missing})
     registry.register(tools.tool())
     missing += tools.register()
-
-
-def _at(entries: list[Any], name: str) -> int | None:
-    """Return the index of a stored tool in the list."""
-    for index, entry in enumerate(entries):
-        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("name") == name:
-            return index
-    return None
 
 
 def _kept_parameters(old: Mapping[str, Any], action: str) -> dict[str, Any]:
