@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from ...boundary.own_files import locked, replace_file
-from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolDefinitionError
-from ...core.output import ToolOutput
 from ...core.tool import Tool
 from ..parameters import PLACEHOLDER
 
@@ -40,11 +38,6 @@ _VALUES = (
 )
 
 _KEYS = ("name", "description", "action", "parameters", "created_at")
-RunAsAgent = Callable[[str, ToolContext], Awaitable[ToolOutput]]
-"""`await run(instructions, ctx)` lets a subagent follow the instructions.
-
-This is for the agent, which is added later.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +70,23 @@ class ComposedTool:
         required = [name for name, given in self.parameters.items() if given.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def instructions(self, values: Mapping[str, Any]) -> str:
+    def instructions(self, args: dict[str, Any]) -> str:
         """Return the text that the agent reads for a call with these values."""
         text = PLACEHOLDER.sub(lambda found: f"«{found[1]}»", self.action)
         if not self.parameters:
             return f"{_HEAD}\n\n{text}"
-        given = {name: values.get(name) for name in self.parameters}
+        given = {name: args.get(name) for name in self.parameters}
         return f"{_HEAD} {_VALUES}\n\n{text}\n\nValues: {_values_text(given)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the stored form."""
         return asdict(self)
 
-    def tool(self, run: RunAsAgent | None = None) -> Tool:
+    def tool(self) -> Tool:
         """Return it as a tool for a registry."""
-
-        async def execute(args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-            text = self.instructions(args)
-            return ToolOutput(text) if run is None else await run(text, ctx)
-
         return Tool.from_schema(
-            self.name, self.description, self.schema, execute,
-            category="memory", read_only=run is None, source=SOURCE, max_output=10 * MAX_ACTION,
+            self.name, self.description, self.schema, self.instructions,
+            category="memory", read_only=True, source=SOURCE, max_output=10 * MAX_ACTION,
         )  # fmt: skip
 
 
