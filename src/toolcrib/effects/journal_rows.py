@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from ..boundary.workspace_paths import WorkspacePath
 from ..core.errors import ToolError
-from ..record.change import COMMAND_PREFIX, Change, new_change
-from ..record.change_table import ChangeTable
+from ..record.change import COMMAND_PREFIX, Change, ChangeTable, new_change
 from ..record.journal import Journal
 from .file_aliases import add_alias
 from .layer_apply import ApplyConflict

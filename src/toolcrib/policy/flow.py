@@ -172,7 +172,7 @@ class LabelFlow:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
         session = self._sessions.get(session_id)
         if session is not None:
-            session.endorsed.update(_folded(value) for _, value in _strings(arguments))
+            session.endorsed.update(_folded(value) for _, value in strings(arguments))
 
     def labels_of(self, session_id: str | None) -> Labels:
         """Return the join of the labels of everything that a session read."""
@@ -210,7 +210,7 @@ class LabelFlow:
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
-        for name, value in _strings(checked):
+        for name, value in strings(checked):
             if _folded(value) in session.endorsed:
                 continue
             found = _found(value, session.sources, name in DESTINATIONS)
@@ -349,7 +349,7 @@ def _source(shown: str, text: str) -> _ReadResult:
     return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
-def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield every string in the arguments, including keys of maps, and numbers as text; each with its parameter's
     name."""
     if isinstance(value, str):
@@ -358,10 +358,10 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, item in cast("Mapping[Any, Any]", value).items():
             if name:  # in a map, the model also writes the keys
                 yield name, str(key)
-            yield from _strings(item, str(key).casefold())
+            yield from strings(item, str(key).casefold())
     elif isinstance(value, list | tuple):
         for item in cast("list[Any]", value):
-            yield from _strings(item, name)
+            yield from strings(item, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield name, str(value)
 
@@ -375,9 +375,9 @@ def _texts_of(output: ToolOutput) -> Iterator[str]:
             yield block.uri
         for key, value in block.extra.items():  # a client's model may read a link's description
             if key != "annotations":
-                yield from (text for _, text in _strings(value))
+                yield from (text for _, text in strings(value))
     if output.data is not None:
-        yield from (text for _, text in _strings(output.data))
+        yield from (text for _, text in strings(output.data))
 
 
 def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:

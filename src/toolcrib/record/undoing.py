@@ -12,8 +12,7 @@ from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..core.errors import ToolcribError, ToolError
-from .change import COMMAND_PREFIX, HASH_LIMIT, Change, identity_of, kind_of, matches, new_change, sha_of, text
-from .change_table import CommandChanges
+from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
 from .journal import Journal
 from .moving import move
 from .state import remove_entry
@@ -95,9 +94,9 @@ class _Undoing:
             return self._commands().conflict(change)
         shown = self._shown(change)
         now = self._now(shown)
-        if matches(now, change, "after", lambda: self._sha_of(shown)):
+        if change.fits(now, "after", lambda: self._sha_of(shown)):
             return None
-        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
+        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
             return None  # the process ended before it made the change
         if change.before_kind == "absent" and change.after_kind == "dir" and now is None:
             return None  # a directory that the call made is already gone
@@ -111,7 +110,7 @@ class _Undoing:
         shown = self._shown(change)
         now = self._now(shown)
         by: dict[str, Any] = {"call_id": undo_id, "session_id": change.session_id, "tool": "undo"}
-        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
+        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
             self.table.undone(change.id)
             return None
         if change.before_kind == "absent":
@@ -159,8 +158,8 @@ class _Undoing:
         data = self.journal.images.path(change).read_bytes()
         if now is not None and not stat.S_ISREG(now.st_mode):
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
-        written = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
-        self._same_again(change, text(written.identity))
+        restored = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
+        self._same_again(change, text(restored))
         return f"restored {shown}"
 
     def _reverse_removal(

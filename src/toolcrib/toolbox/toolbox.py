@@ -294,7 +294,7 @@ class Toolbox:
         from ..builtin.command_rules import warm_judgement
         from ..core.errors import ToolcribError
 
-        self.journal.last_call()  # opens its list
+        self.journal.table.last_call()  # opens its list
         warm_judgement()
         try:
             self.sandbox()

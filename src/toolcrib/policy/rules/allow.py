@@ -10,9 +10,8 @@ from ...core.errors import ConfigError
 from .commands import Allowing
 from .files import File, file_at
 from .grammar import Rule
-from .hosts import domain_fits
 from .match import Bound, JudgedCall, MatchEnvironment, pattern_of
-from .names import family_of
+from .names import domain_fits, family_of
 
 if TYPE_CHECKING:
     from ..shell.parts import Command, CommandPlace

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.context import ToolContext
 from ...core.errors import ConfigError
 from ...core.tool import Access, Tool, ToolCategory
+from . import names
 from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of, wildcard
 from .files import File, FilePattern, file_at, file_pattern, files_of
 from .grammar import Rule
-from .hosts import domain_fits, host_of, plain_domain
-from .names import IGNORED_PATHS, READS, URL_ARGUMENTS, WRITES, anchored, family_of, has_url, means
 from .suggest import unquoted
 
 if TYPE_CHECKING:
     from ..shell.parts import Script
 
-ALL: frozenset[Access] = READS | WRITES
+ALL: frozenset[Access] = names.READS | names.WRITES
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 CANONICAL = frozenset({"command", "file_path", "path", "url"})
 """Parameters for which Claude Code's rules have a special form in parentheses; `url:x` and so on is ignored."""
@@ -38,13 +37,14 @@ class MatchEnvironment:
     labels: Labels | None = None
 
 
+@dataclass(eq=False)
 class JudgedCall:
     """One call as rules see it. Data that only some rules need is computed at the first use."""
 
-    def __init__(
-        self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, environment: MatchEnvironment
-    ) -> None:
-        self.tool, self.arguments, self.ctx, self.environment = tool, arguments, ctx, environment
+    tool: Tool
+    arguments: Mapping[str, Any]
+    ctx: ToolContext
+    environment: MatchEnvironment
 
     @functools.cached_property
     def command(self) -> str | None:
@@ -83,14 +83,8 @@ class JudgedCall:
     @functools.cached_property
     def hosts(self) -> tuple[str | None, ...]:
         """The hosts in the arguments; None for an address whose host is uncertain."""
-        return tuple(host_of(url) for url in self._urls())
-
-    def _urls(self) -> Iterator[str]:
-        for name in URL_ARGUMENTS:
-            value = self.arguments.get(name)
-            for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                if isinstance(each, str):
-                    yield each
+        given = [self.arguments.get(name) for name in names.URL_ARGUMENTS]
+        return tuple(names.host_of(each) for value in given for each in _choices(value) if isinstance(each, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +128,7 @@ class Bound:
         if self.domain is not None:
             if any(host is None for host in call.hosts):  # an address with an uncertain host could be this one
                 return "maybe"
-            return "yes" if any(domain_fits(self.domain, host) for host in call.hosts if host) else "no"
+            return "yes" if any(names.domain_fits(self.domain, host) for host in call.hosts if host) else "no"
         return "yes"
 
     def _refuses_files(self, call: JudgedCall) -> Certainty:
@@ -145,7 +139,7 @@ class Bound:
                 continue
             if self.files.refuses_all_in(file) if file.access == "search" else self.files.refuses(file):
                 return "yes"
-            if file.access in WRITES and self.files.means_inside(file):
+            if file.access in names.WRITES and self.files.means_inside(file):
                 found = "maybe"  # the whole directory with its content
         return found
 
@@ -153,7 +147,7 @@ class Bound:
 def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
     """Return the rule compiled for this tool; None if it never applies. Raises ConfigError if the rule is invalid."""
     allow = rule.verdict == "allow"
-    if not means(rule.tool, rule.spec, tool, rule.verdict):
+    if not names.means(rule.tool, rule.spec, tool, rule.verdict):
         return None
     if allow and tool.origin is not None and (rule.category or rule.hints):  # hints may only tighten
         return None
@@ -198,21 +192,21 @@ def _too_wide(tool: Tool, name: str, value: Any) -> bool:
 def _bind_spec(
     rule: Rule, spec: str, tool: Tool, environment: MatchEnvironment, rest: tuple[Callable[[JudgedCall], bool], ...]
 ) -> Bound | None:
-    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    family, allow = names.family_of(rule.tool), rule.verdict == "allow"
     if family in ("read", "write"):
-        if allow and rule.tool in IGNORED_PATHS:
+        if allow and rule.tool in names.IGNORED_PATHS:
             return None
-        access = READS if family == "read" else WRITES
+        access = names.READS if family == "read" else names.WRITES
         if allow and family == "read":
-            access = READS - {"edit"}
+            access = names.READS - {"edit"}
         return Bound(rule, files=pattern_of(rule, environment), access=access, rest=rest)
     if tool.command_argument is not None and family in ("command", "own"):
         if spec.startswith("="):
             command, name = unquoted(spec[1:]), tool.command_argument
             return Bound(rule, rest=(*rest, lambda call: _exactly({name: command}, call.arguments)))
         return Bound(rule, command=parse_pattern(spec), rest=rest)
-    if spec.startswith("domain:") and (family == "web" or has_url(tool)):
-        domain = plain_domain(spec.removeprefix("domain:"))
+    if spec.startswith("domain:") and (family == "web" or names.has_url(tool)):
+        domain = names.plain_domain(spec.removeprefix("domain:"))
         if domain is None:
             raise ConfigError(f"{spec!r} names no host; write domain:example.com or domain:*.example.com")
         if allow and family == "web":
@@ -244,12 +238,12 @@ def _only_looks(call: JudgedCall) -> bool:
 
 def why_never(rule: Rule) -> str | None:
     """Return why a rule can match nothing, with any tools; None if it can match."""
-    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    family, allow = names.family_of(rule.tool), rule.verdict == "allow"
     if allow and family == "own" and not rule.tool.strip("*"):
         return "a rule that allows must name what it allows"
-    if allow and family == "mcp" and not anchored(rule.tool):
+    if allow and family == "mcp" and not names.anchored(rule.tool):
         return "a rule that allows must name the server: mcp__server__*"
-    if family in ("read", "write") and allow and rule.spec is not None and rule.tool in IGNORED_PATHS:
+    if family in ("read", "write") and allow and rule.spec is not None and rule.tool in names.IGNORED_PATHS:
         return f"Claude Code never looks at it; write {'Read' if family == 'read' else 'Edit'}({rule.spec})"
     if rule.spec is None:
         return None
@@ -289,19 +283,21 @@ def _canonical(arguments: Mapping[str, Any]) -> str:
 
 def _has_star(value: Any) -> bool:
     """Return whether a value of `args` can match more than one text."""
-    choices = cast("list[Any]", value) if isinstance(value, list) else [value]
-    return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in choices)
+    return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in _choices(value))
 
 
 def _fits(wanted: Any, given: Any) -> bool:
     if given is None or isinstance(given, list | Mapping):
         return False
-    choices = cast("list[Any]", wanted) if isinstance(wanted, list) else [wanted]
     text = given if isinstance(given, str) else _number(given)
     return any(
         wildcard(_pieces(each), text) if isinstance(each, str) else not isinstance(given, str) and _number(each) == text
-        for each in choices
+        for each in _choices(wanted)
     )
+
+
+def _choices(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _number(value: float) -> str:
