@@ -126,7 +126,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
 
 def _open_servers(house: House) -> McpServers:
     """Return the configured MCP servers; none is started yet. Raises ConfigError for invalid settings."""
-    from ..policy.secrets.values import MIN_SECRET
+    from ..policy.secrets.redact import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache, Pins
 

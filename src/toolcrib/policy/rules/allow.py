@@ -16,20 +16,21 @@ from .names import domain_fits, family_of
 if TYPE_CHECKING:
     from ..shell.parts import Command, CommandPlace
 
-MayTouch = Callable[[JudgedCall, str, "str | None", bool], bool]
-
 
 def allowed(
-    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
+    call: JudgedCall, rules: Iterable[Bound], every: Iterable[Rule], place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
-    """Return one of the rules that together allow this call; None if they do not allow it."""
+    """Return one of the rules that together allow this call; None if they do not allow it.
+
+    `rules` allow calls of this tool; `every` are all rules, of which some allow or refuse the files of redirections.
+    """
     fitting = [each for each in rules if each.rest_fits(call)]
     for each in fitting:
         if each.whole:
             return each.rule
     used: list[Rule | None] = []
     if call.command is not None:
-        used.append(_command(call, fitting, may_touch, place))
+        used.append(_command(call, fitting, every, place))
     if call.files:
         used += [_file(file, fitting) for file in call.files]
     if call.hosts:
@@ -52,7 +53,7 @@ def _host(host: str | None, rules: Iterable[Bound]) -> Rule | None:
 
 
 def _command(
-    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
+    call: JudgedCall, rules: Iterable[Bound], every: Iterable[Rule], place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
     patterns = {each.command: each.rule for each in rules if each.command is not None}
     if not patterns:
@@ -61,8 +62,8 @@ def _command(
         tuple(patterns),
         call.environment.workspace,
         lambda command: place is not None and _harmless(command, place(call.cwd)),
-        lambda path, cwd: may_touch(call, path, cwd, True),
-        lambda path, cwd: may_touch(call, path, cwd, False),
+        lambda path, cwd: _may_touch(path, cwd, True, every, call.environment),
+        lambda path, cwd: _may_touch(path, cwd, False, every, call.environment),
     )
     assert call.command is not None
     used = allowing.whole(call.command) or allowing.covers(call.script, call.command)
@@ -76,9 +77,7 @@ def _harmless(command: Command, place: CommandPlace) -> bool:
     return judge_script(Script((command,)), place).verdict == "allow"
 
 
-def may_touch(
-    call: JudgedCall, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment
-) -> bool:
+def _may_touch(path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment) -> bool:
     """Return whether a redirection may use a file. To write it, an Edit rule must allow it. To read it, it must be an
     ordinary file inside the workspace, or a Read rule must allow it. No rule may deny it or ask about it."""
     if cwd is None or path.startswith("~"):

@@ -147,7 +147,7 @@ class RuleSet:
             return None
         from .allow import allowed  # loaded only when there is a rule that allows
 
-        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+        rule = allowed(call, compiled.allow, self._rules, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
     def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
@@ -160,7 +160,7 @@ class RuleSet:
         for each in (*compiled.deny, *compiled.ask):
             for rule, certainty in islice(_refusing(call, (each,)), 1):
                 found.append((rule, certainty == "yes"))
-        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+        rule = allowed(call, compiled.allow, self._rules, self._place)
         return found if rule is None else [*found, (rule, True)]
 
     def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
@@ -215,12 +215,6 @@ class RuleSet:
         except ConfigError as error:  # invalid for this tool: it refuses all calls, and allows none
             log.warning("%s: %s", rule, error)
             return None if rule.verdict == "allow" else Bound(rule)
-
-    def _may_touch(self, call: JudgedCall, path: str, cwd: str | None, write: bool) -> bool:
-        """Return whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
-        from .allow import may_touch
-
-        return may_touch(call, path, cwd, write, self._rules, self._environment)
 
 
 def _refusing(call: JudgedCall, rules: tuple[Bound, ...]) -> Iterator[tuple[Rule, Certainty]]:
