@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..core.tool import Tool
     from ..policy.shell.parts import CommandPlace
-    from ..record.change_table import CommandChanges
+    from ..record.change import CommandChanges
     from ..record.state import StateFolder
 
 _SANDBOXED = frozenset({"own", "command"})
