@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from .per_process import PerProcess
+
 BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
 _EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
 
@@ -106,34 +108,14 @@ class Spawner:
                 owner.fail(error)
 
 
-_lock = threading.Lock()
-_shared: Spawner | None = None
+spawner = PerProcess(Spawner)
+"""Return the spawner of this process; its thread starts at the first call."""
 
 
-def spawner() -> Spawner:
-    """Return the spawner of this process; its thread starts at the first call."""
-    global _shared
-    if _shared is None:
-        with _lock:
-            if _shared is None:
-                _shared = Spawner()
-                atexit.register(end_all)
-    return _shared
-
-
+@atexit.register
 def end_all() -> None:
     """End every command that still runs. This happens at the end of the process; sandboxed commands end anyway."""
-    if _shared is not None:
+    if spawner.made is not None:
         until = time.monotonic() + _EXIT_SECONDS
-        for process in list(_shared.running):
+        for process in list(spawner.made.running):
             process.end(max(0.0, until - time.monotonic()))
-
-
-def _after_fork() -> None:
-    """Forget the thread in a forked child: it exists in the parent only."""
-    global _shared, _lock
-    _shared, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

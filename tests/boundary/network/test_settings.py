@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolcrib.boundary.network.address_guard import AddressGuard
-from toolcrib.boundary.network.settings import GuardSettings, HostGrants
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
 from .judging import judged
@@ -74,4 +74,4 @@ async def test_ports() -> None:
 )
 def test_what_is_no_grant(entry: str) -> None:
     with pytest.raises(ConfigError):
-        HostGrants.parse([entry])
+        guard(entry)

@@ -4,17 +4,16 @@ ports."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from ...core.errors import AddressRefused, ConfigError
+from ...core.errors import AddressRefused
 from ...core.settings import AnyPath, Bounds, Checked, Section
 from ...core.tightening import Fewer
 from .host_names import matches, parse_host
-from .special_addresses import RULE_METADATA, Address, AddressRefusal, Network
+from .special_addresses import Address, Network
 
 _WITH_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]+):(?P<port>[0-9]+)")
 
@@ -36,37 +35,6 @@ class HostGrant:
         if isinstance(host, str):
             return bool(self.pattern) and matches(self.pattern, host)
         return self.network is not None and host in self.network
-
-
-@dataclass(frozen=True, slots=True)
-class HostGrants:
-    """All grants. A metadata service is granted only by its own address, never by a range or a name."""
-
-    entries: tuple[HostGrant, ...] = ()
-
-    @classmethod
-    def parse(cls, entries: Iterable[str]) -> HostGrants:
-        """Create the grants from the entries of `web.allow_private`. Raises ConfigError for a wrong entry."""
-        try:
-            return cls(tuple(map(parse_grant, entries)))
-        except ValueError as error:
-            raise ConfigError(f"web.allow_private: {error}") from None
-
-    def port(self, host: Address | str, port: int) -> bool:
-        """Return whether a port besides the usual ones was granted for this host, by an entry that names the port."""
-        return any(entry.port == port and entry.names(host) for entry in self.entries)
-
-    def name(self, host: str, port: int) -> bool:
-        """Return whether this name was granted."""
-        return any(entry.covers(port) and entry.names(host) for entry in self.entries)
-
-    def address(self, refusal: AddressRefusal, port: int, *, by_name: bool) -> bool:
-        """Return whether a refused address was granted; `by_name` means that the name which led to it was granted."""
-        at = refusal.at
-        networks = [entry.network for entry in self.entries if entry.network is not None and entry.covers(port)]
-        if refusal.rule == RULE_METADATA:
-            return any(network.num_addresses == 1 and at in network for network in networks)
-        return by_name or any(at in network for network in networks)
 
 
 def parse_grant(text: str) -> HostGrant:

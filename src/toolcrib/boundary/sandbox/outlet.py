@@ -23,7 +23,8 @@ from ..environment import proxy_variables, without_proxies
 from ..network.address_guard import AddressGuard
 from ..proxy.dialling import dialling
 from ..proxy.domains import only
-from ..proxy.thread import ThreadProxy
+from ..proxy.proxy_server import FilteringProxy
+from ..proxy.thread import run_in_proxy_thread
 from . import opener
 
 PORT = 3128  # squid's port, known for a proxy; no other program inside the sandbox can have it
@@ -39,7 +40,7 @@ class Outlet:
         listeners.ready()
         guard = guard or AddressGuard()
         self._domains = domains
-        self._proxy = ThreadProxy(only(domains, guard), dialling(guard.settings))
+        self._proxy = FilteringProxy(only(domains, guard), dial=dialling(guard.settings))
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment, with our proxy as the only one."""
@@ -47,15 +48,15 @@ class Outlet:
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""
-        self._proxy.serve(listeners.open(pid, PORT))
+        run_in_proxy_thread(self._proxy.serve(listeners.open(pid, PORT)))
 
     def close(self) -> None:
         """Close the port and every connection."""
-        self._proxy.close()
+        run_in_proxy_thread(self._proxy.close())
 
     def notes(self) -> list[str]:
         """Return notes for the command's output about the connections that were refused."""
-        refused = self._proxy.refused
+        refused = list(self._proxy.refused.values())
         if not refused:
             return []
         places: dict[str, list[str]] = {}  # by reason, in the order they came
