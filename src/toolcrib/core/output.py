@@ -62,16 +62,7 @@ def from_wire(value: Any) -> Labels | None:
 
 
 ErrorKind = Literal[
-    "not_found",
-    "invalid",
-    "denied",
-    "pending",
-    "timeout",
-    "exception",
-    "tool",
-    "loop",
-    "cancelled",
-    "unavailable",
+    "not_found", "invalid", "denied", "pending", "timeout", "exception", "tool", "loop", "cancelled", "unavailable"
 ]
 """Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
 

@@ -24,17 +24,7 @@ from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_viol
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
 
-COMPOSING = (
-    "$ref",
-    "$dynamicRef",
-    "anyOf",
-    "allOf",
-    "oneOf",
-    "if",
-    "not",
-    "dependentSchemas",
-    "patternProperties",
-)
+COMPOSING = ("$ref", "$dynamicRef", "anyOf", "allOf", "oneOf", "if", "not", "dependentSchemas", "patternProperties")
 """Keywords that add properties from elsewhere: with one of them, a key cannot be called unknown."""
 
 
