@@ -42,8 +42,7 @@ if TYPE_CHECKING:
         Notice,
     )
     from .core.interfaces import Hook, Middleware
-    from .core.labels import Labels
-    from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+    from .core.output import AudioBlock, ContentBlock, ImageBlock, Labels, ResourceBlock, TextBlock, ToolOutput
     from .core.registry import ToolRegistry, default_registry, tool_registry
     from .core.tool import BaseTool, FunctionTool, Tool, tool
     from .core.tool_spec import ToolCategory
@@ -68,8 +67,7 @@ _HOMES = {
         "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream", "Notice",
     ),
     "core.interfaces": ("Hook", "Middleware"),
-    "core.labels": ("Labels",),
-    "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
+    "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "Labels", "ResourceBlock", "TextBlock", "ToolOutput"),
     "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
     "core.tool": ("BaseTool", "FunctionTool", "Tool", "tool"),
     "core.tool_spec": ("ToolCategory",),

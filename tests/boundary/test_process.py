@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary import orphans
+from toolcrib.boundary import process_tree
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.spawn import Spawn
+from toolcrib.boundary.streams import Streams
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -93,7 +94,7 @@ async def test_environment_and_folder_are_what_was_given(tmp_path: Path) -> None
     result = await run(shell("pwd; env", tmp_path), timeout=5)
     assert out(result).startswith(f"{tmp_path}\n")
     names = {line.partition("=")[0] for line in out(result).splitlines()[1:]}
-    assert names <= {"PATH", "PWD", "SHLVL", "_", orphans.MARKER}
+    assert names <= {"PATH", "PWD", "SHLVL", "_", process_tree.MARKER}
 
 
 @pytest.mark.usefixtures("both_ways")
@@ -109,13 +110,13 @@ async def test_timeout_keeps_what_was_printed() -> None:
     began = time.monotonic()
     result = await sh("echo part; sleep 71.5", timeout=0.2)
     assert time.monotonic() - began < 30
-    assert (out(result), result.timed_out, result.exit_code, result.reaped) == ("part\n", True, None, True)
+    assert (out(result), result.ended_by, result.exit_code, result.reaped) == ("part\n", "timeout", None, True)
     assert await gone("71.5")
 
 
 async def test_a_command_that_ignores_signals_is_ended() -> None:
     result = await sh("trap '' TERM INT HUP; echo on; while :; do sleep 0.05; done", timeout=0.2)
-    assert result.timed_out
+    assert result.ended_by == "timeout"
     assert out(result) == "on\n"
 
 
@@ -311,10 +312,10 @@ def test_daemons_are_swept_up_where_we_are_the_subreaper() -> None:
     script = """
 import asyncio, os, sys
 sys.path[:0] = sys.argv[1:]
-from toolcrib.boundary import orphans
+from toolcrib.boundary import process_tree
 from toolcrib.boundary.process import run
 from toolcrib.boundary.spawn import Spawn
-assert orphans.become_subreaper()
+assert process_tree.become_subreaper()
 command = "setsid sh -c 'setsid sleep 77.5 & setsid sleep 77.5 & wait' >/dev/null 2>&1 & sleep 0.2; echo x"
 result = asyncio.run(run(Spawn(["/bin/bash", "-c", command], "/tmp", {"PATH": "/usr/bin:/bin"}), timeout=9))
 assert result.stdout.excerpt().text == "x\\n"
@@ -362,7 +363,7 @@ def test_an_interrupted_launch_is_an_error_and_spawns_nothing_more(monkeypatch: 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    process = Process(shell("true"), timeout=None, limit=100)
+    process = Process(shell("true"), None, Streams(100, None, False, None, None))
     monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
         process.launch()
@@ -374,7 +375,7 @@ def test_an_interrupted_launch_is_an_error_and_spawns_nothing_more(monkeypatch: 
 
 
 def test_kill_before_it_began() -> None:
-    process = Process(shell("sleep 78.5"), timeout=None, limit=100)
+    process = Process(shell("sleep 78.5"), None, Streams(100, None, False, None, None))
     process.kill()
     from toolcrib.boundary.spawner import spawner
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.landlock_calls import landlock_abi
-from toolcrib.boundary.read_only_run import ReadOnlyRun, Running, run_read_only
+from toolcrib.boundary.read_only_run import Haystack, Running, run_read_only
 from toolcrib.boundary.ripgrep import find_ripgrep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="works on directory descriptors")
@@ -20,8 +20,7 @@ needs_landlock = pytest.mark.skipif(landlock_abi() == 0, reason="this kernel has
 def run(directory: Path, *command: str, seconds: float = 10, confine: bool = True) -> tuple[bytes, Running]:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        wanted = ReadOnlyRun(command, descriptor, [descriptor], confine=confine)
-        with run_read_only(wanted, seconds=seconds) as running:
+        with run_read_only(command, Haystack(descriptor), seconds=seconds, confine=confine) as running:
             out = b"".join(running.chunks())
     finally:
         os.close(descriptor)
@@ -82,9 +81,7 @@ def test_its_time_is_limited(two: Path) -> None:
 def test_cancellation_ends_it(two: Path) -> None:
     descriptor = os.open(two, os.O_RDONLY)
     start = time.monotonic()
-    with run_read_only(
-        ReadOnlyRun(["/bin/sleep", "30"], descriptor, [descriptor]), seconds=30, cancelled=lambda: True
-    ) as r:
+    with run_read_only(["/bin/sleep", "30"], Haystack(descriptor), seconds=30, cancelled=lambda: True) as r:
         assert list(r.chunks()) == []
     os.close(descriptor)
     assert r.stopped == "cancelled"
@@ -93,7 +90,7 @@ def test_cancellation_ends_it(two: Path) -> None:
 
 def test_leaving_early_ends_it(two: Path) -> None:
     descriptor = os.open(two, os.O_RDONLY)
-    with run_read_only(ReadOnlyRun(["/usr/bin/yes"], descriptor, [descriptor]), seconds=30) as running:
+    with run_read_only(["/usr/bin/yes"], Haystack(descriptor), seconds=30) as running:
         next(running.chunks())
     os.close(descriptor)
     assert running.stopped == "enough"
@@ -115,7 +112,7 @@ def test_its_memory_is_limited(two: Path) -> None:
     descriptor = os.open(two, os.O_RDONLY)
     answers: list[tuple[bytes, str]] = []
     for memory in (1 << 30, 48 << 20):
-        with run_read_only(ReadOnlyRun(command, descriptor, [descriptor], memory=memory), seconds=10) as running:
+        with run_read_only(command, Haystack(descriptor), seconds=10, memory=memory) as running:
             out = b"".join(running.chunks())
         answers.append((out, running.said))
     os.close(descriptor)

@@ -126,9 +126,9 @@ def test_writing_follows_no_link(ws):
     (ws.root / "dir").symlink_to("sub")
     for path in ("file", "dangling", "dir/b.txt", "dir/new.txt"):
         with pytest.raises(LinkRefused):
-            ws.write_atomic(path, b"x")
+            ws.stage(path, b"x").commit()
     with pytest.raises(LinkRefused, match=r"Use 'sub/b.txt' itself"):
-        ws.write_atomic("dir/b.txt", b"x")
+        ws.stage("dir/b.txt", b"x").commit()
     with pytest.raises(LinkRefused):
         ws.mkdirs("dir/new")
     assert (ws.root / "a.txt").read_text() == "a" and not (ws.root.parent / "outside" / "new.txt").exists()
@@ -146,7 +146,7 @@ def test_special_files_are_refused_at_once(ws):
         with pytest.raises(NotRegularFile):
             ws.open_read(path)
     with pytest.raises(NotRegularFile, match="FIFO"):
-        ws.write_atomic("fifo", b"x")
+        ws.stage("fifo", b"x").commit()
     with pytest.raises(OutsideWorkspace):
         ws.open_read("zero")
     assert time.perf_counter() - began < 20  # not waiting for somebody who writes to the FIFO
@@ -164,7 +164,7 @@ def test_write_is_atomic_and_keeps_the_mode(ws):
     (ws.root / "run.sh").write_text("old")
     (ws.root / "run.sh").chmod(0o755)
     before = os.stat(ws.root / "run.sh").st_ino
-    ws.write_atomic("run.sh", b"new")
+    ws.stage("run.sh", b"new").commit()
     after = os.stat(ws.root / "run.sh")
     assert (ws.root / "run.sh").read_bytes() == b"new" and stat.S_IMODE(after.st_mode) == 0o755
     assert after.st_ino != before
@@ -174,7 +174,7 @@ def test_write_is_atomic_and_keeps_the_mode(ws):
 def test_new_files_obey_the_umask(ws):
     old = os.umask(0o027)
     try:
-        ws.write_atomic("new", b"")
+        ws.stage("new", b"").commit()
     finally:
         os.umask(old)
     assert stat.S_IMODE(os.stat(ws.root / "new").st_mode) == 0o640
@@ -186,7 +186,7 @@ def test_a_failed_write_leaves_nothing(ws, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        ws.write_atomic("a.txt", b"new")
+        ws.stage("a.txt", b"new").commit()
     assert (ws.root / "a.txt").read_text() == "a"
     assert sorted(os.listdir(ws.root)) == ["a.txt", "sub"]
 
@@ -208,7 +208,7 @@ def test_a_hard_link_is_parted_not_written_through(ws):
     outside = ws.root.parent / "outside" / "secret.txt"
     os.link(outside, ws.root / "hard")
     assert judge_path(ws, "hard", write=True).verdict == "ask"
-    ws.write_atomic("hard", b"new")
+    ws.stage("hard", b"new").commit()
     assert outside.read_text() == "secret" and (ws.root / "hard").read_bytes() == b"new"
 
 
@@ -216,11 +216,11 @@ def test_read_only_and_extra_roots(ws):
     extra, more = ws.root.parent / "extra", ws.root.parent / "more"
     assert read(ws, extra / "x.txt") == b"x"
     with pytest.raises(ReadOnlyRoot):
-        ws.write_atomic(extra / "x.txt", b"y")
+        ws.stage(extra / "x.txt", b"y").commit()
     with pytest.raises(ReadOnlyRoot):
         ws.chmod(extra / "x.txt", 0o600)
     assert judge_path(ws, extra / "x.txt", write=True).verdict == "deny"
-    ws.write_atomic(more / "y.txt", b"y")
+    ws.stage(more / "y.txt", b"y").commit()
     assert ws.relative(more / "y.txt") == str(more / "y.txt")
     assert [r.writable for r in ws.roots()] == [True, True, False]
 
@@ -229,7 +229,7 @@ def test_a_read_only_root_inside_the_workspace(tmp_path):
     (tmp_path / "vendor").mkdir()
     ws = Workspace(tmp_path, [tmp_path / "vendor"])
     with pytest.raises(ReadOnlyRoot):
-        ws.write_atomic("vendor/x", b"")
+        ws.stage("vendor/x", b"").commit()
 
 
 def test_a_workspace_reached_through_a_link(tmp_path):
@@ -341,7 +341,7 @@ def test_a_root_that_is_replaced_by_a_link_is_gone(ws, tmp_path):
     with pytest.raises(FileNotFoundError):
         ws.open_read("secret.txt")
     with pytest.raises(FileNotFoundError):
-        ws.write_atomic("new", b"x")
+        ws.stage("new", b"x").commit()
     assert not (tmp_path / "outside/new").exists()
 
 

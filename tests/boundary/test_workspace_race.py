@@ -93,7 +93,7 @@ def writing(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int]
         while time.monotonic() < end:
             tries += 1
             try:
-                ws.write_atomic("dir/f.txt", b"written", sync=False)
+                ws.stage("dir/f.txt", b"written", sync=False).commit()
                 good += 1
             except (ToolError, OSError):
                 pass
@@ -105,7 +105,7 @@ def deleting(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int
     with arena.attacked():
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for action in (lambda: ws.write_atomic("dir/f.txt", b"x", sync=False), lambda: ws.unlink("dir/f.txt")):
+            for action in (lambda: ws.stage("dir/f.txt", b"x", sync=False).commit(), lambda: ws.unlink("dir/f.txt")):
                 tries += 1
                 try:
                     action()

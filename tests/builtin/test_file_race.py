@@ -63,7 +63,7 @@ def race(room, action: str, seconds: float) -> tuple[int, int]:
         while time.monotonic() < end:
             if action != "write":
                 with contextlib.suppress(ToolError, OSError):
-                    room.ws.write_atomic("dir/f.txt", b"inside\n", sync=False)
+                    room.ws.stage("dir/f.txt", b"inside\n", sync=False).commit()
             tries += 1
             try:
                 answer = actions[action]()

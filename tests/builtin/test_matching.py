@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.builtin import matching
-from toolcrib.builtin.closest import closest_passage, miss_hint
+from toolcrib.builtin.diffs import closest_passage, miss_hint
 from toolcrib.builtin.matching import apply_matches, find_matches
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib.config import Settings, TrustStore, load_settings
-from toolcrib.config.load import project_file
+from toolcrib.config.load import first_file
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Place:
         return load_settings(workspace=more.pop("workspace", self.workspace), environ=environ, **more)
 
     def trust_project(self) -> None:
-        file = project_file(self.workspace)
+        file = first_file(self.workspace, "toolcrib")
         assert file is not None
         self.trust.trust(file)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.config import Settings, load_settings
-from toolcrib.config.mcp_file import is_ourselves
+from toolcrib.config.load import is_ourselves
 from toolcrib.config.trust import TrustStore
 
 SERVERS = {"gh": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "x" * 12}}}

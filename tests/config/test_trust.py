@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from toolcrib.config.files import read_config_file
-from toolcrib.config.load import project_file
+from toolcrib.config.load import first_file
 from toolcrib.core.errors import ConfigError
 
 from .conftest import Place
@@ -152,7 +152,7 @@ def test_a_list_inside_the_workspace_is_not_believed(place: Place) -> None:
 
 def test_what_is_trusted_is_what_was_read(place: Place) -> None:
     path = place.project(LOOSE)
-    shown = project_file(place.workspace)
+    shown = first_file(place.workspace, "toolcrib")
     assert shown is not None
     path.write_text(LOOSE.replace("rm -rf", "rm -rfv"))
     place.trust.trust(shown)

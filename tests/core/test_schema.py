@@ -466,3 +466,23 @@ def test_of_duplicate_keys_the_same_one_is_judged_and_run(text: str) -> None:
     assert kwargs["x"] == judged.get("x", 0)
     if "m" in judged:
         assert kwargs["m"].a == judged["m"]["a"]
+
+
+class Inner(BaseModel):
+    x: int
+
+
+class OddNames(BaseModel):
+    config: Inner
+    metadata: Any = None
+
+
+def test_fields_named_like_keys_of_pydantics_schemas_are_checked_too() -> None:
+    @tool
+    def keep(value: OddNames) -> str:
+        return "kept"
+
+    assert keep.validate_params({"value": {"config": {"x": 1, "y": 2}}}) == [
+        "unknown parameter value.config.y; known: x"
+    ]
+    assert keep.validate_params('{"value": {"config": {"x": 1}, "metadata": 1e999}}') == ["numbers must be finite"]

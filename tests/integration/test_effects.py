@@ -254,9 +254,9 @@ async def test_without_layers_there_is_a_word_and_direct(work: Path) -> None:
 
 
 async def test_a_mount_in_the_workspace_is_not_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.boundary.sandbox import overlay
+    from toolcrib.boundary.sandbox import bubblewrap
 
-    monkeypatch.setattr(overlay, "_mount_points", lambda: ["/", str(work / "mounted")])
+    monkeypatch.setattr(bubblewrap, "_mount_points", lambda: ["/", str(work / "mounted")])
     async with toolbox(work, "journal", yes=True) as box:
         out = await run(box, "echo after > a")
         assert "a file system of its own" in out.for_llm

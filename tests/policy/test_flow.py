@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from toolcrib import Toolbox, ToolContext, ToolOutput, tool
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.labels import LABELS, Labels, from_wire
-from toolcrib.core.output import ResourceBlock
+from toolcrib.core.output import LABELS, Labels, ResourceBlock, from_wire
 from toolcrib.policy import flow as flow_module
 from toolcrib.policy.flow import MAX_CHARS, MAX_SESSIONS, RESULT_CHARS, LabelFlow, default_labels
 from toolcrib.testing import FakeApprover

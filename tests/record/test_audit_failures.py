@@ -249,7 +249,7 @@ async def test_an_id_that_is_used_again_does_not_mix_two_calls(audit):
 
 
 async def test_labels_are_kept(audit):
-    from toolcrib.core.labels import Labels
+    from toolcrib.core.output import Labels
 
     output = ToolOutput("x", labels=Labels("untrusted", "private"))
     audit.listen(CallFinished("c1", "fetch", "network_read", "{}", None, 1e9, 0.1, output))

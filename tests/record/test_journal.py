@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
 from toolcrib.record import moving
-from toolcrib.record.change_table import ChangeTable
+from toolcrib.record.change import ChangeTable
 from toolcrib.record.journal import Journal
 from toolcrib.record.pruning import prune_journal
 from toolcrib.record.state import StateFolder
@@ -161,10 +161,10 @@ def test_a_directory_that_filled_up_is_kept(room):
 
 
 def test_large_files_are_kept_without_reading_them_in(room, monkeypatch):
-    from toolcrib.record import before_images, change, undoing
+    from toolcrib.record import change, journal, undoing
 
-    monkeypatch.setattr(before_images, "LINK_LIMIT", 1000)
-    for module in (before_images, change, undoing):
+    monkeypatch.setattr(journal, "LINK_LIMIT", 1000)
+    for module in (journal, change, undoing):
         monkeypatch.setattr(module, "HASH_LIMIT", 100)
     for size in (500, 5000):
         (room.root / "f").write_bytes(b"x" * size)

@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+from contextlib import closing
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ def test_store_and_read_back(tmp_path):
 
 def test_streaming_stops_at_the_limit_of_the_call(tmp_path):
     spill = Spill(tmp_path / "spill", call_limit=1000)
-    with spill.open("c", "stdout") as out, spill.open("c", "stderr") as err:
+    with closing(spill.open("c", "stdout")) as out, closing(spill.open("c", "stderr")) as err:
         out.write(b"x" * 700)
         assert not out.truncated
         err.write(b"y" * 700)

@@ -156,7 +156,7 @@ def test_those_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "composed_tools.json"
 
     def add(name: str) -> None:  # a lock of its own, as in another process
-        ComposedStore(path).change(lambda entries: [*entries, composed(name, "d", "x").as_json()])
+        ComposedStore(path).change(name, lambda old: composed(name, "d", "x").as_json())
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, [f"t{number}" for number in range(20)]))
@@ -168,10 +168,10 @@ def test_those_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_failed_change_leaves_the_file(tmp_path: Path) -> None:
     store = ComposedStore(tmp_path / "composed_tools.json")
-    store.change(lambda entries: [composed("t", "d", "x").as_json()])
+    store.path.write_text(json.dumps([composed(f"t{number}", "d", "x").as_json() for number in range(500)]))
     before = store.path.read_bytes()
     with pytest.raises(StoreError, match="500"):
-        store.change(lambda entries: [{}] * 501)
+        store.change("one-more", lambda old: composed("one-more", "d", "x").as_json())
     assert store.path.read_bytes() == before
 
 

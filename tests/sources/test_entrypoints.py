@@ -63,11 +63,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 def test_a_tool_a_list_and_a_function(install: Install) -> None:
     install("tc-one", TOOLS, {"add": "add", "more": "make"})
     registry = ToolRegistry()
-    found = load_entry_points(registry)
-    assert [(each.name, each.package, each.tools, each.problem) for each in found] == [
-        ("add", "tc-one", ("add",), ""),
-        ("more", "tc-one", ("greet",), ""),
-    ]
+    assert load_entry_points(registry) == [("add", ""), ("more", "")]
+    assert registry.names == ["add", "greet"]
     assert registry.require("add").source == "entry-point:add"
 
 
@@ -76,7 +73,7 @@ def test_one_that_fails_is_named_and_the_others_load(install: Install) -> None:
     install("tc-three", "import sys; sys.exit(3)", {"f": "x"})
     install("tc-four", "raise RuntimeError('broken\\nhere')", {"g": "x"})
     registry = ToolRegistry()
-    why = {each.name: each.problem for each in load_entry_points(registry)}
+    why = dict(load_entry_points(registry))
     assert registry.names == ["add"]
     assert why["a"] == ""
     assert "no tools" in why["b"]
@@ -97,7 +94,7 @@ def test_no_name_is_taken(install: Install) -> None:
         return ""
 
     registry.register(other)
-    assert "registered already (own)" in load_entry_points(registry)[0].problem
+    assert "registered already (own)" in load_entry_points(registry)[0][1]
     assert registry.require("add") is other
 
 
@@ -106,7 +103,7 @@ def test_allow_and_block_lists_name_entry_points_or_packages(install: Install) -
     install("tc-seven", "raise RuntimeError", {"h": "x"})
 
     def names(**lists: list[str]) -> list[str]:
-        return [each.name for each in load_entry_points(ToolRegistry(), **lists)]
+        return [name for name, _ in load_entry_points(ToolRegistry(), **lists)]
 
     assert names() == ["a", "g", "h"]
     assert names(blocked=["tc-seven"]) == ["a", "g"]

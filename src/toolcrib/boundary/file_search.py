@@ -7,33 +7,19 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
 
 from ..core.errors import ToolError
 from . import pysearch
-from .read_only_run import ReadOnlyRun, Running, Stop, run_read_only
+from .read_only_run import Haystack, Running, Stop, run_read_only
 from .ripgrep import Query, Ripgrep, arguments, file_types
+from .spawn import memory_file
 
 # ripgrep ends the output of a file at its first NUL; without the NUL after a path, this text would be read as a path.
 _BINARY = re.compile(
     rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) "
     rb'\(found "\\0" byte around offset \d+\)\n'
 )
-
-
-@dataclass(frozen=True)
-class Haystack:
-    """The place of a search: an open directory, and other paths that may be read for their ignore rules.
-
-    `readable` are open directories above it, `ignore_files` single files above those. With `stdin`, an open file
-    is searched instead of the directory.
-    """
-
-    directory: int
-    readable: Sequence[int] = ()
-    ignore_files: Sequence[str] = ()
-    stdin: int | None = None
 
 
 class SearchResults:
@@ -96,18 +82,11 @@ def search(
         else:
             filter_file, filter_fds = _filter_file(query.filter_text(), stack)
             command, confine = [ripgrep.path, *arguments(query, filter_file)], True
-        run = ReadOnlyRun(
-            command,
-            haystack.directory,
-            readable=(haystack.directory, *haystack.readable),
-            extra=haystack.ignore_files,
-            stdin=haystack.stdin,
-            pass_fds=filter_fds,
-            env={"LC_ALL": "C.UTF-8"},
-            confine=confine,
+        run = run_read_only(
+            command, haystack, seconds=seconds, cancelled=cancelled, pass_fds=filter_fds, confine=confine
         )
         try:
-            running = stack.enter_context(run_read_only(run, seconds=seconds, cancelled=cancelled))
+            running = stack.enter_context(run)
         except OSError as error:
             raise ToolError(f"the search program {command[0]} could not be started: {error.strerror}") from error
         yield SearchResults(running)
@@ -122,9 +101,8 @@ def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tu
     if not text:
         return None, ()
     if sys.platform == "linux":
-        descriptor = os.memfd_create("filter")
+        descriptor = memory_file(text.encode("utf-8", "surrogateescape"))
         stack.callback(os.close, descriptor)
-        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
         return f"/proc/self/fd/{descriptor}", (descriptor,)
     file = tempfile.NamedTemporaryFile()  # noqa: SIM115
     stack.enter_context(file)

@@ -23,11 +23,6 @@ class BadPattern(ValueError):
     """The pattern cannot be matched; the text says why."""
 
 
-def has_wildcards(text: str) -> bool:
-    """Return whether a path segment is more than a plain name."""
-    return _META.search(text) is not None
-
-
 def expand_braces(pattern: str) -> list[str]:
     """Expand `{a,b}`, nested ones too: `x{1,{2,3}}` gives x1, x2, x3. Raises BadPattern beyond 256 results."""
     if len(pattern) > MAX_LENGTH:
@@ -74,7 +69,7 @@ def split_prefix(pattern: str) -> tuple[str, str]:
     `**/*.py`."""
     segments = pattern.split("/")
     plain = 0
-    while plain < len(segments) - 1 and not has_wildcards(segments[plain]):
+    while plain < len(segments) - 1 and not _META.search(segments[plain]):
         plain += 1
     return "/".join(segments[:plain]), "/".join(segments[plain:])
 
@@ -97,9 +92,9 @@ def normalize(pattern: str) -> str:
 class GlobMatcher:
     """A matcher of relative paths against one or more patterns (after `normalize`)."""
 
-    def __init__(self, patterns: Iterable[str], ignore_case: bool = False) -> None:
+    def __init__(self, patterns: Iterable[str]) -> None:
         self._patterns = [
-            tuple(_segment(part, ignore_case) for part in alternative.split("/"))
+            tuple(_segment(part) for part in alternative.split("/"))
             for pattern in patterns
             for alternative in expand_braces(pattern)
         ]
@@ -155,10 +150,10 @@ Segment = Callable[[str], object] | None
 
 
 @functools.lru_cache(maxsize=512)
-def _segment(text: str, ignore_case: bool) -> Segment:
+def _segment(text: str) -> Segment:
     if text == "**":
         return None
     # `\x` becomes a class of one, which is how fnmatch quotes. fnmatch's own expressions use atomic groups
     # for everything between two stars: they never go back.
     quoted = re.sub(r"\\(.)", lambda m: f"[{m[1]}]" if m[1] in "*?[" else m[1], text)
-    return re.compile(fnmatch.translate(quoted), re.IGNORECASE if ignore_case else 0).match
+    return re.compile(fnmatch.translate(quoted)).match

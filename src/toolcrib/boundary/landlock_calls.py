@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import stat
 import struct
 import sys
 from typing import cast
@@ -34,6 +35,9 @@ REFER, ABI_REFER = 1 << 13, 2
 TRUNCATE, ABI_TRUNCATE = 1 << 14, 3
 IOCTL_DEV, ABI_IOCTL_DEV = 1 << 15, 5
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the only ones that a rule for a file can have
+READ = EXECUTE | READ_FILE | READ_DIR
+DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV  # to use one
+NODES = MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV  # to make or control one
 
 _NET_RIGHTS, _ABI_NET = 0b11, 4  # bind and connect over TCP
 _SCOPES, ABI_SCOPES = 0b11, 6  # abstract sockets, signals
@@ -86,6 +90,8 @@ def create_ruleset(attributes: bytes) -> int:
 
 def allow(ruleset: int, target: int, rights: int) -> None:
     """Allow these rights on an open file, or beneath an open directory. Raises OSError."""
+    if not stat.S_ISDIR(os.fstat(target).st_mode):
+        rights &= OF_FILES
     rule = struct.pack("=Qi", rights, target)
     if _syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, ctypes.c_uint32(0)) != 0:
         raise _error("a rule was refused")
@@ -98,8 +104,7 @@ def allow_path(ruleset: int, path: str, rights: int) -> None:
     except OSError:
         return
     with closing_fd(target):
-        is_directory = os.path.isdir(f"/proc/self/fd/{target}")
-        allow(ruleset, target, rights if is_directory else rights & OF_FILES)
+        allow(ruleset, target, rights)
 
 
 def restrict_thread(ruleset: int) -> None:

@@ -88,9 +88,12 @@ def has_openat2() -> bool:
     return True
 
 
-@cache
-def _has_renameat2() -> bool:
-    return _libc is not None and hasattr(_libc, "renameat2")
+def _renameat2(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int, flag: int) -> None:
+    if _libc is None or not hasattr(_libc, "renameat2"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)
+    if _libc.renameat2(src_dir_fd, os.fsencode(src), dst_dir_fd, os.fsencode(dst), flag) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), src, None, dst)
 
 
 def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -99,14 +102,12 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
     If neither renameat2 nor hard links are available, it checks and then renames: only in this case another program can
     create `dst` in between.
     """
-    if _has_renameat2():
-        assert _libc is not None
-        done = _libc.renameat2(src_dir_fd, os.fsencode(src), dst_dir_fd, os.fsencode(dst), _RENAME_NOREPLACE)
-        if done == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS, errno.EPERM):  # the file system does not support the flag
-            raise OSError(code, os.strerror(code), src, None, dst)
+    try:
+        _renameat2(src, dst, src_dir_fd, dst_dir_fd, _RENAME_NOREPLACE)
+        return
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EPERM):  # the file system does not support the flag
+            raise
     try:
         os.link(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
     except FileExistsError:
@@ -123,13 +124,7 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
 
 def rename_exchange(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
     """Swap two existing names in one step. Raises OSError if the kernel or the file system cannot."""
-    if not _has_renameat2():
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)
-    assert _libc is not None
-    done = _libc.renameat2(src_dir_fd, os.fsencode(src), dst_dir_fd, os.fsencode(dst), _RENAME_EXCHANGE)
-    if done != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), src, None, dst)
+    _renameat2(src, dst, src_dir_fd, dst_dir_fd, _RENAME_EXCHANGE)
 
 
 def filesystem_type(fd: int) -> int | None:

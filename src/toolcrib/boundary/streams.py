@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from .capture import Capture, OpenSpill
 from .spawner import BUFFER_BYTES, Watched, spawner
@@ -27,15 +28,16 @@ Wire = Callable[[int, int], object]
 thread calls it as soon as the command runs; stderr is captured as usual."""
 
 
-class ChildEnds:
+class ChildEnds(NamedTuple):
     """The command's ends of its pipes, during its start."""
 
-    def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+    stdin: int
+    stdout: int
+    stderr: int
 
     def close(self) -> None:
         """Close them: the command has them, or will never get them."""
-        for fd in (self.stdout, self.stderr, self.stdin):
+        for fd in self:
             if fd != subprocess.DEVNULL:
                 os.close(fd)
 
@@ -126,7 +128,7 @@ class Streams:
             os.set_blocking(read_end, False)
             self._streams[read_end] = index
             self._narrow.add(read_end)
-            spawner().watch(read_end, self._readable(read_end), owner)
+            spawner().watch(read_end, partial(self._read_on, read_end), owner)
         if self._stdin is not None:
             os.set_blocking(self._stdin, False)
 
@@ -161,13 +163,10 @@ class Streams:
     def _hand_over(self, wire: Wire, stdout: int) -> None:
         stdin, self._stdin = self._stdin, None
         assert stdin is not None
-        for fd in (stdout, stdin):
-            os.set_blocking(fd, False)
+        os.set_blocking(stdout, False)
+        os.set_blocking(stdin, False)
         _widen(stdout)
         wire(stdout, stdin)
-
-    def _readable(self, fd: int) -> Callable[[], object]:
-        return lambda: self._read_on(fd)
 
     def _read_on(self, fd: int) -> None:
         size = self._read(fd)
@@ -205,7 +204,7 @@ class Streams:
                 while self._pending:
                     del self._pending[: os.write(self._stdin, bytes(self._pending[:65536]))]
             except BlockingIOError:
-                spawner().watch(self._stdin, lambda: self._flush(owner), owner, selectors.EVENT_WRITE)
+                spawner().watch(self._stdin, lambda: self._flush(owner), owner, write=True)
                 return
             except OSError:
                 self._interactive = False

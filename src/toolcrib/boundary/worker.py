@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -166,7 +166,7 @@ class Workers:
         with self._lock:
             while self._idle and not fresh:
                 process = self._idle.pop()
-                if process.alive:
+                if process.child.poll() is None:
                     return process
                 process.kill()
         return _Process(self._settings)
@@ -174,22 +174,18 @@ class Workers:
 
 def _end_all(idle: list[_Process], busy: list[_Process]) -> None:
     for process in list(busy):  # the caller that waits for its answer releases it
-        process.end()
+        process.child.kill()
     while idle:
         idle.pop().kill()
 
 
 class _Process:
     def __init__(self, settings: str) -> None:
-        self._child = subprocess.Popen(
+        self.child = subprocess.Popen(
             [sys.executable, "-I", "-c", _START, settings],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, cwd="/", start_new_session=True,
         )  # fmt: skip
-
-    @property
-    def alive(self) -> bool:
-        return self._child.poll() is None
 
     def do(
         self, job: Mapping[str, Any], data: bytes | FileBytes, seconds: float, cancelled: Callable[[], bool]
@@ -198,40 +194,34 @@ class _Process:
 
         Raises WorkerFailed if the job fails, BrokenPipeError if the process had ended before.
         """
-        clock = _JobClock(self._child, seconds, cancelled)
+        clock = _JobClock(self.child, seconds, cancelled)
         try:
-            assert self._child.stdin is not None
-            assert self._child.stdout is not None
+            assert self.child.stdin is not None
+            assert self.child.stdout is not None
             try:
-                send(self._child.stdin, {"job": job, "seconds": seconds}, data)
-                answer = receive(self._child.stdout)
+                send(self.child.stdin, {"job": job, "seconds": seconds}, data)
+                answer = receive(self.child.stdout)
             except BrokenPipeError:
                 clock.check()
                 raise
         finally:
-            clock.stop()
+            clock.stopped.set()
         if answer is not None:
             return answer
         clock.check()
-        code = self._child.wait()
+        code = self.child.wait()
         if code == 0:
             raise BrokenPipeError
         raise WorkerFailed(f"its process ended ({'signal' if code < 0 else 'status'} {abs(code)})")
 
-    def end(self) -> None:
-        """End the process."""
-        self._child.kill()
-
     def kill(self) -> None:
         """End the process and close its pipes."""
-        self.end()
-        self._child.wait()
-        for pipe in (self._child.stdin, self._child.stdout):
+        self.child.kill()
+        self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):  # data that was not written yet
                     pipe.close()
-                except OSError:  # data that was not written yet
-                    pass
 
 
 class _JobClock:
@@ -239,13 +229,13 @@ class _JobClock:
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float, cancelled: Callable[[], bool]) -> None:
         self._child, self._seconds, self._cancelled = child, seconds, cancelled
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
         self._why: WorkerFailed | None = None
         threading.Thread(target=self._watch, name="toolcrib-worker-clock", daemon=True).start()
 
     def _watch(self) -> None:
         end = time.monotonic() + self._seconds
-        while not self._stopped.wait(max(0.0, min(_LOOK_SECONDS, end - time.monotonic()))):
+        while not self.stopped.wait(max(0.0, min(_LOOK_SECONDS, end - time.monotonic()))):
             if self._cancelled():
                 self._why = WorkerCancelled("its caller no longer waits for it")
             elif time.monotonic() >= end:
@@ -253,9 +243,6 @@ class _JobClock:
             if self._why is not None:
                 self._child.kill()
                 return
-
-    def stop(self) -> None:
-        self._stopped.set()
 
     def check(self) -> None:
         """Raise the reason for which it killed the process, if it did."""
@@ -333,7 +320,5 @@ def _limit(memory: int) -> None:
     except ImportError:  # Windows has none; the time limit holds there, too
         return
     for what, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        try:
+        with suppress(ValueError, OSError):  # a lower limit is set already
             resource.setrlimit(what, (most, most))
-        except (ValueError, OSError):  # a lower limit is set already
-            pass

@@ -170,23 +170,20 @@ class Workspace(WorkspaceRoots):
         expect: Identity | None = None,
         override: bool = False,
     ) -> Staged:
-        """Write new content next to a file, ready to replace it. The old file's mode is used unless one is given.
+        """Write new content next to a file, ready to replace it in one step. The old file's mode is used unless one is
+        given. The folders above it must exist.
 
         `expect` is the identity that the old file must still have, or it raises ChangedMeanwhile. `sync` flushes
         the content to the disk. `override` replaces a write-protected file, too.
         """
         parent, name, place = self.open_parent(path)
+        staged = Staged(parent, name, place)
         try:
-            before = entry(parent, name)
+            before = staged.before = entry(parent, name)
             self._must_be_replaceable(before, parent, name, place, override)
             if expect is not None and (before is None or identity(before) != expect):
                 raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
-            temp = f".{name[:40]}.{secrets.token_hex(6)}.tmp"  # 40 characters are at most 160 bytes of 255
-            staged = Staged(parent, name, temp, place, before)
-        except BaseException:
-            os.close(parent)
-            raise
-        try:
+            temp = staged.temp = f".{name[:40]}.{secrets.token_hex(6)}.tmp"  # 40 characters: at most 160 bytes of 255
             staged.identity = write_new(parent, temp, data, mode, before, sync)
         except BaseException:
             staged.abort()
@@ -207,15 +204,6 @@ class Workspace(WorkspaceRoots):
             name, os.W_OK, dir_fd=parent, effective_ids=os.access in os.supports_effective_ids
         ):
             raise PermissionError(errno.EACCES, "the file is write-protected", place.shown)
-
-    def write_atomic(
-        self, path: PathLike, data: bytes, mode: int | None = None, *, sync: bool = True, expect: Identity | None = None
-    ) -> Identity:
-        """Replace or create a file in one step: readers see the old content or the new. The folders above it must
-        exist."""
-        staged = self.stage(path, data, mode, sync=sync, expect=expect)
-        staged.commit()
-        return staged.identity
 
     def chmod(self, path: PathLike, mode: int) -> None:
         """Set the permission bits of a regular file or directory. Raises LinkRefused for links, ReadOnlyRoot or

@@ -168,26 +168,24 @@ class WorkspaceRoots:
         return LinkRefused(f"{place.shown} is or leads through a link ({met.at} -> {met.target}). {hint}")
 
     def _open(self, place: WorkspacePath, flags: int, *, follow: bool = True) -> int:
-        if self._method == "openat2":
-            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
-            for _ in range(2):
-                try:
-                    return openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
-                except FileNotFoundError:
-                    if not self._revive(place.root):
-                        raise
-                except OSError as error:
-                    # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
-                    # another program renames all the time. The walk finds a way, or the right error.
-                    if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
-                        raise
-                    break
         try:
-            return self._walk(place, flags, follow=follow)[0]
+            return self._open_once(place, flags, follow)
         except FileNotFoundError:
             if not self._revive(place.root):
                 raise
-            return self._walk(place, flags, follow=follow)[0]
+            return self._open_once(place, flags, follow)
+
+    def _open_once(self, place: WorkspacePath, flags: int, follow: bool) -> int:
+        if self._method == "openat2":
+            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
+            try:
+                return openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
+            except OSError as error:
+                # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
+                # another program renames all the time. The walk finds a way, or the right error.
+                if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
+                    raise
+        return self._walk(place, flags, follow=follow)[0]
 
 
 def _close_all(fds: dict[GrantedRoot, int]) -> None:

@@ -1,9 +1,16 @@
-"""Finds the kind of a response body: a page, JSON, other text, or binary data."""
+"""Finds the kind of a response body (a page, JSON, other text, or binary data), and decodes a text.
+
+The encoding comes from the byte order mark, the header, the page itself, or else from a guess (WHATWG).
+"""
 
 from __future__ import annotations
 
+import codecs
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+from .encoding import is_utf8
 
 Kind = Literal["html", "json", "text", "binary"]
 
@@ -36,8 +43,19 @@ _DOCUMENTS = {
     "application/vnd.ms-powerpoint": "a PowerPoint document",
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": "a PowerPoint document",
 }
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LOOKED_AT = 4096  # bytes
+# The meaning of these labels in pages, by the WHATWG Encoding Standard. Python's codecs of these names know less.
+_MEANT = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "latin-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932",
+    "utf-16-le": "utf-16-le", "big5": "big5hkscs",
+}  # fmt: skip
+_NEVER = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "palmos", "mbcs", "oem"})
+_IN_PAGE = re.compile(
+    rb"""<(?:meta|\?xml)[^>]{0,500}?(?:charset|encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})"""
+)
+_LOOKED_THROUGH = 64 * 1024  # bytes that are searched for the name of the encoding; WHATWG asks for the first 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +77,7 @@ def describe(content_type: str | None, data: bytes) -> Body:
         kind = _sniffed(head)
     elif kind == "binary" and b"\0" not in head and _looks_like_html(head):  # a page that explains why there is no file
         kind = "html"
-    elif kind != "binary" and b"\0" in head and not head.startswith(_MARKS) and not _is_wide(charset):
+    elif kind != "binary" and b"\0" in head and not head.startswith(tuple(_MARKS)) and not _is_wide(charset):
         kind = "binary"
     return Body(kind, mime, charset, _name(mime, head) if kind == "binary" else "")
 
@@ -89,7 +107,7 @@ def _declared(mime: str) -> Kind | None:
 
 
 def _sniffed(head: bytes) -> Kind:
-    if head.startswith(_MARKS):
+    if head.startswith(tuple(_MARKS)):
         return "text"
     if any(head.startswith(magic) for magic, _ in _MAGIC) or b"\0" in head:
         return "binary"
@@ -112,3 +130,47 @@ def _name(mime: str, head: bytes) -> str:
         if head.startswith(magic):
             return name
     return f"{mime} data" if mime not in _UNKNOWN else "binary data"
+
+
+# --- the text
+
+
+def decode(data: bytes, header: str | None = None, *, markup: bool = False) -> str:
+    """Return the text of a body. `header` is the charset of its Content-Type; `markup` also looks for one in the page.
+
+    It never fails: bytes that are not a character become U+FFFD.
+    """
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return data.decode(name, "replace")
+    named = codec(header) if header else None
+    if named is None and markup:
+        found = _IN_PAGE.search(data[:_LOOKED_THROUGH])
+        named = codec(found[1].decode("ascii")) if found else None
+        if named is not None and named.startswith("utf-16"):  # the name could not have been read in UTF-16
+            named = "utf-8"
+    return data.decode(named or ("utf-8" if is_utf8(data) else _guess(data)), "replace")
+
+
+def codec(label: str) -> str | None:
+    """Return Python's codec for a label in a page, or None if the label is unknown or must not be used."""
+    try:
+        name = codecs.lookup(label.strip().strip("\"'")).name
+    except (LookupError, ValueError):
+        return None
+    if name in _NEVER:
+        return None
+    try:
+        b"a".decode(name, "replace")  # rot13, hex, zip do not make text, but would accept empty bytes
+    except (LookupError, UnicodeError):
+        return None
+    return _MEANT.get(name, name)
+
+
+def _guess(data: bytes) -> str:
+    try:
+        from turbohtml.detect import detect
+    except ImportError:
+        return "cp1252"
+    found = detect(data[:_LOOKED_THROUGH]).encoding
+    return (codec(found) if found else None) or "cp1252"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..boundary.filesystems import may_hang
 from ..boundary.sandbox import SandboxSettings, select_sandbox
-from ..boundary.sandbox.lazy import LazySandbox
+from ..boundary.sandbox.spec import LazySandbox
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..core.wings import has_wing

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
+from itertools import accumulate
 
 MAX_LINES = 120
 _MAX_COMPARED = 1500  # changed lines per side; difflib takes quadratic time
 _MAX_LINE = 300
 _HEADER = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
+
+# the closest passage
+_MIN_LINE = 60.0  # similarity of the best line, out of 100: below this a hint misleads
+_SURE_LINE = 80.0  # above this, one line is enough as an anchor, and a second search is not needed
+_MIN_PASSAGE = 45.0
+_HINT_LINES = 60
+_MAX_FILE_LINES = 400_000
+_SHIFTS = 3
+# The cost of a comparison is the product of both lengths, and it holds the interpreter's lock. Without these bounds,
+# one failed search in a file of 20 MB stopped the whole process for minutes, with its time limits.
+_MAX_COMPARED_LINE = 500  # characters of a line that are compared
+_MAX_SEARCHED = 8_000_000  # characters of a file that are compared with one line: 0.1 s
+_MAX_PASSAGE = 10_000  # characters of a passage that are compared: 2 ms
 
 
 def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int = MAX_LINES) -> str:
@@ -57,12 +72,8 @@ def _short(line: str) -> str:
 
 
 def _common(a: list[str], b: list[str]) -> int:
-    count = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        count += 1
-    return count
+    different = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(different, min(len(a), len(b)))
 
 
 def _shift(line: str, by: int) -> str:
@@ -71,3 +82,88 @@ def _shift(line: str, by: int) -> str:
             lambda m: f"@@ -{int(m[1]) + by}{m[2] or ''} +{int(m[3]) + by}{m[4] or ''} @@", line, count=1
         )
     return line
+
+
+# The passage of a file that is most similar to one that was not found, fast enough to show it every time
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Lines of the file from line number `first` on, with their similarity (0 to 100)."""
+
+    first: int
+    lines: list[str]
+    score: float
+
+
+def closest_passage(text: str, wanted: str) -> Passage | None:
+    """Return the most similar passage, or None if nothing is similar.
+
+    First it finds the lines most similar to the two longest wanted lines, and then compares the windows around them.
+    """
+    from rapidfuzz import fuzz, process
+
+    lines = text.splitlines()[:_MAX_FILE_LINES]
+    target = wanted.splitlines()
+    if not lines or not wanted.strip():
+        return None
+    by_length = sorted(range(len(target)), key=lambda n: -len(target[n].strip()))
+    anchors: list[tuple[int, int]] = []  # (index in target, index in lines)
+    for n in by_length[:8]:  # a line that occurs unchanged, exactly once, needs no fuzzy search
+        stripped = target[n].strip()
+        if len(stripped) >= 8 and text.count(stripped) == 1:
+            anchors.append((n, text.count("\n", 0, text.find(stripped))))
+            break
+    if not anchors:
+        searched = _searched(lines)
+        for n in by_length[:2]:
+            best = process.extractOne(
+                target[n][:_MAX_COMPARED_LINE], searched, scorer=fuzz.ratio, score_cutoff=_MIN_LINE
+            )
+            if best is not None:
+                anchors.append((n, best[2]))
+                if best[1] >= _SURE_LINE:
+                    break
+    size = len(target)
+    whole = _compared(target)
+    found: Passage | None = None
+    for n, at in anchors:
+        for shift in range(-_SHIFTS, _SHIFTS + 1):
+            begin = min(max(0, at - n + shift), max(0, len(lines) - 1))
+            window = lines[begin : begin + size]
+            score = fuzz.ratio(whole, _compared(window))
+            if found is None or score > found.score:
+                found = Passage(begin + 1, window, score)
+    return found if found is not None and found.score >= _MIN_PASSAGE else None
+
+
+def _searched(lines: list[str]) -> list[str]:
+    """Return the beginnings of the lines, for as many lines as may be compared."""
+    short = [line[:_MAX_COMPARED_LINE] for line in lines]
+    for number, total in enumerate(accumulate(map(len, short)), 1):
+        if total > _MAX_SEARCHED:
+            return short[:number]
+    return short
+
+
+def _compared(lines: list[str]) -> str:
+    """Return the beginning of a passage, as much of it as may be compared."""
+    return "\n".join(line[:_MAX_COMPARED_LINE] for line in lines[:_MAX_PASSAGE])[:_MAX_PASSAGE]
+
+
+def miss_hint(text: str, wanted: str, path: str) -> str:
+    """Return a diff between the wanted passage and the closest passage of the file, or "" if nothing is close."""
+    passage = closest_passage(text, wanted)
+    if passage is None:
+        return ""
+    last = passage.first + len(passage.lines) - 1
+    diff = difflib.unified_diff(
+        wanted.splitlines()[:_HINT_LINES],
+        passage.lines[:_HINT_LINES],
+        "old_text (not found)",
+        f"{path}, lines {passage.first}-{last}",
+        n=2,
+        lineterm="",
+    )
+    shown = "\n".join(line[:300] for line in list(diff)[:_HINT_LINES])
+    return f"The closest passage is at lines {passage.first}-{last}, {passage.score:.0f} % alike:\n{shown}"

@@ -13,8 +13,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
-from .closest import miss_hint
-from .diffs import bounded_diff
+from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
 from .explain import explained, still_wanted
 from .journaled import JournaledTools

@@ -137,19 +137,11 @@ def is_utf8(data: bytes) -> bool:
 
 
 def _wide(sample: bytes) -> Encoding | None:
-    """Detect UTF-16 or UTF-32 without a mark by the places of the zero bytes. Works only for mostly ASCII text."""
-    for width, zeros, name in (
-        (4, (1, 2, 3), "utf-32-le"),
-        (4, (0, 1, 2), "utf-32-be"),
-        (2, (1,), "utf-16-le"),
-        (2, (0,), "utf-16-be"),
-    ):
-        usable = len(sample) - len(sample) % width
-        columns = [sample[n:usable:width] for n in range(width)]
-        length = usable // width
-        if length < 4 or usable != len(sample):  # too short to decide, or half a character
-            continue
-        mostly_zero = all(columns[n].count(0) >= 0.7 * length for n in zeros)
-        if mostly_zero and all(columns[n].count(0) == 0 for n in range(width) if n not in zeros):
+    """Detect UTF-16 or UTF-32 without a mark. Works only for mostly ASCII text, without NULs once it is decoded."""
+    for width, name in ((4, "utf-32-le"), (4, "utf-32-be"), (2, "utf-16-le"), (2, "utf-16-be")):
+        length, half = divmod(len(sample), width)
+        text = sample.decode(name, "ignore")
+        mostly_ascii = len(text.encode("ascii", "ignore")) >= 0.7 * length
+        if mostly_ascii and length >= 4 and not half and "\0" not in text:
             return Encoding(name, guess=True)
     return None

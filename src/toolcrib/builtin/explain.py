@@ -8,7 +8,9 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import islice
 
+from ..boundary.descriptors import closing_fd
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import ToolError
@@ -45,14 +47,10 @@ def similar_names(ws: Workspace, shown: str) -> str:
     """Return a hint: similar names in the same directory, or the first part of the path that does not exist."""
     folder, name = os.path.split(shown)
     try:
-        fd = ws.open_dir(folder or ".")
+        with closing_fd(ws.open_dir(folder or ".")) as fd, os.scandir(fd) as entries:
+            names = [entry.name for entry in islice(entries, 2000)]
     except (OSError, ToolError):
         return f" (there is no directory {folder})" if folder else ""
-    try:
-        with os.scandir(fd) as entries:
-            names = [entry.name for _, entry in zip(range(2000), entries, strict=False)]
-    finally:
-        os.close(fd)
     folded = {each.casefold(): each for each in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     if not close:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any, Literal
 
 Container = Literal["pdf", "zip", "ole", "image"]
@@ -10,10 +11,10 @@ Container = Literal["pdf", "zip", "ole", "image"]
 
 _PDF_WITHIN = 1024  # PDF viewers search for the header in this many bytes
 _IMAGES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"), (b"II*\0", "image/tiff"), (b"MM\0*", "image/tiff"),
+    (rb"\x89PNG\r\n\x1a\n", "image/png"), (rb"\xff\xd8\xff", "image/jpeg"), (rb"GIF8[79]a", "image/gif"),
+    (rb"II\*\0|MM\0\*", "image/tiff"), (rb"RIFF.{4}WEBP", "image/webp"), (rb"BM.{4}\0{4}", "image/bmp"),
+    (rb".{4}ftyp(?:avif|avis)", "image/avif"), (rb".{4}ftyp(?:hei[cxms]|hevc|mif1)", "image/heic"),
 )  # fmt: skip
-_HEIF = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1")
 
 _SURE = 0.3  # puremagic's confidence in a signature of three bytes
 
@@ -31,16 +32,7 @@ def container(head: bytes, *, text: bool = False) -> Container | None:
 
 def image_type(head: bytes) -> str | None:
     """Return the MIME type of an image by its first bytes, or None."""
-    for magic, mime in _IMAGES:
-        if head.startswith(magic):
-            return mime
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    if head[:2] == b"BM" and head[6:10] == b"\0\0\0\0":
-        return "image/bmp"
-    if head[4:8] == b"ftyp":
-        return "image/avif" if head[8:12] in (b"avif", b"avis") else "image/heic" if head[8:12] in _HEIF else None
-    return None
+    return next((mime for pattern, mime in _IMAGES if re.match(pattern, head, re.DOTALL)), None)
 
 
 def described(head: bytes) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ..boundary.descriptors import closing_fd
 from ..boundary.path_judgement import judge_path
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.worker import FileBytes
@@ -29,7 +30,7 @@ from .explain import call_id_of, explained
 from .file_kinds import container, described
 from .journaled import MAX_EDIT, JournaledTools, Seen
 from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
-from .reading import PastEnd, Window, from_descriptor, read_window, recoded
+from .reading import Fill, PastEnd, Window, read_window, recoded
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
@@ -134,26 +135,22 @@ class FileTools(JournaledTools):
             if end_line < offset:
                 raise ToolError(f"end_line {end_line} is before the first line to read ({offset})")
             limit = end_line - offset + 1
-        with explained(self.ws, path):
-            fd = self.ws.open_read(path)
-            try:
-                shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
-                self._still_harmless(fd, shown)
-                reader = self._documents if encoding is None else None
-                kind = None if reader is None else container(sample, text=detect(sample) is not None)
-                if pages and kind is None:
-                    raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
-                self.seen.note(ctx.session_id, shown, identity(st))
-                if reader is not None and kind is not None:
-                    wanted = DocumentRequest(pages or None, offset, limit, MAX_BYTES)
-                    file = FileBytes(fd, st.st_size)
-                    return reader.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
-                found = _encoding(st, sample, encoding, shown)
-                if not sample:
-                    return ToolOutput(f"({shown} is empty)")
-                window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
-            finally:
-                os.close(fd)
+        with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
+            shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
+            self._still_harmless(fd, shown)
+            reader = self._documents if encoding is None else None
+            kind = None if reader is None else container(sample, text=detect(sample) is not None)
+            if pages and kind is None:
+                raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
+            self.seen.note(ctx.session_id, shown, identity(st))
+            if reader is not None and kind is not None:
+                wanted = DocumentRequest(pages or None, offset, limit, MAX_BYTES)
+                file = FileBytes(fd, st.st_size)
+                return reader.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
+            found = _encoding(st, sample, encoding, shown)
+            if not sample:
+                return ToolOutput(f"({shown} is empty)")
+            window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
         text, note = _render(window, found, is_utf8(sample), line_numbers)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
@@ -163,9 +160,9 @@ class FileTools(JournaledTools):
         if found.plain and self._places.get(key, start)[0] <= offset:
             start = self._places.get(key, start)
         os.lseek(fd, start[1], os.SEEK_SET)
-        source = from_descriptor(fd) if found.plain else recoded(fd, found.name)
+        fill: Fill = (lambda buffer: os.readv(fd, [buffer])) if found.plain else recoded(fd, found.name)
         try:
-            window = read_window(source, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
+            window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         except PastEnd as past:
             if past.size is not None:
                 raise ToolError(
@@ -188,13 +185,15 @@ class FileTools(JournaledTools):
             content: The whole new content.
         """
         shown = self.ws.relative(path)
-        data = UTF8.encode(content)
+        data, changed = UTF8.encode(content), False
         with explained(self.ws, path):
-            note = self._changed_note(path, shown, ctx)
+            with contextlib.suppress(FileNotFoundError):
+                changed = self.seen.changed(ctx.session_id, shown, identity(self.ws.lstat(path)))
             if self._redactor is not None and may_be_masked(content):
                 with contextlib.suppress(OSError):
                     self._refuse_masks(self._current(path)[0] or "", content, shown)
             self._write(path, data, "write_file", ctx)
+        note = "\nNote: the file had changed since it was last read here; this change is overwritten" if changed else ""
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
 
     def _current(self, path: str) -> tuple[str | None, int]:
@@ -204,15 +203,6 @@ class FileTools(JournaledTools):
             size = os.fstat(fd).st_size
             found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
             return None if found is None else found.decode(file.read()), size
-
-    def _changed_note(self, path: str, shown: str, ctx: ToolContext) -> str:
-        try:
-            now = identity(self.ws.lstat(path))
-        except FileNotFoundError:
-            return ""
-        if self.seen.changed(ctx.session_id, shown, now):
-            return "\nNote: the file had changed since it was last read here; this change is overwritten"
-        return ""
 
     # list_dir
 
@@ -231,15 +221,11 @@ class FileTools(JournaledTools):
             recursive: Whether to list what is below, too; paths are then relative to the workspace.
             max_entries: How many entries to list at most.
         """
-        with explained(self.ws, path):
-            fd = self.ws.open_dir(path)
-            try:
-                shown = self.ws.relative(path)
-                hides = hidden_below(self._hider, "list_dir", self.ws, path)
-                listing = DirectoryListing(self._style, max_entries, hides)
-                listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
-            finally:
-                os.close(fd)
+        with explained(self.ws, path), closing_fd(self.ws.open_dir(path)) as fd:
+            shown = self.ws.relative(path)
+            hides = hidden_below(self._hider, "list_dir", self.ws, path)
+            listing = DirectoryListing(self._style, max_entries, hides)
+            listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
         return listing.text(shown)
 
     # delete_file
@@ -312,13 +298,10 @@ class FileTools(JournaledTools):
         if not stat.S_ISDIR(st.st_mode):
             others = f"; {st.st_nlink - 1} other names of it stay" if st.st_nlink > 1 else ""
             return f"delete {shown} ({st.st_size:,} bytes{others})"
-        fd = self.ws.open_dir(shown)
-        try:
+        with closing_fd(self.ws.open_dir(shown)) as fd:
             listing = DirectoryListing(STYLES["plain"], 50)
             listing.walk(fd, shown + "/", True, ctx)
             return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
-        finally:
-            os.close(fd)
 
 
 def _weigh(fd: int) -> str:

@@ -14,8 +14,7 @@ from ..core.output import ToolOutput
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
-from .bodies import describe
-from .charsets import decode
+from .bodies import decode, describe
 from .outgoing import OutgoingRequests
 from .settings import HttpSettings
 

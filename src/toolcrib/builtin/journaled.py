@@ -74,8 +74,8 @@ class JournaledTools:
     ) -> None:
         """Write a file for a tool; `options` are those of `Journal.write`. The session knows the file afterwards."""
         call = call or call_id_of(ctx, self.journal)
-        written = self.journal.write(path, data, call_id=call, tool=tool, session_id=ctx.session_id, **options)
-        self.seen.note(ctx.session_id, self.ws.relative(path), written.identity)
+        identity = self.journal.write(path, data, call_id=call, tool=tool, session_id=ctx.session_id, **options)
+        self.seen.note(ctx.session_id, self.ws.relative(path), identity)
 
     def _trash(self, path: str, tool: str, ctx: ToolContext, call: str) -> None:
         """Move a file or directory to the trash for a tool."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 
@@ -73,13 +74,11 @@ class DirectoryListing:
                 self._unentered.append(prefix + name)
             elif not ctx.cancelled:
                 try:
-                    below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+                    below = os.open(name, LISTED, dir_fd=fd)
                 except OSError:
                     continue  # gone, replaced, or not readable for us
-                try:
+                with closing_fd(below):
                     self.walk(below, f"{prefix}{name}/", recursive, ctx, depth + 1, f"{within}{name}/")
-                finally:
-                    os.close(below)
 
     def text(self, shown: str) -> str:
         if not self._lines:

@@ -14,8 +14,7 @@ from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
 from ..record.undoing import undo
-from .closest import miss_hint
-from .diffs import bounded_diff
+from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
 from .explain import call_id_of, explained, still_wanted
 from .journaled import JournaledTools

@@ -173,6 +173,7 @@ def _wrong(number: int, line: str, expected: str) -> ToolError:
 # Unified diffs
 
 _RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_FACT = re.compile("((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)) (.*)")
 _GIT = re.compile(r"diff --git (\"?a/.*|\S+) (\"?b/.*|\S+)\Z")
 
 
@@ -201,10 +202,8 @@ def _parse_git_header(lines: list[str], at: int, files: list[FilePatch]) -> int:
     at += 1
     while at < len(lines) and not lines[at].startswith(("diff --git ", "@@", "--- ")):
         line = lines[at]
-        for key in ("old mode", "new mode", "deleted file mode", "new file mode", "rename from", "rename to",
-                    "copy from", "copy to"):  # fmt: skip
-            if line.startswith(key + " "):
-                facts[key] = line[len(key) + 1 :]
+        if fact := _FACT.match(line):
+            facts[fact[1]] = fact[2]
         if line.startswith(("GIT binary patch", "Binary files ")):
             raise ToolError(f"line {at + 1} of the patch: binary changes cannot be applied; write the file another way")
         at += 1
@@ -240,7 +239,7 @@ def _parse_hunks(lines: list[str], at: int, file: FilePatch) -> int:
     while at < len(lines) and lines[at].startswith("@@"):
         ranged = _RANGE.match(lines[at])
         hunk = file.begin_hunk()
-        left: list[int] | None = None
+        left = [0, 0]  # lines that are still announced
         if ranged:
             left = [int(ranged[2] or 1), int(ranged[4] or 1)]
             hunk.line = int(ranged[1]) + (1 if left[0] == 0 else 0)
@@ -255,15 +254,13 @@ def _parse_hunks(lines: list[str], at: int, file: FilePatch) -> int:
                 continue
             # After the announced number of lines (models miscount), a line belongs to the hunk only if it cannot be the
             # next header. "-- " begins the signature of a mailed patch.
-            full = left is None or left == [0, 0]
-            if full and (line in ("", "-- ") or _begins_something(lines, at)):
+            if left == [0, 0] and (line in ("", "-- ") or _begins_something(lines, at)):
                 break
             if line != "" and line[0] not in " +-":
                 break
             hunk.lines.append(line or " ")
-            if left is not None:
-                kind = hunk.lines[-1][0]
-                left = [max(0, left[0] - (kind in " -")), max(0, left[1] - (kind in " +"))]
+            kind = hunk.lines[-1][0]
+            left = [max(0, left[0] - (kind in " -")), max(0, left[1] - (kind in " +"))]
             at += 1
         if not any(line[0] in "+-" for line in hunk.lines):
             raise ToolError(f"line {at} of the patch: the hunk has neither '+' nor '-' lines")

@@ -39,11 +39,6 @@ class PastEnd(Exception):
         self.size = size
 
 
-def from_descriptor(fd: int) -> Fill:
-    """Return a function that reads a descriptor from its current position."""
-    return lambda buffer: os.readv(fd, [buffer])
-
-
 def recoded(fd: int, encoding: str) -> Fill:
     """Return a function that reads a descriptor in any encoding as UTF-8. Undecodable bytes become U+FFFD."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -124,34 +119,26 @@ def read_window(
 def _collect(
     fill: Fill, buffer: bytearray, data: bytes, offset: int, skipped: int, limit: int, max_bytes: int, consumed: int
 ) -> Window:
+    ended = False
+    while not ended and len(data) <= max_bytes and data.count(b"\n") < limit:
+        size = fill(buffer)
+        ended = size == 0
+        data += memoryview(buffer)[:size]
+    # now the page is in `data`, and the last line is whole unless it is too long for the page
     lines: list[bytes] = []
     used = position = 0  # position: where the next line begins in data
-    ended = False
-    while len(lines) < limit:
+    while len(lines) < limit and position < len(data):
         end = data.find(b"\n", position)
-        if end < 0 and not ended and len(data) - position <= max_bytes:
-            size = fill(buffer)
-            ended = size == 0
-            consumed += position
-            data, position = data[position:] + bytes(memoryview(buffer)[:size]), 0
-            continue
-        if end < 0:
-            end = len(data)
-            if ended and position == end:  # the file ends with a line end: there is no further line
-                break
-        cost = end - position + len(str(offset + len(lines))) + 3
-        if used + cost > max_bytes:
-            number = offset + len(lines)
-            if lines:
-                return Window(lines, offset, skipped, (number, 0), None, consumed + position)
-            size = _whole_characters(data, position, max_bytes - (cost - (end - position)))
-            before = skipped + size
-            return Window([data[position : position + size]], offset, skipped, (number, before))
-        lines.append(data[position:end])
-        used += cost
-        position = min(end + 1, len(data))
-        if ended and end == len(data):
-            break
+        stop, number = len(data) if end < 0 else end, offset + len(lines)
+        around = len(str(number)) + 3
+        used += stop - position + around
+        if used > max_bytes and lines:
+            return Window(lines, offset, skipped, (number, 0), None, consumed + position)
+        if used > max_bytes:
+            size = _whole_characters(data, position, max_bytes - around)
+            return Window([data[position : position + size]], offset, skipped, (number, skipped + size))
+        lines.append(data[position:stop])
+        position = min(stop + 1, len(data))
     if not ended and position == len(data):
         ended = fill(buffer) == 0
     if ended and position == len(data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -13,8 +14,7 @@ from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.lazy import LazySandbox
-from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
+from ..boundary.sandbox.spec import LazySandbox, OverlaySandbox, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, current_context
@@ -105,16 +105,14 @@ class CommandRunner:
 
         Raises ToolError, SandboxUnavailable or OSError if the command cannot be started.
         """
-        passed = list(fds)
-        try:
+        with ExitStack() as unused:
+            for fd in fds:
+                unused.callback(os.close, fd)
             if input is not None and len(input) > MAX_INPUT:
                 raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MAX_INPUT:,}")
             prepared = await self.prepare(argv, asker, working_dir, timeout, env)
-            prepared.spawn.child_fds = (*prepared.spawn.child_fds, *passed)
-            passed.clear()
-        finally:
-            for fd in passed:
-                os.close(fd)
+            prepared.spawn.child_fds = (*prepared.spawn.child_fds, *fds)
+            unused.pop_all()
         open_spill = self.spill_of(call_id) if spill else None
         process = start(prepared.spawn, timeout=timeout, limit=limit, open_spill=open_spill, input=input)
         result, outcome = await self.finished(process, prepared, current_context(), " ".join(argv))

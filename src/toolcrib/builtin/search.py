@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..boundary.file_search import Haystack, SearchResults, search
+from ..boundary.descriptors import closing_fd
+from ..boundary.file_search import SearchResults, search
 from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
 from ..boundary.path_judgement import judge_path
-from ..boundary.read_only_run import Stop
+from ..boundary.read_only_run import Haystack, Stop
 from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.workspace import Workspace
@@ -219,9 +220,7 @@ class SearchTools:
     # Before the call runs
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        pattern = args.get("pattern", "")
-        path = split_prefix(pattern)[0] if pattern.startswith("/") else args.get("path", ".")
-        return judge_path(self.workspace, path or "/", read=False)
+        return judge_path(self.workspace, _glob_paths(args)[0][0], read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         return judge_path(self.workspace, args.get("path", "."))  # a call that names a secret file needs an approval
@@ -230,24 +229,20 @@ class SearchTools:
 
     def _directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
         with explained(self.workspace, path):
-            directory = self.workspace.open_dir(path)
-        stack.callback(os.close, directory)
+            directory = stack.enter_context(closing_fd(self.workspace.open_dir(path)))
         place = self.workspace.locate(path)
         if not place.parts:
             return Haystack(directory, (), self._ignore_files)
-        root = self.workspace.open_dir(place.root.path)  # ignore files between the root and the directory count, too
-        stack.callback(os.close, root)
+        # ignore files between the root and the directory count, too
+        root = stack.enter_context(closing_fd(self.workspace.open_dir(place.root.path)))
         return Haystack(directory, (root,), self._ignore_files)
 
     def _file_or_directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
-        try:
+        with explained(self.workspace, path):
             mode = self.workspace.stat(path).st_mode
-        except OSError:
-            return self._directory(path, stack)  # raises the right error
         if stat.S_ISDIR(mode):
             return self._directory(path, stack)
-        descriptor = self.workspace.open_read(path)
-        stack.callback(os.close, descriptor)
+        descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
     @functools.cached_property
@@ -285,8 +280,7 @@ class SearchTools:
                 found += ages
                 if len(found) > limit + MAX_HELD:
                     found = heapq.nsmallest(limit, found)
-        newest = heapq.nsmallest(limit, found) if limit * 8 < len(found) else sorted(found)[:limit]
-        return [os.fsdecode(name) for _, name in newest], total, answer.stopped
+        return [os.fsdecode(name) for _, name in heapq.nsmallest(limit, found)], total, answer.stopped
 
     def _collect(
         self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext

@@ -64,11 +64,6 @@ class Provider:
     pause: float = 0.0
     direct: Callable[[str, int], list[Result]] | None = None
 
-    @property
-    def needs_address(self) -> bool:
-        """Whether the provider needs a configured server address, because it has no public server."""
-        return not self.base and self.direct is None
-
 
 # --- reading JSON
 

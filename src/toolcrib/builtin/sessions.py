@@ -21,14 +21,14 @@ IDLE_SECONDS = 1800.0  # an idle session is ended after this time
 
 @dataclass
 class CommandSession:
-    """One background command and the owner that started it."""
+    """One background command and the owner that started it. `look_over` checks the workspace after its end."""
 
-    id: str
     owner: str | None
     command: str
     process: Process
     look_over: Callable[[], CommandOutcome]
-    layered: bool = False
+    layered: bool
+    id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")
     started: float = field(default_factory=time.monotonic)
     outcome: CommandOutcome = field(default_factory=CommandOutcome)
     looked_over: threading.Event = field(default_factory=threading.Event)
@@ -87,29 +87,16 @@ class Sessions:
             with self._lock:
                 self._coming -= Counter((owner,))  # drops an owner at 0
 
-    def add(
-        self,
-        owner: str | None,
-        command: str,
-        process: Process,
-        look_over: Callable[[], CommandOutcome],
-        *,
-        layered: bool = False,
-    ) -> CommandSession:
-        """Add a started command. `look_over` checks the workspace after the command has ended."""
+    def add(self, session: CommandSession) -> None:
+        """Add a started command."""
         with self._lock:
-            name = f"sh-{secrets.token_hex(3)}"
-            while name in self._sessions:
-                name = f"sh-{secrets.token_hex(3)}"
-            session = CommandSession(name, owner, command, process, look_over, layered)
             closed = self._closed
             if not closed:
-                self._sessions[name] = session
+                self._sessions[session.id] = session
         session.touch()
-        process.when_done(lambda: threading.Thread(target=session.end, daemon=True).start())
+        session.process.when_done(lambda: threading.Thread(target=session.end, daemon=True).start())
         if closed:  # `close` ran while this command was starting
-            process.kill()
-        return session
+            session.process.kill()
 
     def get(self, owner: str | None, name: str) -> CommandSession:
         """Return a session of this owner. A session of another owner counts as unknown."""

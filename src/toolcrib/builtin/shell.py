@@ -49,14 +49,13 @@ class ShellTools:
         self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
         self._rules = rules or CommandRules()
-        self._timeout = self._rules.timeout
         self._judged = CommandJudge(str(runner.workspace.root), self._rules, self._runner.sandbox)
 
     def tools(self) -> list[Tool]:
         """Return the two tools."""
         return [
             tool(
-                _with_timeout(self.exec, self._timeout),
+                _with_timeout(self.exec, self._rules.timeout),
                 category="shell",
                 destructive=True,
                 open_world=False,
@@ -123,17 +122,16 @@ class ShellTools:
                     )
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
-                    session = self.sessions.add(ctx.session_id, command, process, look_over, layered=layered)
+                    session = CommandSession(ctx.session_id, command, process, look_over, layered)
+                    self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             prepared = await self._runner.prepare(argv, "exec", working_dir, timeout)
             process = start(prepared.spawn, timeout=timeout, limit=MAX_CHARACTERS, open_spill=spill)
             result, outcome = await self._runner.finished(process, prepared, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
-        except OSError as error:
+        except (OSError, SandboxUnavailable) as error:
             return _not_started(error)
-        except SandboxUnavailable as error:
-            return ToolOutput.error(str(error), "unavailable")
         return _answer(result, timeout, outcome, prepared.sandbox, self._redact)
 
     # --- sessions -----------------------------------------------------------------------------------------
@@ -201,20 +199,13 @@ class ShellTools:
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
         result, error = session.process.result, session.process.error
-        if isinstance(error, OSError):
+        if isinstance(error, (OSError, SandboxUnavailable)):
             return _not_started(error)
-        if isinstance(error, SandboxUnavailable):
-            return ToolOutput.error(str(error), "unavailable")
         if error is not None or result is None:
             raise error or ToolError(f"Session {session.id} ended without a result")
-        text = streams(result.stdout, result.stderr, self._redact)
-        if result.ended_by == "exit":
-            text += ending(result)
-            meta["exit_code"] = exit_code(result)
-        elif result.ended_by == "timeout":
-            text.append(f"[session {session.id} was ended: it had not been used for too long]")
-        else:
-            text.append(f"[session {session.id} was ended, and everything it had started]")
+        unused = f"[session {session.id} was ended: it had not been used for too long]"
+        killed = f"[session {session.id} was ended, and everything it had started]"
+        text = _printed(result, self._redact, meta, unused, killed)
         effects = self._runner.effects
         outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
         text += [*outcome.notes, *([outcome.undo] if session.layered and outcome.undo else [])]
@@ -258,7 +249,7 @@ class ShellTools:
     def _time_limit(self, args: Mapping[str, Any]) -> float:
         effects = self._runner.effects
         asking = effects.patience if effects is not None else 0.0
-        return float(args.get("timeout", self._timeout)) + GRACE_SECONDS + asking
+        return float(args.get("timeout", self._rules.timeout)) + GRACE_SECONDS + asking
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
@@ -338,21 +329,26 @@ def _shell_command(command: str) -> list[str]:
     return [default_shell(), "-c", command]
 
 
+def _printed(
+    result: ProcessResult, redact: Callable[[str], str] | None, meta: dict[str, Any], slow: str, killed: str
+) -> list[str]:
+    """Return what a command printed and how it ended: `slow` at its time limit, `killed` by us."""
+    text = streams(result.stdout, result.stderr, redact)
+    if result.ended_by != "exit":
+        return [*text, slow if result.ended_by == "timeout" else killed]
+    meta["exit_code"] = exit_code(result)
+    return text + ending(result)
+
+
 def _answer(
     result: ProcessResult, timeout: int, outcome: CommandOutcome, sandbox: Sandbox, redact: Callable[[str], str] | None
 ) -> ToolOutput:
-    text = streams(result.stdout, result.stderr, redact)
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
-    if result.ended_by == "exit":
-        text += ending(result)
-        meta["exit_code"] = exit_code(result)
-    elif result.ended_by == "timeout":
-        text.append(
-            f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
-            f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it with background=true."
-        )
-    else:
-        text.append("The command was ended before it was done.")
+    slow = (
+        f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
+        f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it with background=true."
+    )
+    text = _printed(result, redact, meta, slow, "The command was ended before it was done.")
     if not result.reaped:
         text.append("[it did not end when it was killed; something may still be running]")
     text += outcome.notes
@@ -361,7 +357,7 @@ def _answer(
     answer = "\n".join(text)
     if result.ended_by == "exit" or outcome.kind is not None:
         return _with_kind(answer, outcome, meta)
-    return ToolOutput.error(answer, "timeout" if result.timed_out else "tool", meta=meta)
+    return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
 
 
 def _asked_again(outcome: CommandOutcome) -> ToolOutput:
@@ -377,7 +373,9 @@ def _with_kind(text: str, outcome: CommandOutcome, meta: dict[str, Any]) -> Tool
     return ToolOutput.error(text, outcome.kind, pause_for_input=waits, meta={**meta, **outcome.meta})
 
 
-def _not_started(error: OSError) -> ToolOutput:
+def _not_started(error: OSError | SandboxUnavailable) -> ToolOutput:
+    if isinstance(error, SandboxUnavailable):
+        return ToolOutput.error(str(error), "unavailable")
     return ToolOutput.error(f"The command could not be started: {error.strerror or error}", "tool")
 
 

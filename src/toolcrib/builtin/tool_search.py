@@ -54,7 +54,11 @@ class _SearchTools(Tool):
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Names what is behind it; changes with the registry."""
-        return _search_description(self._exposure)
+        return (
+            f"Find a tool by what it should do. {_behind(self._exposure)} Answers with the names, descriptions and "
+            "parameters of the best matches; call one by its name, or through call_tool if your list of tools does not "
+            "show it."
+        )
 
     async def execute(
         self,
@@ -93,19 +97,12 @@ def _told(tool: Tool) -> str:
     return f"{tool.name}: {text}\nparameters: {parameters}"
 
 
-def _search_description(exposure: Exposure) -> str:
-    """Return the description of `search_tools`. It changes when the registry changes."""
-    return (
-        f"Find a tool by what it should do. {_behind(exposure)} Answers with the names, descriptions and parameters "
-        "of the best matches; call one by its name, or through call_tool if your list of tools does not show it."
-    )
-
-
 def _behind(exposure: Exposure) -> str:
+    """Return which tools `search_tools` stands for. It changes when the registry changes."""
     hidden = exposure.hidden()
     if not hidden:
         return "All tools are listed."
-    counts = Counter(_source_of(tool) for tool in hidden)
+    counts = Counter(_source_of(each) for each in hidden)
     told = [f"{source} ({count})" for source, count in counts.most_common(MAX_SOURCES)]
     more = f" and {len(counts) - MAX_SOURCES} more sources" if len(counts) > MAX_SOURCES else ""
     return f"{len(hidden):,} more tools are not listed: {', '.join(told)}{more}."

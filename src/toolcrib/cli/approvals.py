@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 from ..config.remembered import remember
 from ..core.errors import ConfigError
@@ -19,6 +19,7 @@ from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, a
 from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow
 from . import show
+from .arguments import json_object
 from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, Command, Option, group
@@ -81,7 +82,7 @@ def shown(options: Options, request_id: Id) -> None:
             "run with": row["edited"],
             "used by": row["run"] and f"{row['run']}, {show.clock(row['run_time'] or 0)}",
         }
-        show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
+        show.facts(facts)
         show.out("arguments:")
         show.out(visible(json.dumps(json.loads(row["arguments"]), indent=2, ensure_ascii=False)))
         show.out("preview:")
@@ -106,7 +107,7 @@ def approve(
     if session and always:
         raise Usage("give --session or --always, not both")
     scope: Scope = "rule" if always else "session" if session else "once"
-    decision = Decision(True, reason, _object(edit), scope, _who())
+    decision = Decision(True, reason, json_object(edit) if edit is not None else None, scope, _who())
     with _request(options, request_id) as (approvals, row):
         return _said(answer(approvals, request_id, decision, _remember(row)))
 
@@ -120,18 +121,6 @@ def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
 def _said(answered: Answered) -> int:
     (show.say if answered.kept else show.error)(answered.text)
     return of_success(answered.kept)
-
-
-def _object(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Usage(f"--edit takes the arguments as a JSON object: {error}") from None
-    if not isinstance(value, dict):
-        raise Usage("--edit takes the arguments as a JSON object")
-    return cast("dict[str, Any]", value)
 
 
 def _remember(row: ApprovalRow) -> Remember | None:

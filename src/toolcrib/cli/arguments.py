@@ -50,6 +50,17 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
     return found
 
 
+def json_object(text: str) -> dict[str, Any]:
+    """The arguments that a person typed. Raises Usage if they are not a JSON object."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"that is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise Usage("the arguments must be a JSON object")
+    return cast("dict[str, Any]", value)
+
+
 def _input(key: str, name: str) -> str:
     """The text of a file, or of stdin for `-`."""
     try:

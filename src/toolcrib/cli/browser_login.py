@@ -40,19 +40,17 @@ class BrowserLogin:
                 raise OSError(error.errno, f"port {port} is in use; set another one in oauth.redirect_port") from None
             raise
         self.redirect_uri = f"http://127.0.0.1:{self._socket.getsockname()[1]}{PATH}"
-        self._query: asyncio.Future[dict[str, str]] | None = None
+        self._query: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
 
     async def open(self, url: str) -> None:
         """Open the login page, and print its address."""
-        self._query = asyncio.get_running_loop().create_future()
         self._server = await asyncio.start_server(self._visited, sock=self._socket)
         show.say(f"Log in here, if no browser opens by itself:\n{url}")
         await asyncio.to_thread(_browse, url)
 
     async def answer(self) -> Mapping[str, str]:
         """The parameters of the redirect. Raises TimeoutError after five minutes."""
-        assert self._query is not None
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 return await self._query
@@ -73,7 +71,7 @@ class BrowserLogin:
                 ours = line[0] == "GET" and parts.path == PATH
                 writer.write(_PAGE if ours else _ELSEWHERE)
                 await writer.drain()
-            if ours and self._query is not None and not self._query.done():
+            if ours and not self._query.done():
                 self._query.set_result(dict(parse_qsl(parts.query, keep_blank_values=True)))
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
+from ..config.hide import hidden, plain
+from ..config.schema import schema_text
 from . import show
 from .options import Options
 from .reader import Command, Option
@@ -17,12 +20,8 @@ def config(
 ) -> None:
     """Show the settings for this workspace, and where each value came from. Secrets are hidden."""
     if schema:
-        from ..config.schema import schema_text
-
         print(schema_text(), end="")
         return
-    from ..config.hide import hidden, plain
-
     settings = options.settings(quiet=options.json)
     values = hidden(plain(settings))
     if options.json:
@@ -62,8 +61,6 @@ def _source(key: str, sources: Mapping[str, str]) -> str | None:
 
 
 def _written(value: Any) -> str:
-    import json
-
     return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -52,7 +52,7 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
     )
     for package in ("pydantic", "mcp"):
-        yield _version(package)
+        yield DoctorFinding(package, True, importlib.metadata.version(package))
     settings: Settings | None = None
     try:
         settings = options.settings(quiet=True)
@@ -68,13 +68,6 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
         yield documents()
         yield from _tools(options, settings)
     yield _openat2()
-
-
-def _version(package: str) -> DoctorFinding:
-    try:
-        return DoctorFinding(package, True, importlib.metadata.version(package))
-    except importlib.metadata.PackageNotFoundError:
-        return DoctorFinding(package, False, "not installed", f"pip install {package}")
 
 
 def _configuration(settings: Settings) -> Iterator[DoctorFinding]:

@@ -50,15 +50,10 @@ def of_command(work: Callable[[], int | None]) -> int:
         code = work() or OK
         sys.stdout.flush()
         return code
-    except (ConfigError, ToolNotFoundError, Usage) as error:
+    except (ToolcribError, Usage, NotConfirmed) as error:
         show.error(str(error))
-        return USAGE
-    except NotConfirmed as error:
-        show.error(str(error))
-        return REFUSED
-    except ToolcribError as error:
-        show.error(str(error))
-        return FAILED
+        wrong_words = isinstance(error, ConfigError | ToolNotFoundError | Usage)
+        return USAGE if wrong_words else REFUSED if isinstance(error, NotConfirmed) else FAILED
     except KeyboardInterrupt:
         show.error("interrupted")
         return INTERRUPTED

@@ -42,9 +42,10 @@ class Filters:
 
     def query(self) -> dict[str, Any]:
         """The filters that were given, as `Audit.query` takes them. Raises Usage."""
-        for name, known in _KNOWN.items():
-            _check_value(name, getattr(self, name), known)
         given: dict[str, Any] = dataclasses.asdict(self)
+        for name, known in _KNOWN.items():  # of a value that no row can have, an empty list would look like an answer
+            if given[name] is not None and "*" not in given[name] and given[name] not in known:
+                raise Usage(f"--{name} takes {', '.join(known)}, got {given[name]!r}")
         given["session_id"] = given.pop("session")
         given |= {name: read_time(given[name]) for name in ("since", "until")}
         return {name: value for name, value in given.items() if value is not None}
@@ -55,12 +56,6 @@ _KNOWN = {
     "category": tuple(str(category) for category in ToolCategory),
     "label": ("trusted", "untrusted", "public", "private"),
 }
-
-
-def _check_value(name: str, given: str | None, known: tuple[str, ...]) -> None:
-    """Raise Usage for a value that no row can have: an empty list would look like an answer. `*` means anything."""
-    if given is not None and "*" not in given and given not in known:
-        raise Usage(f"--{name} takes {', '.join(known)}, got {given!r}")
 
 
 def read_time(text: str | None) -> float | None:

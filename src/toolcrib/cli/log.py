@@ -224,7 +224,7 @@ def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) ->
         "row": f"{row['seq']}:{row['hash']}",
     }
     show.out(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"], "bold")
-    show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
+    show.facts(facts)
     arguments = _plain(row)["arguments"]
     show.out(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False))
     if approval is not None:

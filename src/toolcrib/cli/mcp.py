@@ -16,7 +16,6 @@ from ..config.layers import file_layer
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..sources.mcp import ServerConfig, ServerStatus, server_config
-from ..sources.mcp.config import check_category
 from . import show
 from .browser_login import BrowserLogin
 from .exit_codes import Usage, of_success
@@ -95,7 +94,7 @@ def added(
             entry[key] = dict(map(_pair, pairs))
     more = {"transport": transport, "category": category, "trust": "hints" if trust else None}
     entry.update({key: value for key, value in more.items() if value is not None})
-    check_category(server_config(name, entry))
+    server_config(name, entry)
     _put(options, {name: entry})
 
 

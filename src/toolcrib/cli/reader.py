@@ -173,7 +173,8 @@ class _Parser(argparse.ArgumentParser):
             section = self.add_argument_group("Arguments")
             for each in self._words:
                 section.add_argument(each.name, metavar=each.metavar, help=_help(each))
-        sections = {name: self.add_argument_group(name or "Options") for name in ("", *reversed(_sections(parameters)))}
+        names = ["", *dict.fromkeys(p.section for p in reversed(parameters) if p.section)]
+        sections = {name: self.add_argument_group(name or "Options") for name in names}
         sections[""].add_argument(*_HELP, dest="help", action="store_true", help="Show this page and exit.")
         for each in parameters:
             if each.flags:
@@ -286,10 +287,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def print_help(command: Command | Group, path: str) -> None:
     """Print a command's help page."""
     _Parser(command, path, parameters_of(command), for_help=True).print_help(sys.stdout)
-
-
-def _sections(parameters: Iterable[Parameter]) -> list[str]:
-    return list(dict.fromkeys(p.section for p in parameters if p.section))
 
 
 def _usage(command: Command | Group, path: str, parameters: Iterable[Parameter]) -> str:

@@ -44,7 +44,7 @@ def serve(
     import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
 
     async def work() -> None:
-        from ..boundary.orphans import become_subreaper
+        from ..boundary.process_tree import become_subreaper
         from ..serve import serve_http, serve_stdio
 
         become_subreaper()

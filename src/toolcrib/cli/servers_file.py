@@ -118,17 +118,12 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(each) for each in cast('list[Any]', value))}]"
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
         return "{ " + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in pairs) + " }"
-    return str(value)
+    return _text(value)
 
 
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's escapes are TOML's, too
+def _text(value: Any) -> str:
+    """Texts, numbers, true, false and lists of them are written alike in JSON and TOML."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

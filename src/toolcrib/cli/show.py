@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
@@ -91,6 +91,11 @@ def columns(
             if chosen:
                 cells[number] = paint(cells[number], chosen)
         print("  ".join(cells).rstrip())
+
+
+def facts(found: Mapping[str, Any]) -> None:
+    """Print what is known of a thing, a line for each name; what is empty is left out."""
+    columns([[f"  {name}", str(value)] for name, value in found.items() if value], ("dim", None))
 
 
 def by_reason(missing: Iterable[tuple[str, str]]) -> Iterable[tuple[list[str], str]]:

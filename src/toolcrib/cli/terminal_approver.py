@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ..core.bound import safe
 from ..core.errors import ToolError
@@ -19,6 +19,8 @@ from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope
 from . import show
+from .arguments import json_object
+from .exit_codes import Usage
 
 APPROVER = "terminal"
 _SHOWN = 6_000  # characters of a preview: about two screens; one key shows all of it
@@ -127,9 +129,12 @@ class TerminalApprover:
                 rest = rest or (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
                 return Decision(False, safe(rest), approver=APPROVER)
             if word in ("e", "edit"):
-                edited = _object(rest) if rest else await self._edit(request.arguments)
-                if edited is not None:
-                    return Decision(True, arguments=edited, approver=APPROVER)
+                text = rest or await asyncio.to_thread(_in_editor, _indented(request.arguments))
+                try:
+                    if text is not None:
+                        return Decision(True, arguments=json_object(text), approver=APPROVER)
+                except Usage as error:
+                    show.say(f"{error}; nothing was approved.", "yellow")
             elif word in ("w", "why", "?"):
                 explain(request)
             else:
@@ -160,25 +165,6 @@ class TerminalApprover:
             return "n (the input ended)\n" if "Run it" in prompt else ""
         return raw.decode("utf-8", "replace")
 
-    async def _edit(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The arguments as the person edited them; None if the result is not a JSON object."""
-        text = json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
-        edited = await asyncio.to_thread(_in_editor, text)
-        return None if edited is None else _object(edited)
-
-
-def _object(text: str) -> Mapping[str, Any] | None:
-    """The arguments that a person typed; None, with a message, if they are not a JSON object."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        show.say(f"That is not JSON ({error}); nothing was approved.", "yellow")
-        return None
-    if not isinstance(value, dict):
-        show.say("The arguments must be a JSON object; nothing was approved.", "yellow")
-        return None
-    return cast("dict[str, Any]", value)
-
 
 def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     """Show the question on stderr. Toolcrib's own text comes first; the model's text comes last and is marked."""
@@ -204,7 +190,11 @@ def explain(request: ApprovalRequest) -> None:
     if request.asked_by is not None:
         show.say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
     show.say(f"a yes is valid only for these arguments (SHA-256 {request.digest[:16]}…), in full:")
-    preview(visible(json.dumps(dict(request.arguments), indent=2, ensure_ascii=False)), None)
+    preview(visible(_indented(request.arguments)), None)
+
+
+def _indented(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
 
 
 def preview(text: str, limit: int | None = _SHOWN) -> None:

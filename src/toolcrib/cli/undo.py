@@ -13,7 +13,7 @@ from ..record.journal import Journal
 from ..record.state import StateFolder
 from ..record.undoing import UndoConflict
 from ..record.undoing import undo as undo_call
-from ..toolbox.effects import command_journal, recover_effects
+from ..toolbox.sandbox import command_journal, recover_effects
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import re
-import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.own_files import read_regular
 from ..core.errors import ConfigError
+from ..core.nesting import is_deeper
 from ..core.settings import Keys, absolute
 
 MAX_BYTES = 1 << 20  # a thousand times a long configuration; a wrong path cannot fill the memory
@@ -78,19 +78,16 @@ def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Pat
         raise ConfigError(f"{where}: {error}") from None
 
 
-def check_depth(value: Any, where: str, most: int = MAX_DEPTH) -> None:
+def check_depth(value: Any, where: str) -> None:
     """Check that a value is not nested deeper than any real setting. Raises ConfigError if it is."""
-    level: list[Any] = [value]
-    for _ in range(most):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item))
-        ]
-        if not level:
-            return
-    raise ConfigError(f"{where}: nested deeper than {most} levels")
+    if is_deeper(value, MAX_DEPTH - 1):
+        raise ConfigError(f"{where}: nested deeper than {MAX_DEPTH} levels")
+
+
+def check_owner(path: Path, info: os.stat_result, what: str) -> None:
+    """Check that only this user, or root, may write a file. Raises ConfigError otherwise."""
+    if hasattr(os, "getuid") and (info.st_uid not in (os.getuid(), 0) or info.st_mode & 0o022):
+        raise ConfigError(f"{path}: others may write {what}; make the file yours and its mode 0600")
 
 
 def exists(path: Path) -> bool:
@@ -100,18 +97,14 @@ def exists(path: Path) -> bool:
 
 def _read(path: Path, max_bytes: int) -> bytes:
     try:
-        # O_NONBLOCK: a FIFO with this name must not block us.
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        raw = read_regular(path, max_bytes)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOENT:
-            raise ConfigError(f"{path}: there is no such file") from None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if raw is None:
         raise ConfigError(f"{path}: not a regular file")
-    with os.fdopen(fd, "rb") as file:
-        raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
         raise ConfigError(f"{path}: larger than {max_bytes:,} bytes, which is too large for a configuration")
     return raw

@@ -40,7 +40,7 @@ class Layer:
 
 
 def file_layer(file: ConfigFile) -> Layer:
-    return _layer(str(file.path), file.values, file.path.parent, file)
+    return _layer(str(file.path), file.values, file)
 
 
 def flag_layer(said: Mapping[str, Any]) -> Layer:
@@ -50,12 +50,12 @@ def flag_layer(said: Mapping[str, Any]) -> Layer:
         path = tuple(dotted.split("."))
         _put(raw, path, value)
         names[path] = f"--{path[-1].replace('_', '-')}"
-    return _layer("flags", raw, Path.cwd(), None, names)
+    return _layer("flags", raw, names=names)
 
 
 def code_layer(values: Mapping[str, Any]) -> Layer:
     """Return the layer of values that a program gives, in any shape that a file may have."""
-    return _layer("settings", values, Path.cwd(), None)
+    return _layer("settings", values)
 
 
 def env_layer(env: Mapping[str, str]) -> Layer:
@@ -69,7 +69,7 @@ def env_layer(env: Mapping[str, str]) -> Layer:
         path = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
         _put(raw, path, _parsed(env[name], path))
         names[path] = name
-    return _layer("the environment", raw, Path.cwd(), None, names, from_text=True)
+    return _layer("the environment", raw, names=names, from_text=True)
 
 
 def _parsed(text: str, path: Keys) -> Any:
@@ -102,10 +102,9 @@ def _put(raw: dict[str, Any], path: Keys, value: Any) -> None:
 def _layer(
     name: str,
     raw: Mapping[str, Any],
-    folder: Path,
-    file: ConfigFile | None,
-    names: Mapping[Keys, str] | None = None,
+    file: ConfigFile | None = None,
     *,
+    names: Mapping[Keys, str] | None = None,
     from_text: bool = False,
 ) -> Layer:
     check_depth(raw, name)
@@ -117,6 +116,7 @@ def _layer(
         raise ConfigError(f"{where}: {error}") from None
     if name == "flags" and layer.shaped.foreign:
         raise ConfigError(f"{'.'.join(layer.shaped.foreign[0])}: there is no such setting")
+    folder = file.path.parent if file else Path.cwd()
     violations: list[WrongValue] = []
     for key, value in layer.shaped.values.items():
         layer.values[key], found = check(annotations_of(Settings)[key], value, (key,), folder, from_text=from_text)

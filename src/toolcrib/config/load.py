@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import ConfigError
 from ..core.homes import config_home, state_home
@@ -20,16 +20,15 @@ from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, exists, read_config_file
 from .layers import Layer, env_layer, file_layer, flag_layer
-from .mcp_file import project_servers
 from .merge import Merged
-from .origin import Ignored, Origin
+from .origin import Origin
 from .remembered import remembered_layers
-from .rules import RuleLayer, Trusts, gather
+from .rules import RuleLayer, Rules
 from .settings import Settings
 from .trust import Status, TrustStore
 
 # Keys that are accepted and stored, but that no code reads yet. We must at least warn about those that would tighten.
-NOT_YET: tuple[str, ...] = ("channels", "jobs")
+NOT_YET = ("channels", "jobs")
 
 
 def load_settings(
@@ -54,110 +53,129 @@ def load_settings(
         said["workspace"] = os.fspath(workspace)
     named = config or env.get("TOOLCRIB_CONFIG") or None
 
-    from_flags = flag_layer(said)
-    from_env = env_layer(env)
-    user = _first_file(config_home(env), "config")
-    layers = [file_layer(user)] if user else []
-    warnings: list[str] = []
-    chosen = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config"))) if named else None
-
-    root = _workspace_of([*layers, *([chosen] if chosen else []), from_env, from_flags])
-    project: Layer | None = None
-    found: ConfigFile | None = None
-    status: Status = "trusted"
-    if chosen is None:
-        found = _first_file(root, "toolcrib")
-        if found is not None:
-            project = file_layer(found)
-            _leave_workspace(project, root, warnings)
-            status = _status(found, trust or TrustStore(state_home(env) / "trust.json"), root)
+    from_env, from_flags = env_layer(env), flag_layer(said)
+    user = first_file(config_home(env), "config")
+    own = {"user": file_layer(user)} if user else {}
+    if named:
+        own["--config"] = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config")))
+    root = _workspace_of([*own.values(), from_env, from_flags])
     if user is not None:
         _must_be_outside(user.path, root)
-    if chosen is not None and chosen.file is not None:
-        _better_outside(chosen.file.path, root, warnings)
-
-    result = Merged()
-    for layer in layers:
-        result.add(layer)
-    if chosen is not None:
-        result.add(chosen)
-        layers.append(chosen)
-    store = trust or TrustStore(state_home(env) / "trust.json")
-    foreign = project_servers(root, warnings) if chosen is None else None
-    if foreign is not None:
-        _take_servers(foreign, _status(foreign[0], store, root), result, warnings)
-    foreign_ignored = len(result.ignored)
-    if project is not None:
-        layers.append(project)
-        result.add(project) if status == "trusted" else result.tighten(project)
-    for layer in (from_env, from_flags):
-        result.add(layer)
-    settings = replace(result.settings, workspace=root)
-    warnings += _foreign([*layers, from_env])
-    rules = gather(
-        [
-            *(RuleLayer(kept, name) for name, kept in remembered_layers(config_home(env), root)),
-            *(_rule_layer(layer, layer is project and status != "trusted", project, chosen) for layer in layers),
-            RuleLayer(from_env, "environment"),
-            RuleLayer(from_flags, "flags"),
-        ],
-        root,
-        Path(env.get("HOME") or os.path.expanduser("~")),
-        Trusts((root, *settings.sandbox.write_roots), lambda file: _status(file, store, root)),
-    )
-    result.ignored += rules.ignored
-    warnings += rules.warnings
-    of_project = result.ignored[foreign_ignored:]
-    if of_project and project is not None and status != "trusted":
-        warnings.append(_untrusted(project, status, of_project))
-    if rules.ignored:
-        listed = "; ".join(map(str, rules.ignored))
-        warnings.append(f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it.")
-    warnings += _not_yet(result.sources)
-    warnings += _same_servers(settings.mcp_servers)
-    files = tuple(layer.file.path for layer in layers if layer.file)
-    origin = Origin(
-        result.sources,
-        tuple(warnings),
-        tuple(result.ignored),
-        status == "trusted" and not rules.ignored and not foreign_ignored,
-        files,
-        found,
-        tuple(rules.rules),
-        (*rules.imported, *(foreign[:1] if foreign is not None else ())),
-    )
-    return replace(settings, origin=origin)
+    loading = _Loading(root, env, trust or TrustStore(state_home(env) / "trust.json"))
+    if named:
+        loading.warn_if_inside(own["--config"])
+    for name, layer in own.items():
+        loading.add(layer, name)
+    if not named:
+        loading.add_project()
+    loading.add(from_env, "environment")
+    loading.add(from_flags, "flags")
+    return loading.settings()
 
 
-def _take_servers(found: tuple[ConfigFile, Layer], status: Status, result: Merged, warnings: list[str]) -> None:
-    """Add the servers of a project's .mcp.json, if it is trusted."""
-    file, layer = found
-    if status == "trusted":
-        result.add(layer)
-        return
-    result.tighten(layer)
-    if result.ignored:
-        why = "has changed since it was trusted" if status == "changed" else "is not trusted"
-        listed = "; ".join(map(str, result.ignored))
-        warnings.append(
-            f"{file.path} {why}, so its MCP servers are not used: {listed}. Look at it, then run `toolcrib trust` to "
-            "accept it as it is."
-        )
+class _Loading:
+    """Settings that are loaded layer by layer, and what a person should know about them."""
+
+    def __init__(self, root: Path, env: Mapping[str, str], store: TrustStore) -> None:
+        self._root, self._env, self._store = root, env, store
+        self._result = Merged()
+        self._warnings: list[str] = []
+        self._trusted = True
+        self._files: list[ConfigFile] = []
+        self._project: ConfigFile | None = None
+        self._servers: ConfigFile | None = None
+        self._layers = [RuleLayer(kept, name) for name, kept in remembered_layers(config_home(env), root)]
+
+    def add(self, layer: Layer, name: str) -> None:
+        """Add a layer that is trusted. `name` is what its rules are shown with."""
+        self._result.add(layer)
+        self._take(layer, name, trusted=True)
+
+    def _take(self, layer: Layer, name: str, *, trusted: bool) -> None:
+        """Take the rules of a layer, and say which of its keys are not settings."""
+        self._layers.append(RuleLayer(layer, name, trusted, layer.file.path.parent if layer.file else None))
+        self._files += [layer.file] if layer.file else []
+        keys = [".".join(path) for path in layer.shaped.foreign]
+        if keys:
+            shown = one_line(", ".join(keys[:10])) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
+            self._warnings.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
+        self._warnings += [f"{layer.name}: {one_line(note)}" for note in layer.shaped.notes]
+
+    def add_project(self) -> None:
+        """Add the files that are found in the workspace: in full only if they are trusted."""
+        servers = project_servers(self._root, self._warnings)
+        if servers is not None:
+            self._servers = servers.file
+            self._join(servers, "its MCP servers are not used")
+        self._project = first_file(self._root, "toolcrib")
+        if self._project is not None:
+            layer = file_layer(self._project)
+            _leave_workspace(layer, self._root, self._warnings)
+            self._trusted = self._join(layer, "only what tightens counts. Ignored")
+            self._take(layer, "project", trusted=self._trusted)
+
+    def _join(self, layer: Layer, so: str) -> bool:
+        """Add a layer in full if its file is trusted, else only what tightens. Return whether it is trusted."""
+        assert layer.file is not None
+        status = self._status(layer.file)
+        if status == "trusted":
+            self._result.add(layer)
+            return True
+        before = len(self._result.ignored)
+        self._result.tighten(layer)
+        ignored = "; ".join(map(str, self._result.ignored[before:]))
+        if ignored:
+            why = "has changed since it was trusted" if status == "changed" else "is not trusted"
+            self._warnings.append(
+                f"{layer.file.path} {why}, so {so}: {ignored}. Look at it, then run `toolcrib trust` to accept it as "
+                "it is."
+            )
+        return False
+
+    def _status(self, file: ConfigFile) -> Status:
+        if _is_inside(self._store.path, self._root):
+            return "unknown"  # anyone who may write in the workspace could have put it there
+        return self._store.status(file)
+
+    def warn_if_inside(self, layer: Layer) -> None:
+        """Warn about a file inside the workspace: tools may write it. The names of project files are protected, others
+        are not."""
+        assert layer.file is not None
+        path = layer.file.path
+        own = [os.path.join(os.path.realpath(self._root), f"toolcrib{suffix}") for suffix in (".toml", ".json")]
+        if _is_inside(path, self._root) and os.path.realpath(path) not in own:
+            self._warnings.append(
+                f"{path} is trusted, and lies inside the workspace {self._root}, where tools can change it. Keep it "
+                "outside."
+            )
+
+    def settings(self) -> Settings:
+        """Return the merged settings, with the rules of every layer."""
+        result = self._result
+        settings = replace(result.settings, workspace=self._root)
+        home = Path(self._env.get("HOME") or os.path.expanduser("~"))
+        rules = Rules((self._root, *settings.sandbox.write_roots), home, self._status)
+        for layer in self._layers:
+            rules.add(layer)
+        rules.check_examples()
+        result.ignored += rules.ignored
+        warnings = [*self._warnings, *rules.warnings]
+        if rules.ignored:
+            listed = "; ".join(map(str, rules.ignored))
+            warnings.append(
+                f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it."
+            )
+        warnings += [*_not_yet(result.sources), *_same_servers(settings.mcp_servers)]
+        origin = Origin(
+            result.sources, tuple(warnings), tuple(result.ignored), self._trusted and not result.ignored,
+            tuple(file.path for file in self._files), self._project, tuple(rules.rules),
+            (*rules.imported, *([self._servers] if self._servers else [])),
+        )  # fmt: skip
+        return replace(settings, origin=origin)
 
 
-def _rule_layer(layer: Layer, untrusted: bool, project: Layer | None, chosen: Layer | None) -> RuleLayer:
-    name = "project" if layer is project else "--config" if layer is chosen else "user"
-    base = layer.file.path.parent if layer.file is not None else None
-    return RuleLayer(layer, name, not untrusted, base)
-
-
-def project_file(root: Path) -> ConfigFile | None:
-    """Read the project file of a workspace. Returns None if it does not exist. Raises ConfigError if it cannot be
-    read."""
-    return _first_file(root, "toolcrib")
-
-
-def _first_file(folder: Path, stem: str) -> ConfigFile | None:
+def first_file(folder: Path, stem: str) -> ConfigFile | None:
+    """Read `stem.toml` or `stem.json`. Returns None if there is neither. Raises ConfigError if it cannot be read."""
     paths = [path for suffix in (".toml", ".json") if exists(path := folder / f"{stem}{suffix}")]
     if len(paths) > 1:
         raise ConfigError(f"{paths[0]} and {paths[1]} are both there; keep one, so that it is plain which one counts")
@@ -182,8 +200,7 @@ def _leave_workspace(project: Layer, root: Path, warnings: list[str]) -> None:
 
 
 def _is_inside(path: Path, root: Path) -> bool:
-    real, above = os.path.realpath(path), os.path.realpath(root)
-    return real == above or real.startswith(above.rstrip(os.sep) + os.sep)
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def _must_be_outside(path: Path, root: Path) -> None:
@@ -194,41 +211,41 @@ def _must_be_outside(path: Path, root: Path) -> None:
         )
 
 
-def _better_outside(path: Path, root: Path, warnings: list[str]) -> None:
-    """Warn about a file inside the workspace: tools may write it. The names of project files are protected, others are
-    not."""
-    own = [os.path.join(os.path.realpath(root), f"toolcrib{suffix}") for suffix in (".toml", ".json")]
-    if _is_inside(path, root) and os.path.realpath(path) not in own:
-        warnings.append(
-            f"{path} is trusted, and lies inside the workspace {root}, where tools can change it. Keep it outside."
-        )
+def project_servers(root: Path, warnings: list[str]) -> Layer | None:
+    """Return the layer of the servers in a project's `.mcp.json`, without Toolcrib itself. None if there is nothing to
+    read.
+
+    The file belongs to other MCP clients, too: if it cannot be read, that is a warning and not an error.
+    """
+    path = root / ".mcp.json"
+    if not exists(path):
+        return None
+    try:
+        file = read_config_file(path)
+        given: Any = file.values.get("mcpServers", file.values.get("servers"))
+        if not isinstance(given, dict):
+            return None
+        servers = {name: each for name, each in cast("dict[str, Any]", given).items() if not is_ourselves(each)}
+        if not servers:
+            return None
+        return file_layer(replace(file, values={"mcpServers": servers}))
+    except ConfigError as error:
+        warnings.append(f"its MCP servers are not used: {one_line(str(error))}")
+        return None
 
 
-def _status(file: ConfigFile, store: TrustStore, root: Path) -> Status:
-    if _is_inside(store.path, root):
-        return "unknown"  # anyone who may write in the workspace could have put it there
-    return store.status(file)
-
-
-def _untrusted(project: Layer, status: Status, ignored: list[Ignored]) -> str:
-    why = "has changed since it was trusted" if status == "changed" else "is not trusted"
-    listed = "; ".join(map(str, ignored))
-    assert project.file is not None
-    return (
-        f"{project.file.path} {why}, so only what tightens counts. Ignored: {listed}. "
-        "Look at it, then run `toolcrib trust` to accept it as it is."
+def is_ourselves(server: Any) -> bool:
+    """Return whether an entry starts Toolcrib, as `toolcrib install` writes it: a server that starts itself would never
+    end."""
+    if not isinstance(server, Mapping):
+        return False
+    entry = cast("Mapping[str, Any]", server)
+    args: Any = entry.get("args")
+    words = [os.path.basename(str(entry.get("command") or ""))]
+    words += [str(each) for each in cast("list[Any]", args)] if isinstance(args, list) else []
+    return "serve" in words and any(
+        word in ("toolcrib", "toolcrib.exe") or word.startswith("toolcrib[") for word in words
     )
-
-
-def _foreign(layers: list[Layer]) -> list[str]:
-    found: list[str] = []
-    for layer in layers:
-        keys = [".".join(path) for path in layer.shaped.foreign]
-        if keys:
-            shown = one_line(", ".join(keys[:10])) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
-            found.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
-        found += [f"{layer.name}: {one_line(note)}" for note in layer.shaped.notes]
-    return found
 
 
 def _not_yet(sources: Mapping[str, str]) -> list[str]:

@@ -27,7 +27,7 @@ class Merged:
     def add(self, layer: Layer) -> None:
         """Add a trusted layer: its values replace those of earlier layers; rules are added, servers and tools merge by
         name."""
-        for path, value, _ in _leaves(layer):
+        for path, value, _ in _leaves(layer.shaped.values, layer.values):
             current: Any = _get(self.settings, path)
             joined = value
             if path[0] in ADDING:
@@ -40,7 +40,7 @@ class Merged:
     def tighten(self, layer: Layer) -> None:
         """Add an untrusted layer: each value through the tightening rule of its setting; a value without a rule is
         ignored."""
-        for path, value, given in _leaves(layer):
+        for path, value, given in _leaves(layer.shaped.values, layer.values):
             current = _get(self.settings, path)
             rule = _rule(self.settings, path)
             joined, whole = rule(current, value) if rule else (current, value == current)
@@ -63,16 +63,12 @@ def make_settings(values: Mapping[str, Any]) -> Settings:
     return result.settings
 
 
-def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Any]]:
-    """Yield every setting of a layer: its path, its value, and the value as given. Maps are yielded entry by entry."""
-    yield from _of_map(layer.shaped.values, layer.values, ())
-
-
-def _of_map(given: Mapping[str, Any], made: Any, path: Keys) -> Iterator[tuple[Keys, Any, Any]]:
+def _leaves(given: Mapping[str, Any], made: Any, path: Keys = ()) -> Iterator[tuple[Keys, Any, Any]]:
+    """Yield every setting: its path, its value, and the value as given. Maps are yielded entry by entry."""
     for key, said in given.items():
         value: Any = _get(made, (key,))
         if isinstance(value, Section):
-            yield from _of_map(said, value, (*path, key))
+            yield from _leaves(said, value, (*path, key))
         elif isinstance(value, dict):
             for name, entry in cast("dict[str, Any]", value).items():
                 yield (*path, key, name), entry, said[name]

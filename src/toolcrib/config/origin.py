@@ -24,21 +24,15 @@ class Ignored:
     value: Any
 
     def __str__(self) -> str:
-        return one_line(self._described())
-
-    def _described(self) -> str:
         shown: Any = hidden(self.value, self.key.rsplit(".", 1)[-1])
-        if isinstance(shown, Mapping):
-            entry = cast("Mapping[str, Any]", shown)
-            args = cast("list[Any]", entry.get("args") or [])
-            runs: list[str] = [str(entry["command"]), *map(str, args)] if "command" in entry else []
-            if runs:
-                return f"{self.key} (runs `{' '.join(runs)}`)"
-            if "url" in entry:
-                return f"{self.key} ({entry['url']})"
-            shown = entry
         text = ", ".join(map(str, cast("list[Any]", shown))) if isinstance(shown, list) else str(shown)
-        return f"{self.key} = {clip(text, 200)}"
+        entry = cast("Mapping[str, Any]", shown) if isinstance(shown, Mapping) else EMPTY
+        if "command" in entry:
+            words: list[Any] = [entry["command"], *(entry.get("args") or [])]
+            return one_line(f"{self.key} (runs `{' '.join(map(str, words))}`)")
+        if "url" in entry:
+            return one_line(f"{self.key} ({entry['url']})")
+        return one_line(f"{self.key} = {clip(text, 200)}")
 
 
 @dataclass(frozen=True, slots=True)

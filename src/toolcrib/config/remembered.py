@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +20,7 @@ from ..core.verdict import Verdict
 from ..policy.rules.grammar import RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
 from ..record.state import private_folder, workspace_id
-from .files import MAX_BYTES, check_depth, exists, read_config_file
+from .files import MAX_BYTES, check_depth, check_owner, exists, read_config_file
 from .layers import Layer, file_layer
 
 EVERYWHERE = "user.json"
@@ -44,28 +44,24 @@ def remember(
     if why is not None:
         raise ConfigError(f"rule {rule_line} can never match: {why}")
     written = written_form(rule)
-    return _change(_file(workspace, home), lambda rules: _with(rules, verdict, written))
+    path = rules_file(home or config_home(), workspace)
+    with _opened(path) as lists:
+        standing = lists.setdefault(verdict, [])
+        if _text(written) not in map(_text, standing):
+            standing.append(written)
+    return path
 
 
-def forget(
-    workspace: str | os.PathLike[str] | None, rule_line: str, verdict: Verdict | None = None, home: Path | None = None
-) -> bool:
+def forget(workspace: str | os.PathLike[str] | None, rule_line: str, home: Path | None = None) -> bool:
     """Remove a remembered rule. Returns False if it was not found."""
-    path = _file(workspace, home)
+    path = rules_file(home or config_home(), workspace)
     if not exists(path):
         return False
-    text = parse_rule(rule_line, verdict or "allow").text
-    dropped = False
-
-    def without(rules: dict[str, list[Any]]) -> None:
-        nonlocal dropped
-        for name, written in rules.items():
-            if verdict in (None, name):
-                kept = [each for each in written if _text(each) != text]
-                dropped = dropped or len(kept) < len(written)
-                rules[name] = kept
-
-    _change(path, without)
+    text = parse_rule(rule_line, "allow").text
+    with _opened(path) as lists:
+        kept = {verdict: [each for each in rules if _text(each) != text] for verdict, rules in lists.items()}
+        dropped = kept != lists
+        lists.update(kept)
     return dropped
 
 
@@ -85,22 +81,14 @@ def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
     return found
 
 
-def _file(workspace: str | os.PathLike[str] | None, home: Path | None) -> Path:
-    return rules_file(home or config_home(), workspace)
-
-
-def _with(rules: dict[str, list[Any]], verdict: Verdict, written: Any) -> None:
-    standing = rules.setdefault(verdict, [])
-    if not any(_text(each) == _text(written) for each in standing):
-        standing.append(written)
-
-
 def _text(written: Any) -> str:
     return written if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
 
 
-def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
-    """Read, change and replace the file under a lock against other processes."""
+@contextlib.contextmanager
+def _opened(path: Path) -> Generator[dict[str, list[Any]]]:
+    """Read the lists of rules, and replace the file with what was done to them, under a lock against other
+    processes."""
     private_folder(path.parent)
     with locked(path.parent / ".lock"):
         values: dict[str, Any] = {}
@@ -112,11 +100,10 @@ def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
             raise ConfigError(f"{path}: permissions should be an object")
         rules: dict[str, Any] = dict(cast("Mapping[str, Any]", permissions))
         lists = {name: rules[name] for name in ("allow", "ask", "deny") if isinstance(rules.get(name), list)}
-        change(lists)
+        yield lists
         values["permissions"] = {**rules, **lists}
         check_depth(values, str(path))
         replace_file(path, _encoded(values, path))
-    return path
 
 
 def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
@@ -134,8 +121,4 @@ def _must_be_ours(path: Path, root: Path | None) -> None:
     real = os.path.realpath(path)
     if root is not None and os.path.commonpath([real, os.path.realpath(root)]) == os.path.realpath(root):
         raise ConfigError(f"{path}: rules of your own lie inside the workspace, where tools could change them")
-    st = os.stat(path)
-    if not hasattr(os, "getuid"):
-        return
-    if st.st_uid not in (os.getuid(), 0) or stat.S_IMODE(st.st_mode) & 0o022:
-        raise ConfigError(f"{path}: others may write these rules; make the file yours and its mode 0600")
+    check_owner(path, os.stat(path), "these rules")

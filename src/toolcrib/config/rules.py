@@ -29,50 +29,81 @@ class RuleLayer:
     base: Path | None = None
 
 
-@dataclass(slots=True)
 class Rules:
-    """The result of collecting: active rules, warnings, and the rules of an untrusted import that were ignored."""
+    """Collects the rules of layers and of the files that they import; an imported file counts in full if it is the
+    user's own, or trusted.
 
-    rules: list[Rule]
-    warnings: list[str]
-    ignored: list[Ignored]
-    imported: list[ConfigFile]
-    """Imported files inside the workspace: anyone who works there may change them, so they need `toolcrib trust`."""
-
-
-def gather(layers: Iterable[RuleLayer], root: Path, home: Path, trusts: Trusts) -> Rules:
-    """Collect every rule of the layers and of the files they import. Raises ConfigError for an invalid rule."""
-    found = Rules([], [], [], [])
-    for each in layers:
-        for verdict in VERDICTS:
-            for rule in _of_layer(each, verdict):
-                _keep(rule, found)
-        if each.trusted:
-            _imports(each, root, home, trusts, found)
-    _check_examples(found.rules, root, home)
-    return found
-
-
-Status = Callable[[ConfigFile], str]
-
-
-class Trusts:
-    """Decides whether an imported file counts in full: the user's own files do; files that tools may change must be
-    trusted.
-
-    `roots` are the folders that tools may change: the workspace, and the granted folders.
+    `roots` are the folders that tools may change: the workspace `root` first, then the granted folders. `status` says
+    whether a file in them is trusted.
     """
 
-    def __init__(self, roots: Iterable[Path], status: Status) -> None:
-        self._roots = tuple(os.path.join(os.path.realpath(root), "") for root in roots)
-        self._status = status
+    def __init__(self, roots: Iterable[Path], home: Path, status: Callable[[ConfigFile], str]) -> None:
+        self.rules: list[Rule] = []
+        self.warnings: list[str] = []
+        self.ignored: list[Ignored] = []
+        """The rules of an untrusted import that do not count."""
+        self.imported: list[ConfigFile] = []
+        """Imported files inside the workspace: anyone there may change them, so they need `toolcrib trust`."""
+        self._root, *_ = folders = list(roots)
+        self._home, self._status = home, status
+        self._changeable = [os.path.join(os.path.realpath(each), "") for each in folders]
 
-    def inside(self, path: Path) -> bool:
-        """Return whether tools could change what is read there: the file itself, or a link on the path to it."""
-        return any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._roots)
+    def add(self, each: RuleLayer) -> None:
+        """Take the rules of a layer. Raises ConfigError for an invalid rule."""
+        base = str(each.base) if each.base is not None else None
+        for verdict in VERDICTS:
+            if verdict == "allow" and not each.trusted:  # the code that merges the layers lists these as ignored
+                continue
+            for number, written in enumerate(getattr(each.layer.values.get("rules"), verdict, ())):
+                where = each.layer.origin(("rules", verdict, str(number)))
+                self._keep(parse_rule(written, verdict, RuleSource(each.name, where, base)))
+        if each.trusted:
+            for name in getattr(each.layer.values.get("rules"), "imports", ()):
+                self._import(name, each.layer.origin(("rules", "imports")))
 
-    def __call__(self, file: ConfigFile) -> bool:
-        return not self.inside(file.path) or self._status(file) == "trusted"
+    def check_examples(self) -> None:
+        """Check every rule against its own examples. Raises ConfigError if one is not as the rule says."""
+        for rule in self.rules:
+            if rule.match or rule.not_match:
+                from ..policy.rules.selftest import check_examples
+
+                check_examples(rule, str(self._root), str(self._home))
+
+    def _import(self, name: str, origin: str) -> None:
+        path = absolute_path(name, self._root, origin)
+        if not path.exists():
+            self.warnings.append(f"{origin}: there is no {path} to import rules from")
+            return
+        file = read_config_file(path)
+        trusted = True
+        # Tools could change what is read there: the file itself, or a link on the path to it.
+        if any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._changeable):
+            self.imported.append(file)
+            trusted = self._status(file) == "trusted"
+        for verdict, written, where in claude_rules(file):
+            if verdict == "allow" and not trusted:
+                self.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
+                continue
+            try:
+                rule = parse_rule(written, verdict, RuleSource("claude", where, str(self._base_of(path))))
+            except ConfigError as error:
+                if verdict != "allow":
+                    raise
+                self.warnings.append(f"left out: {error}")
+                continue
+            self._keep(rule)
+
+    def _base_of(self, path: Path) -> Path:
+        """Return the folder that `/` is relative to in a Claude Code file: the project, or the folder of the user's
+        own file."""
+        folder = path.parent
+        return folder.parent if folder.name == ".claude" and folder.parent != self._home else folder
+
+    def _keep(self, rule: Rule) -> None:
+        why = why_never(rule)
+        if why is not None:
+            self.warnings.append(one_line(f"{rule}: can never match: {why}"))
+        self.rules.append(rule)
 
 
 _MAX_LINKS = 40  # Linux also follows at most 40 links
@@ -102,50 +133,6 @@ def _looked_up(path: Path) -> Iterator[str]:
         waiting += reversed(target.split(os.sep))
 
 
-def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
-    if verdict == "allow" and not each.trusted:  # the code that merges the layers lists these as ignored
-        return
-    base = str(each.base) if each.base is not None else None
-    for number, written in enumerate(getattr(each.layer.values.get("rules"), verdict, ())):
-        where = each.layer.origin(("rules", verdict, str(number)))
-        yield parse_rule(written, verdict, RuleSource(each.name, where, base))
-
-
-def _imports(each: RuleLayer, root: Path, home: Path, trusts: Trusts, found: Rules) -> None:
-    for name in getattr(each.layer.values.get("rules"), "imports", ()):
-        path = absolute_path(name, root, each.layer.origin(("rules", "imports")))
-        if not path.exists():
-            found.warnings.append(f"{each.layer.origin(('rules', 'imports'))}: there is no {path} to import rules from")
-            continue
-        file = read_config_file(path)
-        trusted = trusts(file)
-        if trusts.inside(path):
-            found.imported.append(file)
-        _claude_file(file, trusted, _base_of(path, root, home), found)
-
-
-def _base_of(path: Path, root: Path, home: Path) -> Path:
-    """Return the folder that `/` is relative to in a Claude Code file: the project, or the folder of the user's own
-    file."""
-    folder = path.parent
-    return folder.parent if folder.name == ".claude" and folder.parent != home else folder
-
-
-def _claude_file(file: ConfigFile, trusted: bool, base: Path, found: Rules) -> None:
-    for verdict, written, where in claude_rules(file):
-        if verdict == "allow" and not trusted:
-            found.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
-            continue
-        try:
-            rule = parse_rule(written, verdict, RuleSource("claude", where, str(base)))
-        except ConfigError as error:
-            if verdict != "allow":
-                raise
-            found.warnings.append(f"left out: {error}")
-            continue
-        _keep(rule, found)
-
-
 def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
     """Yield (verdict, rule as written, place) for the `permissions` in a settings file of Claude Code, or a similar
     file.
@@ -164,27 +151,12 @@ def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
             yield verdict, each, where
 
 
-def _keep(rule: Rule, found: Rules) -> None:
-    why = why_never(rule)
-    if why is not None:
-        found.warnings.append(one_line(f"{rule}: can never match: {why}"))
-    found.rules.append(rule)
-
-
-def _check_examples(rules: Iterable[Rule], root: Path, home: Path) -> None:
-    for rule in rules:
-        if rule.match or rule.not_match:
-            from ..policy.rules.selftest import check_examples
-
-            check_examples(rule, str(root), str(home))
-
-
 def rules_of(settings: Settings) -> tuple[Rule, ...]:
     """Return the active rules of every layer, each with its origin. `settings.rules` contains the merged lists."""
     if settings.origin.rules is not None:
         return settings.origin.rules
-    rules = settings.rules
-    by_verdict: dict[Verdict, Iterable[Any]] = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow}
     return tuple(
-        parse_rule(each, verdict, RuleSource("settings")) for verdict, written in by_verdict.items() for each in written
+        parse_rule(each, verdict, RuleSource("settings"))
+        for verdict in VERDICTS
+        for each in getattr(settings.rules, verdict)
     )

@@ -7,7 +7,7 @@ names that a person chose, and are never changed.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
@@ -277,27 +277,26 @@ def _is_number(annotation: Any) -> bool:
 
 def holds_list(annotation: Any) -> bool:
     """Return whether values of an annotation are lists."""
+    return any(get_origin(kind) is tuple for kind in _kinds(annotation))
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the types that a value may have: those of a union, each without its marks."""
     if get_origin(annotation) is Annotated:
         annotation = annotation.__origin__
-    if get_origin(annotation) in (Union, types.UnionType):
-        return any(map(holds_list, get_args(annotation)))
-    return get_origin(annotation) is tuple
+    if get_origin(annotation) not in (Union, types.UnionType):
+        yield annotation
+        return
+    for each in get_args(annotation):
+        yield from _kinds(each)
 
 
 def _inner(annotation: Any) -> tuple[type[Section] | None, type | None]:
     """Return the section that an annotation contains, and its container, dict or tuple: `dict[str, ServerConfig]` →
     both."""
-    if get_origin(annotation) is Annotated:
-        annotation = annotation.__origin__
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation, None
-    origin, args = get_origin(annotation), get_args(annotation)
-    held = args[0 if origin is tuple else -1] if origin in (dict, tuple) else None
-    if isinstance(held, type) and issubclass(held, Section):
-        return held, origin
-    if origin in (Union, types.UnionType):
-        for arg in args:
-            model, of = _inner(arg)
-            if model is not None:
-                return model, of
+    for kind in _kinds(annotation):
+        origin, args = get_origin(kind), get_args(kind)
+        held = args[0 if origin is tuple else -1] if origin in (dict, tuple) else kind
+        if isinstance(held, type) and issubclass(held, Section):
+            return held, origin
     return None, None

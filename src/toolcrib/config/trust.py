@@ -14,7 +14,7 @@ from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..core.homes import state_home
 from ..record.state import private_folder
-from .files import ConfigFile
+from .files import ConfigFile, check_owner
 
 Status = Literal["trusted", "changed", "unknown"]
 
@@ -68,8 +68,7 @@ class TrustStore:
             return {}
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.path}: the list of trusted files cannot be read: {error}") from None
-        if hasattr(os, "getuid") and (st.st_uid not in (os.getuid(), 0) or st.st_mode & 0o022):
-            raise ConfigError(f"{self.path}: others may write this list of trusted files; make it yours and mode 0600")
+        check_owner(self.path, st, "this list of trusted files")
         try:
             files = json.loads(text)["files"]
             return {

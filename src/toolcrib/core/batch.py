@@ -112,9 +112,7 @@ async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext |
                 for i in later:
                     group.create_task(read(i, asyncio.Event()))
             await done
-    return [
-        output if output is not None else ToolOutput.error("the call was not run", "cancelled") for output in outputs
-    ]
+    return [output or ToolOutput.error("the call was not run", "cancelled") for output in outputs]
 
 
 async def _all(tasks: list[asyncio.Task[None]]) -> None:

@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .labels import Labels
-from .output import ToolOutput
+from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -164,9 +163,6 @@ class EventStream:
             unsubscribe()
 
 
-INSTRUMENTATION = "toolcrib"
-
-
 def traced() -> bool:
     """Whether this process makes spans: a provider is set, or the environment names one. Imports nothing itself."""
     trace: Any = sys.modules.get("opentelemetry.trace")
@@ -186,7 +182,7 @@ def trace_calls(events: EventStream, provider: TracerProvider | None = None) -> 
         from opentelemetry import trace
     except ImportError as error:
         raise ImportError("tracing needs opentelemetry-api: pip install 'toolcrib[otel]'") from error
-    tracer = trace.get_tracer(INSTRUMENTATION, tracer_provider=provider)
+    tracer = trace.get_tracer("toolcrib", tracer_provider=provider)
 
     def listen(event: Event) -> None:
         if isinstance(event, CallFinished):

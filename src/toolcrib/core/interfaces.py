@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .output import ToolOutput
+from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:
     from .call import Call, ToolCall
     from .context import ToolContext
-    from .labels import Labels
     from .tool import Tool
 
 

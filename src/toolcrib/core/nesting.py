@@ -43,15 +43,25 @@ def _rivals(union: Json) -> int:
     return max(sum(kind in same or kind in _EITHER for kind in kinds) for same in (_OBJECTS, _ARRAYS))
 
 
+_OPAQUE = frozenset({"config", "metadata", "serialization", "cls", "default", "expected"})
+"""Keys of a core schema that hold no further schema."""
+
+
+def is_opaque(node: Json, key: str) -> bool:
+    """Return whether a key of a core schema holds no further schema. In a map of fields, a key is only a name."""
+    return key in _OPAQUE and isinstance(node.get("type"), str)
+
+
 def nodes(core: Any) -> Iterator[Json]:
     """Yield every schema inside a core schema, itself included."""
     if isinstance(core, list | tuple):
         for item in cast("list[Any]", core):
             yield from nodes(item)
     elif isinstance(core, dict):
-        yield cast("Json", core)
-        for key, value in cast("Json", core).items():
-            if key not in ("metadata", "serialization", "config"):
+        node = cast("Json", core)
+        yield node
+        for key, value in node.items():
+            if not is_opaque(node, key):
                 yield from nodes(value)
 
 
@@ -60,10 +70,17 @@ def check_depth(text: str | bytes, limit: int) -> None:
     from pydantic_core import from_json
 
     try:
-        level: list[Any] = [from_json(text)]
+        value = from_json(text)
     except ValueError:
         return
-    for _ in range(limit + 1):
+    if is_deeper(value, limit + 1):
+        raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a table or list lies that many levels below the value."""
+    level: list[Any] = [value]
+    for _ in range(levels):
         following: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -71,6 +88,4 @@ def check_depth(text: str | bytes, limit: int) -> None:
             elif isinstance(item, list):
                 following.extend(cast("list[Any]", item))
         level = [item for item in following if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
+    return bool(level)

@@ -1,4 +1,8 @@
-"""The output of a call: text for the model, maybe another for the person, content blocks, structured data."""
+"""The output of a call: text for the model, maybe another for the person, content blocks, structured data, labels.
+
+Labels say whether a result can be trusted, and whether it is private. The two axes and the wire form `_meta.ifc` are
+those of github-mcp-server and of FIDES (Costa et al., 2025).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,58 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from .empty import EMPTY
-from .labels import META_KEY, Labels
+
+Integrity = Literal["trusted", "untrusted"]
+Confidentiality = Literal["public", "private"]
+
+META_KEY = "ifc"
+"""The key in an MCP result's `_meta`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of a text: its origin, and its allowed readers."""
+
+    integrity: Integrity = "trusted"
+    confidentiality: Confidentiality = "public"
+
+    def join(self, other: Labels) -> Labels:
+        """Return the labels of a text made from both: untrusted if either is, private if either is."""
+        untrusted = "untrusted" in (self.integrity, other.integrity)
+        private = "private" in (self.confidentiality, other.confidentiality)
+        return LABELS[untrusted, private]
+
+    @property
+    def wire(self) -> dict[str, str]:
+        """The labels in the form of MCP, under `_meta.ifc`."""
+        return {"integrity": self.integrity, "confidentiality": self.confidentiality}
+
+
+LABELS = {
+    (untrusted, private): Labels("untrusted" if untrusted else "trusted", "private" if private else "public")
+    for untrusted in (False, True)
+    for private in (False, True)
+}
+"""All four labels, by (untrusted, private)."""
+
+
+def from_wire(value: Any) -> Labels | None:
+    """Read the labels that another server sent. Returns None if they cannot be read.
+
+    Confidentiality was a list of readers in the past: a list other than just "public" counts as private.
+    """
+    if not isinstance(value, Mapping):
+        return None
+    sent = cast("Mapping[str, Any]", value)
+    integrity, confidentiality = sent.get("integrity"), sent.get("confidentiality", "private")
+    if integrity not in ("trusted", "untrusted"):
+        return None
+    public = confidentiality == "public" or confidentiality == ["public"]
+    return LABELS[integrity == "untrusted", not public]
+
 
 ErrorKind = Literal[
-    "not_found",
-    "invalid",
-    "denied",
-    "pending",
-    "timeout",
-    "exception",
-    "tool",
-    "loop",
-    "cancelled",
-    "unavailable",
+    "not_found", "invalid", "denied", "pending", "timeout", "exception", "tool", "loop", "cancelled", "unavailable"
 ]
 """Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
 

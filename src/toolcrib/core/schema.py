@@ -18,23 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters
-from .nesting import check_depth, deepest, nodes
+from .nesting import check_depth, deepest, is_opaque, nodes
 from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
 
-COMPOSING = (
-    "$ref",
-    "$dynamicRef",
-    "anyOf",
-    "allOf",
-    "oneOf",
-    "if",
-    "not",
-    "dependentSchemas",
-    "patternProperties",
-)
+COMPOSING = ("$ref", "$dynamicRef", "anyOf", "allOf", "oneOf", "if", "not", "dependentSchemas", "patternProperties")
 """Keywords that add properties from elsewhere: with one of them, a key cannot be called unknown."""
 
 
@@ -130,7 +120,11 @@ class TypedArguments:
         """The same validator, but the first wrong item of an array ends it."""
         from pydantic_core import SchemaValidator, core_schema
 
-        return SchemaValidator(_fail_fast(self._core), core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
+        core = _closed(self._core)  # a copy
+        for node in nodes(core):
+            if node.get("type") in ("list", "set", "frozenset", "tuple"):
+                node["fail_fast"] = True
+        return SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
 
 
 WRAPPERS = ("arguments", "input", "parameters")
@@ -149,18 +143,6 @@ def _beyond_coercion(value: Any, kind: str) -> bool:
 
 def _is_object(text: str | bytes) -> bool:
     return text.lstrip()[:1] in ("{", b"{")
-
-
-def _fail_fast(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_fail_fast(item) for item in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    source = cast("Json", node)
-    copy = {key: value if key in _OPAQUE else _fail_fast(value) for key, value in source.items()}
-    if copy.get("type") in ("list", "set", "frozenset", "tuple"):
-        copy["fail_fast"] = True
-    return copy
 
 
 def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
@@ -187,10 +169,6 @@ def _arguments_schema(core: Json) -> Any:
     return _closed(core)
 
 
-_OPAQUE = frozenset({"config", "metadata", "serialization", "cls", "default", "expected"})
-"""Keys of a core schema that hold no further schema."""
-
-
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
     """Return a copy of a core schema in which typed objects that do not say otherwise forbid unknown keys."""
     if isinstance(node, list):
@@ -201,7 +179,7 @@ def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
         return node
     source = cast("Json", node)
     inner = cast("Mapping[str, Any] | None", source.get("config")) or config
-    copy: Json = {key: value if key in _OPAQUE else _closed(value, inner) for key, value in source.items()}
+    copy: Json = {key: value if is_opaque(source, key) else _closed(value, inner) for key, value in source.items()}
     if copy.get("type") in ("model-fields", "dataclass-args"):
         if "extra_behavior" not in copy and (inner or {}).get("extra_fields_behavior") is None:
             copy["extra_behavior"] = "forbid"
@@ -280,11 +258,8 @@ def _said_closed(said: Json, core: Json) -> Json:
 
 def full_schema(parameters: Mapping[str, Any]) -> Json:
     """Return a complete object schema, from one or from a map of properties (spec 1.2). Raises ToolDefinitionError."""
-    if parameters.get("type") == "object":
-        return dict(parameters)
-    if isinstance(parameters.get("$ref"), str) or any(
-        isinstance(parameters.get(key), list) for key in ("anyOf", "allOf", "oneOf")
-    ):
+    composed = any(isinstance(parameters.get(key), list) for key in ("anyOf", "allOf", "oneOf"))
+    if parameters.get("type") == "object" or isinstance(parameters.get("$ref"), str) or composed:
         return dict(parameters)
     properties: Json = {}
     for name, value in parameters.items():

@@ -14,17 +14,7 @@ from .context import ToolContext
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters, by_keyword, by_signature, read_docstring, read_parameters
-from .tool_spec import (
-    FIELDS,
-    Access,
-    Category,
-    Paths,
-    ToolCategory,
-    ToolFields,
-    ToolOrigin,
-    ToolSpec,
-    category_of,
-)
+from .tool_spec import FIELDS, Access, Paths, ToolCategory, ToolFields, ToolOrigin, ToolSpec, category_of
 from .verdict import Judge, Preview
 
 if TYPE_CHECKING:
@@ -32,7 +22,7 @@ if TYPE_CHECKING:
     from .output import ToolOutput
 
 __all__ = [
-    "Access", "BaseTool", "Category", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
+    "Access", "BaseTool", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
     "encode", "tool",
 ]  # fmt: skip
 

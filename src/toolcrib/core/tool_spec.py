@@ -29,14 +29,6 @@ class ToolCategory(StrEnum):
 READ_ONLY = frozenset({ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ})
 """Categories without effects. `memory` may write its own store, so a memory tool is read-only only if it says so."""
 
-Category = (
-    ToolCategory
-    | Literal[
-        "filesystem_read", "filesystem_write", "network_read", "network_write",
-        "shell", "hardware", "memory", "messaging", "destructive",
-    ]
-)  # fmt: skip
-
 Access = Literal["read", "search", "write", "edit"]
 """The use that a tool makes of a path: read the file, search a directory, write blindly, or show and change it."""
 Paths = Mapping[str, Access] | Callable[[Mapping[str, Any]], Iterable[tuple[str, Access]]]

@@ -177,11 +177,10 @@ def typed_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema: 
             break
     else:
         found = [_typed(error, error["loc"], schema) for error in errors[: MAX_VIOLATIONS + 1]]
-    return found if len(found) <= MAX_VIOLATIONS else _counted(found, len(errors))
-
-
-def _counted(found: list[Violation], total: int) -> list[Violation]:
-    return [*found[:MAX_VIOLATIONS], Violation("", f"… and {max(total, len(found)) - MAX_VIOLATIONS} more")]
+    if len(found) <= MAX_VIOLATIONS:
+        return found
+    more = max(len(errors), len(found)) - MAX_VIOLATIONS
+    return [*found[:MAX_VIOLATIONS], Violation("", f"… and {more} more")]
 
 
 def _nested_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema: Json) -> list[Violation]:

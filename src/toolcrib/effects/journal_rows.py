@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from ..boundary.workspace_paths import WorkspacePath
 from ..core.errors import ToolError
-from ..record.change import COMMAND_PREFIX, Change, new_change
-from ..record.change_table import ChangeTable
+from ..record.change import COMMAND_PREFIX, Change, ChangeTable, new_change
 from ..record.journal import Journal
 from .file_aliases import add_alias
 from .layer_apply import ApplyConflict
@@ -24,13 +26,8 @@ class JournalledLayers:
         Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
         """
         change = new_change(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300])
-        number = journal.table.insert(_with_layer(change, held))
-        try:
+        with _recorded(journal.table, change, held):
             done = self.layers.apply(held.id)
-        except BaseException:
-            journal.table.drop(number)
-            raise
-        journal.table.done(number, None)
         journal.prune_sometimes()
         return done
 
@@ -48,13 +45,8 @@ class JournalledLayers:
             table.undone(change.id)
             return None
         new = new_change(workspace, undo_id, "undo", change.session_id, None, change.id)
-        number = table.insert(_with_layer(new, held))
-        try:
+        with _recorded(table, new, held):
             line = self._turn(held)
-        except BaseException:
-            table.drop(number)
-            raise
-        table.done(number, change.id)
         table.undone(change.id)
         status = "undone" if held.state == "applied" else "done"  # no matter how often it was undone and redone
         table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, change.kept)
@@ -71,10 +63,8 @@ class JournalledLayers:
         """Undo an applied layer, or redo an undone one: as a whole or not at all, even if forced."""
         back = held.state == "applied"
         try:
-            if back:
-                self.layers.undo(held.id)
-            else:
-                self.layers.redo(held.id)
+            turn = self.layers.undo if back else self.layers.redo
+            turn(held.id)
         except ApplyConflict as error:
             raise ToolError(
                 f"what call {held.call_id} changed cannot be {'taken back' if back else 'brought back'}: {error}. A "
@@ -84,8 +74,16 @@ class JournalledLayers:
         return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"
 
 
-def _with_layer(change: Change, held: HeldChanges) -> Change:
-    """Mark a change as that of a layer. Its path is the root; the layer's plan has the paths below."""
+@contextmanager
+def _recorded(table: ChangeTable, change: Change, held: HeldChanges) -> Generator[None]:
+    """Record a layer as one change while the block moves it. Its path is the root; the layer's plan has the paths
+    below."""
     change.before_kind = change.after_kind = "dir"
     change.kept = f"{COMMAND_PREFIX}{held.id}"
-    return change
+    number = table.insert(change)
+    try:
+        yield
+    except BaseException:
+        table.drop(number)
+        raise
+    table.done(number, change.undoes)

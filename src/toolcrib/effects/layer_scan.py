@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd
-from ..boundary.sandbox.protected_paths import Beside, protected_end
+from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
 from ..core.errors import ToolcribError
 from .change_list import Action, ChangeList, Kind, Op, PathChange
 from .command_layer import CommandLayer, LayerRoot
@@ -24,11 +25,6 @@ MAX_ENTRIES = 500_000
 MAX_DEPTH = 100  # nested folders; each one needs open descriptors while it is read
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 _TOO_DEEP, _UNREADABLE = "folders nested too deep", "it cannot be read here"
-
-Refuse = Callable[[int, str, str, Beside], str]
-"""`refuse(root, path, kind, beside)` returns why a path must not be created or changed; "" if it may."""
-Keep = Callable[[int, str], str]
-"""`keep(root, path)` returns why a path must not be removed or replaced; "" if it may."""
 
 Changes = Sequence[PathChange]
 
@@ -42,32 +38,24 @@ def changes_of(layer: CommandLayer) -> ChangeList:
 
     Raises OSError if a root is missing, TooManyChanges if the list would be too long.
     """
-    by_root = {paths.root: paths for paths in layer.protected}
-    protected = [by_root[str(root.path)] for root in layer.roots]
-
-    def refuse(root: int, path: str, kind: str, beside: Beside) -> str:
-        name = protected_end(path, kind, beside, protected[root].allowed)
-        return f"{name} is protected: other programs run or trust it" if name else ""
-
-    def keep(root: int, path: str) -> str:
-        return "it is protected" if protected[root].keeps(f"{protected[root].root}/{path}") else ""
-
+    protected = {paths.root: paths for paths in layer.protected}
     found = ChangeList([str(root.path) for root in layer.roots])
     for number, root in enumerate(layer.roots):
-        _Scan(found, number, root, layer.started, refuse, keep).run()
+        _Scan(found, number, root, layer.started, protected[str(root.path)]).run()
     return found
 
 
+@dataclass
 class _Scan:
-    def __init__(
-        self, found: ChangeList, number: int, root: LayerRoot, started: int, refuse: Refuse, keep: Keep
-    ) -> None:
-        self.found, self.number, self.root, self.started = found, number, root, started
-        self.refuse, self.keep = refuse, keep
-        self.aside = 0
-        self.links = 1  # names of the file that was prepared last
-        self.above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are compared now
-        self.seen = 0
+    found: ChangeList
+    number: int
+    root: LayerRoot
+    started: int
+    protected: ProtectedPaths
+    aside: int = 0
+    links: int = 1  # names of the file that was prepared last
+    above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are compared now
+    seen: int = 0
 
     def run(self) -> None:
         st = os.lstat(self.root.upper)
@@ -153,7 +141,7 @@ class _Scan:
         before, after = Entry.of(was), Entry.of(now)
         if before.mode == after.mode and not attributes_differ:
             return
-        reason = self.keep(self.number, path) if path else ""
+        reason = self._keep(path) if path else ""
         notes = ("extended attributes of folders are not applied",) if attributes_differ else ()
         action: Action = "mode" if before.mode != after.mode else "attributes"
         self._add(PathChange(self.number, path or ".", action, before, after, refused=reason, notes=notes))
@@ -170,7 +158,7 @@ class _Scan:
         if action is None:
             return
         old: list[PathChange] = []
-        reason = self.keep(self.number, path)
+        reason = self._keep(path)
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
         conflict = self._conflict(before) or next((each.conflict for each in old if each.conflict), "")
@@ -210,9 +198,11 @@ class _Scan:
         entry = Entry.of(st)
         if entry.kind in ("fifo", "socket", "device"):
             return f"{_SPECIAL[entry.kind]} cannot be applied", [], entry
-        reason = self.refuse(self.number, path, entry.kind, lambda name, before: _is_there(name, upper, lower, before))
-        if reason:
-            return reason, [], entry
+        guarded = protected_end(
+            path, entry.kind, lambda other, before: _is_there(other, upper, lower, before), self.protected.allowed
+        )
+        if guarded:
+            return f"{guarded} is protected: other programs run or trust it", [], entry
         if entry.kind == "dir":
             if depth >= MAX_DEPTH:
                 return _TOO_DEEP, [], entry
@@ -251,7 +241,7 @@ class _Scan:
         if before is None:
             return
         old: list[PathChange] = []
-        reason = self.keep(self.number, path)
+        reason = self._keep(path)
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
         conflict = self._conflict(before) if before.kind != "dir" else ""
@@ -277,7 +267,7 @@ class _Scan:
                 if entry is None:
                     continue
                 inside = _join(path, each)
-                reason = self.keep(self.number, inside)
+                reason = self._keep(inside)
                 if reason:
                     return reason
                 conflict = self._conflict(entry) if entry.kind != "dir" else ""
@@ -289,6 +279,10 @@ class _Scan:
         return ""
 
     # --- helpers
+
+    def _keep(self, path: str) -> str:
+        """Return why a path must not be removed or replaced; "" if it may."""
+        return "it is protected" if self.protected.keeps(f"{self.protected.root}/{path}") else ""
 
     def _wrote(
         self, upper: int, name: str, path: str, action: Action, before: Entry | None, after: Entry, refused: str = ""

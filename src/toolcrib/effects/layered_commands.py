@@ -12,9 +12,10 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from ..boundary.process import start
 from ..boundary.sandbox import Sandbox
@@ -22,14 +23,14 @@ from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..builtin.command_effects import CommandOutcome, EffectServices
 from ..builtin.transcript import MAX_CHARACTERS
 from ..core.context import ToolContext
-from ..core.errors import ToolcribError
+from ..core.errors import ToolcribError, ToolError
+from ..core.output import ToolOutput
 from ..core.threads import shared_threads
-from ..core.tool import Tool
+from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .change_list import ChangeList
 from .change_text import MAX_PATHS, diffs, headline, paths
-from .changes_tools import APPLY, DISCARD, ChangesTools
 from .command_layer import CommandLayer
 from .journal_rows import JournalledLayers
 from .layer_apply import ApplyConflict
@@ -38,6 +39,7 @@ from .layer_store import HeldChanges
 
 log = logging.getLogger(__name__)
 
+APPLY, DISCARD = "apply_changes", "discard_changes"
 _RULE = "sandbox.effects"
 _PROBE_SECONDS = 20.0
 _FEW_PATHS = 10
@@ -45,6 +47,8 @@ _FEW_PATHS = 10
 
 class LayeredCommands:
     """The effects of one toolbox's commands."""
+
+    question = APPLY
 
     def __init__(
         self, mode: Literal["journal", "review"], journal: Journal, changes: JournalledLayers, services: EffectServices
@@ -56,13 +60,17 @@ class LayeredCommands:
         self._asked: dict[str, str] = {}  # key of a command → its layer
 
     def tools(self) -> list[Tool]:
-        """Return `apply_changes` and `discard_changes`."""
-        return ChangesTools(self.journal, self.changes).tools()
-
-    @property
-    def question(self) -> str:
-        """Return the tool whose calls ask a person about changes."""
-        return APPLY
+        """Return `apply_changes` and `discard_changes`, which apply or drop the reviewed changes of a command."""
+        return [
+            tool(
+                self.apply_changes, name=APPLY, category="filesystem_write", destructive=True, open_world=False,
+                judge=self._judge_held, preview=self._preview,
+            ),
+            tool(
+                self.discard_changes, name=DISCARD, category="filesystem_write", destructive=False, open_world=False,
+                judge=self._judge_held,
+            ),
+        ]  # fmt: skip
 
     def needs_review(self) -> bool:
         """Return whether a person is asked about the changes of each command."""
@@ -131,7 +139,8 @@ class LayeredCommands:
         """List the changes in a command's layer, and apply them if no approval is needed. Blocks; call it once."""
         if layer is None:
             why = self.why_direct(sandbox)
-            return CommandOutcome([_wrote_directly(self.mode, why)] if why else [])
+            said = f'[this command wrote directly, though sandbox.effects is "{self.mode}": {why}]'
+            return CommandOutcome([said] if why else [])
         assert isinstance(layer, CommandLayer)
         try:
             found = changes_of(layer)
@@ -241,6 +250,55 @@ class LayeredCommands:
             return None
         return self._services.answer_of(approval_id)
 
+    # --- the tools
+
+    async def apply_changes(self, changes: str, *, ctx: ToolContext) -> ToolOutput:
+        """Apply the changes of a command that ran with review: all of them, or none if something changed meanwhile.
+
+        Args:
+            changes: The id that exec returned, like ch-19a5c0e7b21-3fa9c1.
+        """
+        held = await shared_threads.run(self._held, changes, ctx)
+        try:
+            await shared_threads.run(self.changes.apply, self.journal, held)
+        except ApplyConflict as error:
+            raise ToolError(
+                f"nothing was applied, for the workspace changed since the command ran: {error}. Run the command again "
+                f"to see what it does now; {DISCARD} drops these changes."
+            ) from None
+        except OSError as error:
+            raise ToolError(f"nothing was applied: {error.strerror or error}") from None
+        return ToolOutput(f"Applied the changes {changes}. `toolcrib undo {held.call_id}` takes them back.")
+
+    async def discard_changes(self, changes: str, *, ctx: ToolContext) -> str:
+        """Drop the changes of a command that ran with review, without applying them.
+
+        Args:
+            changes: The id that exec returned.
+        """
+        held = await shared_threads.run(self._held, changes, ctx)
+        await shared_threads.run(self.changes.layers.discard, held.id)
+        return f"Discarded the changes {changes}; the workspace is as it was."
+
+    def _held(self, name: str, ctx: ToolContext) -> HeldChanges:
+        held = self.changes.layers.get(name)
+        if held.session_id != ctx.session_id and ctx.channel != "cli":  # in that case the caller is the person
+            raise ToolError(f"changes {name} belong to another session; a person can apply them: toolcrib changes")
+        if held.state != "held":
+            raise ToolError(f"changes {name} are {held.state}")
+        return held
+
+    def _judge_held(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        try:
+            self._held(str(args.get("changes")), ctx)
+        except ToolError as error:  # what cannot be done needs no question
+            return Judgement("deny", str(error), "changes:unknown")
+        return None
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        held = self._held(str(args.get("changes")), ctx)
+        return f"{held.command}\nhas run, and would change ({headline(held.changes())}):\n{held.told}"
+
 
 def _touches(applied: ChangeList, path: str) -> bool:
     """Return whether an applied change concerns a path of the workspace."""
@@ -252,10 +310,6 @@ def _touches(applied: ChangeList, path: str) -> bool:
 def key_of(session_id: str | None, command: str) -> str:
     """Return a key that identifies one command of one session."""
     return hashlib.sha256(json.dumps([session_id, command]).encode()).hexdigest()
-
-
-def _wrote_directly(mode: str, why: str) -> str:
-    return f'[this command wrote directly, though sandbox.effects is "{mode}": {why}]'
 
 
 def _not_applied(held: HeldChanges, why: str) -> str:

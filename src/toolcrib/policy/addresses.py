@@ -37,36 +37,32 @@ class UrlJudge:
         self._names = tuple(arguments)
 
     def __call__(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        from ..boundary.network.address_guard import pinned
-
-        guard = self._guard_for(ctx)
+        guard, urls = self._guard_for(ctx), self._urls(arguments)
         try:
-            answers = pinned(ctx.metadata.get("resolve") or {})
+            judgements = self._known(arguments, ctx)
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        urls = self._urls(arguments)
-        for url in urls:
-            judgement = guard.judge_known(url, answers)
+        for judgement in judgements:
             if judgement is not None and judgement.verdict == "deny":
                 return judgement
-        if (
-            urls
-            and guard.settings.allowed_domains
-            and all(guard.allowed_domain(guard.target(url).host) for url in urls)
-        ):
+        if urls and guard.settings.allowed_domains and all(guard.allowed_domain(guard.target(u).host) for u in urls):
             return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
         return None
 
     def wants_lookup(self, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
         """Return whether `look_up` would answer something that the judgement leaves open."""
-        from ..boundary.network.address_guard import pinned
-
-        guard = self._guard_for(ctx)
         try:
-            answers = pinned(ctx.metadata.get("resolve") or {})
+            return None in self._known(arguments, ctx)
         except AddressRefused:
             return False
-        return any(guard.judge_known(url, answers) is None for url in self._urls(arguments))
+
+    def _known(self, arguments: Mapping[str, Any], ctx: ToolContext) -> list[Judgement | None]:
+        """Return the guard's judgement of each URL; None if it depends on a name that is not resolved. Raises
+        AddressRefused for wrong pins."""
+        from ..boundary.network.address_guard import pinned
+
+        guard, answers = self._guard_for(ctx), pinned(ctx.metadata.get("resolve") or {})
+        return [guard.judge_known(url, answers) for url in self._urls(arguments)]
 
     async def look_up(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
         """Return the context with the addresses of all names. A name without an address after 2 s gets none, and is

@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
 from ..core.call import Call
@@ -25,24 +25,12 @@ from ..core.interfaces import Grant
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
+from ..record.approvals import Approvals
+from ..record.rows import ApprovalRow, NewApproval
+from . import requests
 from .callers import caller_of, serves, this_process
 from .preview import cut_line, preview_of
-from .requests import (
-    ApprovalRequest,
-    Approver,
-    Decision,
-    Remember,
-    Scope,
-    answer,
-    covers,
-    current_approver,
-    scopes_of,
-    within,
-)
-
-if TYPE_CHECKING:
-    from ..record.approvals import Approvals
-    from ..record.rows import ApprovalRow, NewApproval
+from .requests import ApprovalRequest, Approver, Decision, Remember, Scope
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -134,7 +122,7 @@ class ApprovalService:
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
         reason = self._redact(await self._with_notice(request, reason))
-        approver = current_approver() or self.approver
+        approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
             return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
         asked = await self._request(request, reason, _asked_by(rule, fixed), now, live=approver is not None)
@@ -165,13 +153,12 @@ class ApprovalService:
         if not decision.approve:
             await shared_threads.run(self.store.refusal, asked.id)
             return self._denied(request, asked.id, decision.reason, rule)
-        self._grant_session(decision, request, asked.asked_by, asked.scopes)
-        if self._at_intent and self._fits(request, decision.arguments):
-            return _grant(asked.id, decision.approver, decision.arguments)
-        if await shared_threads.run(self.store.consume, asked.id, request.call_id) is None:
+        grant = await self._grant(asked.id, decision, request)
+        if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        return _grant(asked.id, decision.approver, decision.arguments, stored=False)
+        self._grant_session(decision, request, asked.asked_by, asked.scopes)
+        return grant
 
     async def void(self, grant: Grant, call_id: str) -> None:
         """Use up an approval whose edited call is denied, so that the next call is asked about again."""
@@ -188,8 +175,11 @@ class ApprovalService:
         rows = [row for row in found if serves(row, request.ctx)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
             if row["state"] == "approved":
-                grant = await self._use(row, request)
+                decision = _decision_of(row)
+                grant = await self._grant(row["id"], decision, request)
                 if grant is not None:
+                    if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
+                        self._grant_session(decision, request, row["asked_by"], requests.scopes_of(row))
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(self.store.refusal, row["id"])
@@ -198,25 +188,17 @@ class ApprovalService:
                 waiting = waiting or row
         return waiting
 
-    async def _use(self, row: ApprovalRow, request: Call) -> Grant | None:
-        decision = _decision_of(row)
-        later = self._at_intent and self._fits(request, decision.arguments)
-        if not later and await shared_threads.run(self.store.consume, row["id"], request.call_id) is None:
-            return None
-        if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
-            self._grant_session(decision, request, row["asked_by"], scopes_of(row))
-        return _grant(row["id"], decision.approver, decision.arguments, stored=later)
+    async def _grant(self, request_id: str, decision: Decision, request: Call) -> Grant | None:
+        """Return the grant of a stored approval; None if it was used up or has expired.
 
-    def _fits(self, request: Call, arguments: Mapping[str, Any] | None) -> bool:
-        """Return whether the arguments that a person edited can be bound. If not, the approval is used up without a
-        run."""
-        if arguments is None:
-            return True
-        try:
-            request.tool.bind(arguments)
-        except InvalidArguments:  # the pipeline reports this
-            return False
-        return True
+        The code that commits the intent uses it up, if that is so; it is used up here if edited arguments cannot be
+        bound, which the pipeline reports.
+        """
+        later = self._at_intent and (decision.arguments is None or _bound(request, decision.arguments) is not None)
+        if not later and await shared_threads.run(self.store.consume, request_id, request.call_id) is None:
+            return None
+        rule, approver = f"approval:{request_id}", decision.approver or "unknown"
+        return Grant(rule, "approved", approver, decision.arguments, request_id if later else None)
 
     async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
@@ -293,8 +275,8 @@ class ApprovalService:
     ) -> Decision | Literal["cannot"] | None:
         if decision == "cannot":
             return decision
-        decision = within(decision, asked.scopes)
-        answered = await shared_threads.run(answer, self.store, asked.id, decision, self.remember)
+        decision = requests.within(decision, asked.scopes)
+        answered = await shared_threads.run(requests.answer, self.store, asked.id, decision, self.remember)
         if not answered.kept:
             return await self._elsewhere(asked)
         if answered.note:
@@ -327,9 +309,8 @@ class ApprovalService:
             return
         arguments = request.arguments
         if decision.arguments is not None:  # the person approved the edited call
-            try:
-                text = request.tool.bind(decision.arguments)[1]
-            except InvalidArguments:  # the pipeline reports this
+            text = _bound(request, decision.arguments)
+            if text is None:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
         reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
@@ -370,7 +351,7 @@ def _asked_by(rule: str | None, fixed: bool) -> str | None:
 
 
 def _covers(tool: Tool, line: str) -> str:
-    return covers(tool.name, str(tool.category), line)
+    return requests.covers(tool.name, str(tool.category), line)
 
 
 async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
@@ -402,10 +383,12 @@ async def _tell(approver: Approver, text: str) -> None:
         log.exception("the approver could not show what was written")
 
 
-def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | None, *, stored: bool = True) -> Grant:
-    """Return the grant of an approval; `stored` if the intent of the run must still use up the stored approval."""
-    rule = f"approval:{request_id}"
-    return Grant(rule, "approved", approver or "unknown", edited, request_id if stored else None)
+def _bound(request: Call, arguments: Mapping[str, Any]) -> str | bytes | None:
+    """Return the arguments that a person edited, as JSON; None if they cannot be bound."""
+    try:
+        return request.tool.bind(arguments)[1]
+    except InvalidArguments:
+        return None
 
 
 def _decision_of(row: ApprovalRow) -> Decision:

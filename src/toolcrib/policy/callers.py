@@ -12,12 +12,9 @@ import functools
 import json
 import os
 import platform
-from typing import TYPE_CHECKING
 
 from ..core.context import ToolContext
-
-if TYPE_CHECKING:
-    from ..record.rows import ApprovalRow
+from ..record.rows import ApprovalRow
 
 
 def caller_of(ctx: ToolContext) -> str:

@@ -11,22 +11,20 @@ import json
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET
 from ..boundary.sensitive_names import SensitiveName, sensitive_by
 from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import InvalidArguments, ToolExecutionDenied
+from ..core.registry import ToolRegistry
 from ..core.text import clip
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
 from .addresses import WEB_TOOLS, judge_url
 from .policy import Check, Policy
-
-if TYPE_CHECKING:
-    from ..core.registry import ToolRegistry
 
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
@@ -57,7 +55,7 @@ class Checker:
         files."""
         found = self._ready(name, arguments, ctx)
         if isinstance(found, Check):
-            return found
+            return _short(found)
         ctx = found.ctx if found.look_up is None else await found.look_up(found.arguments, found.ctx)
         return _short(await shared_threads.run(found.judge, ctx))
 
@@ -65,7 +63,7 @@ class Checker:
         """Do the same as `check` on this thread. Returns None if a name must be resolved, which only `check` does."""
         found = self._ready(name, arguments, ctx)
         if isinstance(found, Check):
-            return found
+            return _short(found)
         return _short(found.judge(found.ctx)) if found.look_up is None else None
 
     def parts(self, name: str, arguments: Arguments) -> list[tuple[str, Judgement]]:
@@ -95,16 +93,16 @@ class Checker:
         try:
             tool, name, arguments = self._registry.resolve_forward(name, arguments)
         except InvalidArguments as error:
-            return _short(Check("deny", "", None, f"invalid arguments: {error}", 0))
+            return Check("deny", "", None, f"invalid arguments: {error}", 0)
         except ToolExecutionDenied as error:
-            return _short(Check("deny", "", None, str(error), 1))
+            return Check("deny", "", None, str(error), 1)
         if tool is None:
             return self._unknown(name, arguments, ctx)
         try:
             request = Call("check", tool, tool.bind(arguments)[1], ctx)
             judged = request.arguments
         except InvalidArguments as error:
-            return _short(Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0))
+            return Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0)
         look_up = _look_up(tool.judge, judged, ctx)
         return Judged(lambda ctx: self._judge(tool, judged, ctx), ctx, judged, look_up)
 

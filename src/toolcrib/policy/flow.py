@@ -18,8 +18,7 @@ from urllib.parse import unquote
 
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
-from ..core.labels import LABELS, Labels
-from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.output import LABELS, Labels, ResourceBlock, TextBlock, ToolOutput
 from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
@@ -119,12 +118,8 @@ class LabelFlow:
         """Return the labels of a result, before it is truncated, and remember the result for its session."""
         labels = output.labels
         if labels is None:
-            labels = self._defaults.get(tool)
-            if labels is None:
-                labels = self._default(tool, arguments)
-        session = self._sessions.get(ctx.session_id)
-        if session is None:
-            session = self._session(ctx.session_id)
+            labels = self._defaults.get(tool) or self._default(tool, arguments)
+        session = self._sessions.get(ctx.session_id) or self._session(ctx.session_id)
         if session.labels is not labels:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
@@ -177,7 +172,7 @@ class LabelFlow:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
         session = self._sessions.get(session_id)
         if session is not None:
-            session.endorsed.update(_folded(value) for _, value in _strings(arguments))
+            session.endorsed.update(_folded(value) for _, value in strings(arguments))
 
     def labels_of(self, session_id: str | None) -> Labels:
         """Return the join of the labels of everything that a session read."""
@@ -214,7 +209,8 @@ class LabelFlow:
         if self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
-        for name, value in _strings(_without(arguments, tool.opaque_parameters)):
+        checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
+        for name, value in strings(checked):
             if _folded(value) in session.endorsed:
                 continue
             found = _found(value, session.sources, name in DESTINATIONS)
@@ -347,18 +343,13 @@ def _runs(text: str) -> Iterator[list[str]]:
         yield words[start : start + WORDS]
 
 
-_NO_WORDS = frozenset[str]()
-
-
 def _source(shown: str, text: str) -> _ReadResult:
     folded = _folded(text)
     words = _WORD.findall(folded)
-    if len(words) < WORDS:  # too few words for a run
-        return _ReadResult(shown, folded, _tokens(folded), "", _NO_WORDS)
     return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
-def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield every string in the arguments, including keys of maps, and numbers as text; each with its parameter's
     name."""
     if isinstance(value, str):
@@ -367,18 +358,12 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, item in cast("Mapping[Any, Any]", value).items():
             if name:  # in a map, the model also writes the keys
                 yield name, str(key)
-            yield from _strings(item, str(key).casefold())
+            yield from strings(item, str(key).casefold())
     elif isinstance(value, list | tuple):
         for item in cast("list[Any]", value):
-            yield from _strings(item, name)
+            yield from strings(item, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield name, str(value)
-
-
-def _without(arguments: Mapping[str, Any], handles: frozenset[str]) -> Mapping[str, Any]:
-    if not handles:
-        return arguments
-    return {name: value for name, value in arguments.items() if name not in handles}
 
 
 def _texts_of(output: ToolOutput) -> Iterator[str]:
@@ -390,9 +375,9 @@ def _texts_of(output: ToolOutput) -> Iterator[str]:
             yield block.uri
         for key, value in block.extra.items():  # a client's model may read a link's description
             if key != "annotations":
-                yield from (text for _, text in _strings(value))
+                yield from (text for _, text in strings(value))
     if output.data is not None:
-        yield from (text for _, text in _strings(output.data))
+        yield from (text for _, text in strings(output.data))
 
 
 def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -400,6 +385,5 @@ def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
     for key in ("url", "query", "path", "command"):
         value = arguments.get(key)
         if isinstance(value, str):
-            line = plain_line(value)
-            return f"{tool.name} {line[:120]}{'…' if len(line) > 120 else ''}"
+            return f"{tool.name} {clip(plain_line(value), 121)}"
     return tool.name

@@ -17,12 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..boundary.descriptors import closing_fd
 from ..core.context import ToolContext
 from ..core.events import CallFinished, EventStream, Notice
-from ..core.labels import Labels
 from ..core.text import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement, all_of
+from .flow import strings
 from .regexes import compile_pattern
 from .settings import HookRule
 
@@ -146,32 +147,23 @@ class Hooks:
 
     def _write(self, path: Path, told: Mapping[str, Any]) -> None:
         line = json.dumps(told, ensure_ascii=True) + "\n"
-        with self._lock:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, line.encode())
-            finally:
-                os.close(fd)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with self._lock, closing_fd(os.open(path, flags, 0o600)) as fd:
+            os.write(fd, line.encode())
+
+
+_TOLD = ("time", "call_id", "tool", "category", "channel", "verdict", "rule", "approver", "duration")
 
 
 def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
-    labels: Labels | None = event.labels
     return {
         "message": message,
         "outcome": outcome,
-        "time": event.time,
-        "call_id": event.call_id,
-        "tool": event.tool,
-        "category": event.category,
+        **{name: getattr(event, name) for name in _TOLD},
         "arguments": event.arguments[:MAX_TOLD],
         "session": event.session_id,
-        "channel": event.channel,
-        "verdict": event.verdict,
-        "rule": event.rule,
-        "approver": event.approver,
-        "duration": event.duration,
         "error": event.output.for_llm[:500] if event.output.is_error else None,
-        "labels": labels.wire if labels else None,
+        "labels": event.labels.wire if event.labels else None,
     }
 
 
@@ -196,17 +188,4 @@ def _why(rule: HookRule, tool: Tool) -> str:
 
 def _searched(arguments: Mapping[str, Any]) -> str:
     """Return the arguments as JSON, and their strings unescaped too: JSON escapes must not hide text from a pattern."""
-    found: list[str] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, Mapping):
-            for item in value.values():  # pyright: ignore[reportUnknownVariableType]
-                walk(item)
-        elif isinstance(value, list | tuple):
-            for item in value:  # pyright: ignore[reportUnknownVariableType]
-                walk(item)
-
-    walk(arguments)
-    return "\n".join([encode(arguments), *found])
+    return "\n".join([encode(arguments), *(text for _, text in strings(arguments))])

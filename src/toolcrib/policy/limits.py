@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ..core.context import ToolContext
 from ..core.text import matches
 from ..core.tool import Tool
 
 MAX_SESSIONS = 10_000
-
-
-@dataclass(slots=True)
-class _Run:
-    calls: int = 0
-    by_tool: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class CallLimits:
@@ -26,7 +19,7 @@ class CallLimits:
     def __init__(self, calls: int | None = None, per_tool: Mapping[str, int] | None = None) -> None:
         self.calls = calls
         self.per_tool = dict(per_tool or {})
-        self._runs: OrderedDict[str | None, _Run] = OrderedDict()
+        self._runs: OrderedDict[str | None, Counter[str]] = OrderedDict()  # by tool of the settings; "": all calls
 
     def touches(self, tool: Tool) -> bool:
         """Return whether calls of this tool are counted."""
@@ -40,16 +33,16 @@ class CallLimits:
         """Count a call. Returns why it is over the limit, or None."""
         run = self._runs.get(ctx.session_id)
         if run is None:
-            run = self._runs[ctx.session_id] = _Run()
+            run = self._runs[ctx.session_id] = Counter()
             if len(self._runs) > MAX_SESSIONS:
                 self._runs.popitem(last=False)
-        run.calls += 1
-        if self.calls is not None and run.calls > self.calls:
+        run[""] += 1
+        if self.calls is not None and run[""] > self.calls:
             return _over("calls", self.calls, "any tool", ctx)
         for pattern, most in self.per_tool.items():
             if _means(pattern, tool):
-                run.by_tool[pattern] = run.by_tool.get(pattern, 0) + 1
-                if run.by_tool[pattern] > most:
+                run[pattern] += 1
+                if run[pattern] > most:
                     return _over(f"per_tool.{pattern}", most, tool.name, ctx)
         return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
@@ -25,8 +25,6 @@ WINDOW = 40
 
 Step = tuple[bytes, bytes]
 """Digest of tool and arguments, digest of the result."""
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -34,7 +32,7 @@ class _LoopSession:
     seen: dict[Step, int] = field(default_factory=dict[Step, int])
     steps: deque[Step] = field(default_factory=lambda: deque[Step](maxlen=WINDOW))
     unchanged: int = 0
-    blocked: dict[bytes, None] = field(default_factory=dict[bytes, None])
+    blocked: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
 
 class LoopGuard:
@@ -76,7 +74,7 @@ class LoopGuard:
             session.unchanged = 0
         rounds = max(repeats, session.unchanged if output.meta.get("no_change") else 0, _rounds(session.steps))
         if rounds >= BLOCK:
-            _remember(session.blocked, call, None)
+            _remember(session.blocked, call, rounds)
         if rounds >= WARN:
             return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
         return None
@@ -94,7 +92,7 @@ class LoopGuard:
         return session
 
 
-def _remember(known: dict[K, V], key: K, value: V) -> None:
+def _remember(known: dict[Any, int], key: Any, value: int) -> None:
     known[key] = value
     if len(known) > MAX_STEPS:
         del known[next(iter(known))]

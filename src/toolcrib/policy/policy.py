@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.call import Call
@@ -59,6 +59,7 @@ class Check:
     others: tuple[Check, ...] = ()
 
 
+@dataclass(eq=False)
 class Policy:
     """Decides whether a call may run. An `Authorizer` for a registry.
 
@@ -69,39 +70,27 @@ class Policy:
     network; if it raises, the sandbox is missing and commands are refused. Nothing overrides a deny.
     """
 
-    def __init__(
-        self,
-        mode: str = "assistant",
-        *,
-        approval: str = "require_for_dangerous",
-        enabled: bool = True,
-        ask_for: Iterable[str] = (),
-        yes: bool = False,
-        never_ask: bool = False,
-        sandboxed: Callable[[], bool] | None = None,
-        rules: RuleSet | None = None,
-        flow: LabelFlow | None = None,
-        hooks: Hooks | None = None,
-        limits: CallLimits | None = None,
-        dry_run: bool = False,
-        approval_service: ApprovalService | None = None,
-    ) -> None:
-        if mode not in MODES:
-            raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
-        self.mode = mode
-        if approval not in APPROVAL_POLICIES:
-            raise ConfigError(f"unknown approval policy {approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
-        self.approval = approval
-        self.ask_for = tuple(ask_for)
-        self.quiet = yes or not enabled or approval == "always_allow"
-        self.never_ask = never_ask
-        self.sandboxed = sandboxed or (lambda: False)
-        self.rules = rules
-        self.flow = flow
-        self.hooks = hooks
-        self.limits = limits
-        self.dry_run = dry_run
-        self.approval_service = approval_service
+    mode: str = "assistant"
+    _: KW_ONLY
+    approval: str = "require_for_dangerous"
+    enabled: bool = True
+    ask_for: Sequence[str] = ()
+    yes: bool = False
+    never_ask: bool = False
+    sandboxed: Callable[[], bool] = lambda: False
+    rules: RuleSet | None = None
+    flow: LabelFlow | None = None
+    hooks: Hooks | None = None
+    limits: CallLimits | None = None
+    dry_run: bool = False
+    approval_service: ApprovalService | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError(f"unknown mode {self.mode!r}; known: {', '.join(MODES)}")
+        if self.approval not in APPROVAL_POLICIES:
+            raise ConfigError(f"unknown approval policy {self.approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
+        self.quiet = self.yes or not self.enabled or self.approval == "always_allow"
 
     # --- the steps
 
@@ -207,9 +196,6 @@ class Policy:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
         return check
 
-    def _check(self, request: Call) -> Check:
-        return self.check(request.tool, request.arguments, request.ctx)
-
     async def _checked(self, request: Call) -> Check:
         """Return the check of a tool whose judge may block: runs it in a thread, and refuses after a timeout."""
         import asyncio
@@ -218,7 +204,7 @@ class Policy:
 
         try:
             async with asyncio.timeout(JUDGE_SECONDS):
-                return await shared_threads.run(self._check, request)
+                return await shared_threads.run(self.check, request.tool, request.arguments, request.ctx)
         except (TimeoutError, ThreadsExhausted):
             reason = f"the check of this call took longer than {JUDGE_SECONDS:g} s; is a disk out of reach?"
             return Check("deny", str(request.tool.category), None, reason, 1)
@@ -249,7 +235,10 @@ class Policy:
             over = self.limits.count(request.tool, request.ctx)
             if over is not None:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
-        verdict = await self._checked(request) if request.tool.judge_blocks else self._check(request)
+        if request.tool.judge_blocks:
+            verdict = await self._checked(request)
+        else:
+            verdict = self.check(request.tool, request.arguments, request.ctx)
         if verdict.verdict == "deny":
             if approved is not None and self.approval_service is not None:  # or every repetition ends here
                 await self.approval_service.void(approved, request.call_id)

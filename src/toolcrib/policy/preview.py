@@ -73,13 +73,8 @@ def cut_line(text: str) -> str:
 
 def addresses(arguments: Mapping[str, Any]) -> list[str]:
     """Return a line for each address in the arguments: the host of the request, in the letters that DNS uses."""
-    found: list[str] = []
-    for name, value in arguments.items():
-        if name.lower() in _ADDRESSES and isinstance(value, str):
-            line = _address(value)
-            if line:
-                found.append(line)
-    return found
+    named = [value for name, value in arguments.items() if name.lower() in _ADDRESSES]
+    return [line for value in named if isinstance(value, str) and (line := _address(value))]
 
 
 def _address(url: str) -> str:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..core.bound import safe
+from ..record.approvals import Approvals
 from .requests import Decision, Remember, Scope, answer
-
-if TYPE_CHECKING:
-    from ..record.approvals import Approvals
 
 MAX_REPLY = 20_000
 MAX_REASON = 1_000

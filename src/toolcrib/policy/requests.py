@@ -8,14 +8,11 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.tool import ToolCategory
-from ..record.rows import SCOPES, Scope
-
-if TYPE_CHECKING:
-    from ..record.approvals import Approvals
-    from ..record.rows import ApprovalRow
+from ..record.approvals import Approvals
+from ..record.rows import SCOPES, ApprovalRow, Scope
 
 log = logging.getLogger("toolcrib.policy")
 

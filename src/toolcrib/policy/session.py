@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.labels import Labels
+from ..core.output import Labels
 from .approval import ApprovalService
 from .flow import LabelFlow
 

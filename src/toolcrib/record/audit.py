@@ -8,6 +8,7 @@ is chained to the one before by a hash (chain.py), whichever process wrote it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -24,12 +25,12 @@ from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
 from ..core.interfaces import Grant
-from ..core.labels import LABELS, Labels
+from ..core.output import LABELS, Labels
 from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention
 from .approvals import use_up
-from .database import connect, is_busy, note, transaction, unusable
+from .database import connect, is_busy, naming, note, transaction, unusable
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
 from .settings import RecordSettings
@@ -61,7 +62,7 @@ class Audit:
     intents; the pipeline has already removed them from outcomes.
     """
 
-    redact: Callable[[str], str] | None = None
+    redact: Callable[[str], str] = str
 
     def __init__(self, path: Path | str, keep: RecordSettings | None = None) -> None:
         self.path = Path(path)
@@ -80,12 +81,10 @@ class Audit:
 
     def open(self) -> Self:
         """Open the file now, and delete rows that are too old. Raises RecordError if the file cannot be used."""
-        with self._lock:
-            connection, keep = self._connection, self._keep
-            try:
-                due = keep is not None and retention.through(connection, keep) is not None
-            except sqlite3.Error as error:
-                raise unusable(self.path, error) from error
+        keep = self._keep
+        with self._lock, naming(self.path):
+            connection = self._connection
+            due = keep is not None and retention.through(connection, keep) is not None
         if due:
             self._keeper = threading.Thread(target=self._retain, args=[keep], name="toolcrib-retention", daemon=True)
             self._keeper.start()
@@ -96,11 +95,8 @@ class Audit:
         """The connection, opened at the first use, under the lock. Raises RecordError if the file cannot be used."""
         connection = connect(self.path, timeout=0)
         weakref.finalize(self, connection.close)  # if `close` is never called
-        try:
+        with naming(self.path):
             self._head = chain.head(connection)
-        except sqlite3.Error as error:
-            connection.close()
-            raise unusable(self.path, error) from error
         return connection
 
     @functools.cached_property
@@ -116,13 +112,10 @@ class Audit:
         A grant that names a stored approval uses it up in the same transaction, synced to the disk. Raises
         ToolExecutionDenied if the approval is already used up or expired.
         """
-        ctx, tool, redact, rule, category = request.ctx, request.tool, self.redact, grant.rule, request.tool.category
+        ctx, tool, category = request.ctx, request.tool, request.tool.category
         text = request.redacted_arguments
-        if text is None:
-            text = request.text if redact is None else _redacted(redact, request.text)
-        text = _cut(text)
-        if rule is not None and redact is not None:
-            rule = _redacted(redact, rule)
+        text = _cut(self._clean(request.text) if text is None else text)
+        rule = None if grant.rule is None else self._clean(grant.rule)
         row = (  # in the order of chain.COLUMNS
             "intent", time.time(), request.call_id, tool.name, _CATEGORIES.get(category) or str(category), "allow",
             ctx.session_id, ctx.channel, text, rule, None, None, None, None, None, grant.approver, None,
@@ -140,6 +133,13 @@ class Audit:
                 raise unusable(self.path, error) from error
             return shared_threads.run(self._insist, _writable(row))
         return None
+
+    def _clean(self, text: str) -> str:
+        try:
+            return self.redact(text)
+        except Exception:
+            log.exception("a text could not be redacted for the record")
+            return WITHHELD
 
     def _append_intent(self, row: chain.Row) -> None:
         with self._lock:
@@ -162,24 +162,19 @@ class Audit:
         self._head = head
 
     def _insist(self, row: chain.Row) -> None:
-        try:
+        with naming(self.path):
             _when_free(self._append_intent, row)
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
 
     def _use_up(self, row: chain.Row, approval_id: str) -> None:
         """Write the intent and use up its approval in one transaction: both are on record, or neither."""
-        with self._durable_lock:
+        with self._durable_lock, naming(self.path):
             if self._durable is None:
                 self._durable = connect(self.path, durable=True, timeout=LOCK_SECONDS)
                 weakref.finalize(self, self._durable.close)
-            try:
-                with transaction(self._durable):
-                    if use_up(self._durable, approval_id, str(row[_CALL_ID])) is None:
-                        raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
-                    head = chain.append(self._durable, [row])
-            except sqlite3.Error as error:
-                raise unusable(self.path, error) from error
+            with transaction(self._durable):
+                if use_up(self._durable, approval_id, str(row[_CALL_ID])) is None:
+                    raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
+                head = chain.append(self._durable, [row])
         with self._lock:
             self._remember(row, head.seq)
 
@@ -194,11 +189,8 @@ class Audit:
             arguments = None
         else:  # another call with the same id, or arguments that a hook changed
             intent = None
-        rule, error, redact = event.rule, None, self.redact
-        if output.is_error:
-            error = (output.for_llm if redact is None else _redacted(redact, output.for_llm))[:MAX_ERROR]
-        if redact is not None and rule is not None:
-            rule = _redacted(redact, rule)
+        rule = None if event.rule is None else self._clean(event.rule)
+        error = self._clean(output.for_llm)[:MAX_ERROR] if output.is_error else None
         labels = output.labels
         duration = int(event.duration * 1e7) / 1e7  # seven decimals: hashing more costs a microsecond
         self._rows.append((
@@ -315,14 +307,9 @@ class Audit:
         Raises RecordError if the file cannot be used.
         """
         self.flush()
-        connection = connect(self.path)
-        try:
+        with naming(self.path), contextlib.closing(connect(self.path)) as connection:
             for row in connection.execute(*select(order="seq", **filters)):
                 yield cast("CallRow", dict(row))
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
-        finally:
-            connection.close()
 
     def approval(self, row: CallRow) -> ApprovalRow | None:
         """Return the stored approval request that a row's call made or used, if there is one."""
@@ -355,11 +342,8 @@ class Audit:
         return cast("list[CallRow]", self._read(wanted))
 
     def _read(self, wanted: Select) -> list[dict[str, Any]]:
-        try:
-            with self._lock:
-                return [dict(row) for row in self._connection.execute(*wanted)]
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
+        with naming(self.path), self._lock:
+            return [dict(row) for row in self._connection.execute(*wanted)]
 
 
 _NO_INTENT: tuple[None, str] = (None, "")
@@ -375,14 +359,6 @@ def _when_free(write: Callable[[T], None], what: T) -> None:
             if time.monotonic() > deadline or not is_busy(error):
                 raise
         time.sleep(0.003)
-
-
-def _redacted(redact: Callable[[str], str], text: str) -> str:
-    try:
-        return redact(text)
-    except Exception:
-        log.exception("a text could not be redacted for the record")
-        return WITHHELD
 
 
 def _encoded(labels: Labels) -> str:

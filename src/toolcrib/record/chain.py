@@ -20,10 +20,9 @@ from json import encoder
 from operator import is_not
 from typing import Any, NamedTuple, cast
 
-COLUMNS = (
-    "seq", "kind", "time", "call_id", "tool", "category", "verdict", "session_id", "channel", "arguments", "rule",
-    "duration", "size", "outcome", "labels", "intent", "approver", "error", "approval",
-)  # fmt: skip
+from .rows import CallRow
+
+COLUMNS = tuple(column for column in CallRow.__annotations__ if column != "hash")
 
 GENESIS = bytes(32)
 

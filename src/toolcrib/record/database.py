@@ -103,6 +103,17 @@ def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
     return RecordError(f"the record {path} cannot be used: {said}; see that the folder is writable and not full")
 
 
+@contextlib.contextmanager
+def naming(path: Path | str) -> Generator[None]:
+    """Raise RecordError, which names the file, for each error of SQLite within this block."""
+    try:
+        yield
+    except RecordError:
+        raise
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection holds the lock, so that a retry may succeed."""
     return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
@@ -131,18 +142,14 @@ def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) ->
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # The setup waits for other processes that do the same, whatever timeout later statements have.
-    try:
+    with naming(path):
         connection = sqlite3.connect(path, timeout=max(timeout, 10.0), isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise unusable(path, error) from error
-    try:
-        _set_up(connection, path, durable)
-        connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error) and not isinstance(error, RecordError):
-            raise unusable(path, error) from error
-        raise
+        try:
+            _set_up(connection, path, durable)
+            connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 

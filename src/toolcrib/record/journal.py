@@ -1,8 +1,8 @@
 """Remember every change of the file tools before it is made, so that it can be undone.
 
-Each change is one row (`change`, in the database of `change_table`). The row is written before the change, marked
+Each change is one row (`change`, in the database of `change`). The row is written before the change, marked
 `pending`, and is marked `done` after it. A crash in between leaves a pending row, and the path itself shows whether the
-change happened. Replaced contents are files next to the list (`before_images`); `undoing` takes changes back, `pruning`
+change happened. Replaced contents are files next to the list (`BeforeImages`); `undoing` takes changes back, `pruning`
 deletes them.
 """
 
@@ -10,32 +10,26 @@ from __future__ import annotations
 
 import functools
 import os
+import secrets
 import sqlite3
 import stat
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.staged_file import Staged
 from ..boundary.workspace import Workspace
-from ..boundary.workspace_paths import Identity
+from ..boundary.workspace_paths import ChangedMeanwhile, Identity, identity
 from ..core.errors import ToolError
-from .before_images import BeforeImages, fresh_name
-from .change import Change, identity_of, new_change, sha_of, text
-from .change_table import ChangeTable, CommandChanges
-from .moving import move
+from .change import HASH_LIMIT, Change, ChangeTable, CommandChanges, identity_of, new_change, sha_of, text
+from .moving import copy_content, move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
 
 _MAX_DIRECTORIES = 100  # made for one file; more are a mistake or an attack
+LINK_LIMIT = 64 * 2**20  # for larger files, a hard link to the same inode is made if possible
 _PRUNE_EVERY = 256  # changes between two checks of the quota
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A journaled write: the file's new identity, and whether it existed before."""
-
-    identity: Identity
-    existed: bool
 
 
 class Journal:
@@ -74,7 +68,7 @@ class Journal:
         must_be_new: bool = False,
         reason: str | None = None,
         undoes: int | None = None,
-    ) -> Written:
+    ) -> Identity:
         """Create or replace a file in one step. Makes missing directories above it. `expect`: the identity seen before.
 
         Raises ToolError if the change cannot be recorded, and FileExistsError if `must_be_new` and the file exists.
@@ -87,7 +81,7 @@ class Journal:
                 raise FileExistsError(17, "it exists already", staged.place.shown)
             change = new_change(staged.place, call_id, tool, session_id, reason, undoes)
             if staged.before is not None:
-                kept, sha = self.images.keep(staged, staged.place)
+                kept, sha = self.images.keep(staged)
                 change.set_before(staged.before, sha)
                 change.kept, change.kept_size = kept, staged.before.st_size
             change.after_kind, change.after_identity = "file", text(staged.identity)
@@ -105,7 +99,7 @@ class Journal:
             raise
         self.table.done(number, undoes)
         self.prune_sometimes()
-        return Written(staged.identity, staged.before is not None)
+        return staged.identity
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> list[str]:
         """Make a directory and those above it, each remembered. Returns the ones that were made.
@@ -152,7 +146,7 @@ class Journal:
     ) -> Path:
         """Move a file, link or whole directory to the trash. Returns its new path. Undo moves it back."""
         parent, name, place = self.ws.open_parent(path)
-        try:
+        with closing_fd(parent):
             st = os.lstat(name, dir_fd=parent)
             target = self.trash_path(name)
             change = new_change(place, call_id, tool, session_id, reason, undoes)
@@ -160,17 +154,13 @@ class Journal:
             change.kept = f"trash/{target.parent.name}/{target.name}"
             change.kept_size = st.st_size if stat.S_ISREG(st.st_mode) else 0
             number = self.table.insert(change)
-            there = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                move(parent, name, there, target.name)
+                with closing_fd(os.open(target.parent, LISTED)) as there:
+                    move(parent, name, there, target.name)
             except BaseException:
                 self.table.drop(number)
                 remove_entry(target.parent)
                 raise
-            finally:
-                os.close(there)
-        finally:
-            os.close(parent)
         self.table.done(number, undoes)
         self.prune_sometimes()
         return target
@@ -201,10 +191,6 @@ class Journal:
         except sqlite3.Error:  # the change itself is refused with a text about it
             return False
 
-    def last_call(self) -> str | None:
-        """Return the call that `undo()` would take back: the newest that is not undone and is not an undo itself."""
-        return self.table.last_call()
-
     def close(self) -> None:
         """Close the database. It opens again when needed."""
         self.table.close()
@@ -215,3 +201,78 @@ class Journal:
         if self._since_prune >= _PRUNE_EVERY:
             self._since_prune = 0
             prune_journal(self.folder, JOURNAL_QUOTA, JOURNAL_AGE)
+
+
+class BeforeImages:
+    """The earlier contents that the journal of one state folder stores."""
+
+    def __init__(self, folder: StateFolder, ws: Workspace) -> None:
+        self._folder = folder
+        self._ws = ws
+
+    def keep(self, staged: Staged) -> tuple[str, str | None]:
+        """Store the content that is about to be replaced. Returns its name below the state folder, and the hash if it
+        is small.
+
+        Raises ChangedMeanwhile if another process changed the file.
+        """
+        before, place = staged.before, staged.place
+        assert before is not None
+        name = fresh_name()
+        target = self._folder.journal / name
+        parent, own, _ = self._ws.open_parent(place.path)
+        try:
+            source = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            with open(source, "rb", buffering=0) as file:
+                if identity(os.fstat(source)) != identity(before):
+                    raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
+                if before.st_size > LINK_LIMIT and _keep_by_link(parent, own, target, before):
+                    return f"journal/{name}", None
+                sha: str | None = None
+                with open(target, "xb", opener=_private) as out:
+                    if before.st_size <= HASH_LIMIT:
+                        content = file.readall()
+                        sha = sha_of(content)
+                        out.write(content)
+                    else:
+                        copy_content(source, out.fileno())
+                if target.stat().st_size != before.st_size:
+                    raise ChangedMeanwhile(f"{place.shown} is being changed by another process")
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(parent)
+        return f"journal/{name}", sha
+
+    def path(self, change: Change) -> Path:
+        """Return the path of the earlier content. Raises ToolError if it was cleaned up."""
+        path = self._folder.path / str(change.kept)
+        if change.kept is None or not os.path.lexists(path):
+            raise ToolError(f"the earlier content of {change.path} is no longer stored; it was cleaned up")
+        return path
+
+    def forget(self, kept: str | None) -> None:
+        """Remove a stored content, because its change was not made."""
+        if kept is not None:
+            (self._folder.path / kept).unlink(missing_ok=True)
+
+
+def fresh_name() -> str:
+    """Return a new unique name; later names sort later."""
+    return f"{time.time_ns():x}-{secrets.token_hex(4)}"
+
+
+def _keep_by_link(parent: int, name: str, target: Path, before: os.stat_result) -> bool:
+    try:
+        os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return False
+    if identity(target.lstat()) == identity(before):
+        return True
+    target.unlink()
+    return False
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -9,12 +9,12 @@ import secrets
 import shutil
 import stat
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.openat2 import rename_new
 from ..boundary.remove_tree import remove_all
 
 log = logging.getLogger(__name__)
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -59,12 +59,9 @@ def _state_of(dir_fd: int, name: str) -> list[tuple[int, ...]]:
     st = os.lstat(name, dir_fd=dir_fd)
     found = [(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns)]
     if stat.S_ISDIR(st.st_mode):
-        below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
-        try:
+        with closing_fd(os.open(name, LISTED, dir_fd=dir_fd)) as below:
             for each in sorted(os.listdir(below)):
                 found += _state_of(below, each)
-        finally:
-            os.close(below)
     return found
 
 
@@ -79,31 +76,22 @@ def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
         return
     if stat.S_ISDIR(st.st_mode):
         os.mkdir(dst, 0o700, dir_fd=dst_dir)
-        below, there = os.open(src, _DIRECTORY, dir_fd=src_dir), -1
-        try:
-            there = os.open(dst, _DIRECTORY, dir_fd=dst_dir)
+        with (
+            closing_fd(os.open(src, LISTED, dir_fd=src_dir)) as below,
+            closing_fd(os.open(dst, LISTED, dir_fd=dst_dir)) as there,
+        ):
             for name in os.listdir(below):
                 copy_tree(below, name, there, name)
             _take_over(there, st)
-        finally:
-            os.close(below)
-            if there >= 0:
-                os.close(there)
         return
-    source = os.open(src, _READ, dir_fd=src_dir)
-    try:
+    with closing_fd(os.open(src, _READ, dir_fd=src_dir)) as source:
         now = os.fstat(source)
         if not stat.S_ISREG(now.st_mode):
             raise OSError(errno.EINVAL, "neither a file, a directory nor a link; it cannot be copied", src)
-        target = os.open(dst, _WRITE, 0o600, dir_fd=dst_dir)
-        try:
+        with closing_fd(os.open(dst, _WRITE, 0o600, dir_fd=dst_dir)) as target:
             copy_content(source, target)
             _take_over(target, now)
             os.fsync(target)  # the source will be removed next
-        finally:
-            os.close(target)
-    finally:
-        os.close(source)
 
 
 def copy_content(source: int, target: int) -> None:

@@ -6,19 +6,9 @@ import time
 from dataclasses import dataclass, field
 
 from ..boundary.remove_tree import remove_all
-from .change import COMMAND_PREFIX
-from .change_table import open_journal_db
-from .state import (
-    JOURNAL_AGE,
-    JOURNAL_QUOTA,
-    SPILL_AGE,
-    SPILL_QUOTA,
-    Removal,
-    StateFolder,
-    folder_entries,
-    prune_folder,
-    remove_entry,
-)
+from . import state
+from .change import COMMAND_PREFIX, open_journal_db
+from .state import Removal, StateFolder, folder_entries, prune_folder, remove_entry
 
 
 def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: bool = False) -> list[Removal]:
@@ -87,10 +77,10 @@ class CleanReport:
 def clean(
     folder: StateFolder,
     *,
-    spill_quota: int = SPILL_QUOTA,
-    spill_age: float = SPILL_AGE,
-    journal_quota: int = JOURNAL_QUOTA,
-    journal_age: float = JOURNAL_AGE,
+    spill_quota: int = state.SPILL_QUOTA,
+    spill_age: float = state.SPILL_AGE,
+    journal_quota: int = state.JOURNAL_QUOTA,
+    journal_age: float = state.JOURNAL_AGE,
     dry_run: bool = False,
 ) -> CleanReport:
     """Remove entries that are older than their maximum age (seconds) or, oldest first, over their quota (bytes)."""

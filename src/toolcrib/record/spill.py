@@ -55,12 +55,6 @@ class SpillWriter:
             self._file.close()
             self._spill.closed(self._call_id)
 
-    def __enter__(self) -> SpillWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class Spill:
     """The spill files of one workspace: `<folder>/<call>/<name>`."""
@@ -77,7 +71,7 @@ class Spill:
 
     def store(self, call_id: str, name: str, data: str | bytes) -> Path:
         """Store data, or its beginning if it is over the limit. Returns its file."""
-        with self.open(call_id, name) as writer:
+        with contextlib.closing(self.open(call_id, name)) as writer:
             writer.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
         return writer.path
 

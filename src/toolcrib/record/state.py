@@ -13,15 +13,12 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError
 from ..core.homes import state_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GIB = 2**30
 

@@ -10,9 +10,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from ..boundary.descriptors import LISTED, closing_fd
 from ..core.errors import ToolcribError, ToolError
-from .change import COMMAND_PREFIX, HASH_LIMIT, Change, identity_of, kind_of, matches, new_change, sha_of, text
-from .change_table import CommandChanges
+from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
 from .journal import Journal
 from .moving import move
 from .state import remove_entry
@@ -43,7 +43,9 @@ def undo(journal: Journal, call_id: str | None = None, *, force: bool = False) -
     With `force`, the current content goes to the trash or the journal and is never lost. An undo is remembered like any
     change: to bring the change back, undo the undo's own id.
     """
-    return _Undoing(journal).undo(call_id, force)
+    undoing = _Undoing(journal)
+    with undoing.alone():
+        return undoing.undo(call_id, force)
 
 
 class _Undoing:
@@ -55,10 +57,6 @@ class _Undoing:
         self.table = journal.table
 
     def undo(self, call_id: str | None, force: bool) -> Undone:
-        with self._alone():
-            return self._undo(call_id, force)
-
-    def _undo(self, call_id: str | None, force: bool) -> Undone:
         call = call_id or self.table.last_call()
         if call is None:
             raise ToolError("there is nothing to undo")
@@ -82,7 +80,7 @@ class _Undoing:
         return Undone(call, undo_id, lines)
 
     @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
+    def alone(self) -> Generator[None]:
         """Allow one undo at a time, over all processes: two of the same call would both move the same files."""
         with self.table.lock, open(self.journal.folder.journal / "journal.db-undo", "wb") as file:
             with contextlib.suppress(ImportError, OSError):  # no such locks on this system: continue without one
@@ -96,9 +94,9 @@ class _Undoing:
             return self._commands().conflict(change)
         shown = self._shown(change)
         now = self._now(shown)
-        if matches(now, change, "after", lambda: self._sha_of(shown)):
+        if change.fits(now, "after", lambda: self._sha_of(shown)):
             return None
-        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
+        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
             return None  # the process ended before it made the change
         if change.before_kind == "absent" and change.after_kind == "dir" and now is None:
             return None  # a directory that the call made is already gone
@@ -112,7 +110,7 @@ class _Undoing:
         shown = self._shown(change)
         now = self._now(shown)
         by: dict[str, Any] = {"call_id": undo_id, "session_id": change.session_id, "tool": "undo"}
-        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
+        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
             self.table.undone(change.id)
             return None
         if change.before_kind == "absent":
@@ -160,8 +158,8 @@ class _Undoing:
         data = self.journal.images.path(change).read_bytes()
         if now is not None and not stat.S_ISREG(now.st_mode):
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
-        written = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
-        self._same_again(change, text(written.identity))
+        restored = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
+        self._same_again(change, text(restored))
         return f"restored {shown}"
 
     def _reverse_removal(
@@ -173,8 +171,7 @@ class _Undoing:
         source = self.journal.images.path(change)
         st = source.lstat()
         parent, name, place = self.ws.open_parent(shown)
-        there = os.open(source.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with closing_fd(parent), closing_fd(os.open(source.parent, LISTED)) as there:
             new = new_change(place, **by, undoes=change.id)
             new.after_kind, new.after_identity = kind_of(st), text(identity_of(st))
             new.after_mode = st.st_mode & 0o7777
@@ -185,9 +182,6 @@ class _Undoing:
                 self.table.drop(number)
                 raise
             restored = text(identity_of(os.lstat(name, dir_fd=parent)))
-        finally:
-            os.close(there)
-            os.close(parent)
         self.table.execute("UPDATE change SET after_identity = ? WHERE id = ?", restored, number)
         self.table.done(number, change.id)
         self._same_again(change, restored)

@@ -69,10 +69,11 @@ class CallHandler:
         """Answer a request: a new call, or, with a `state`, the retry of a call that asked a question."""
         transport: TransportState = ctx.lifespan_context
         session = session_id(ctx, transport)
-        if state is not None:
-            return await self._resume(transport, ctx, wanted, answers or {}, state, session)
-        peer = Peer(ctx, answers, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
-        return await self._start(transport, peer, wanted, session)
+        early = answers if state is None else None
+        peer = Peer(ctx, early, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
+        if state is None:
+            return await self._start(transport, peer, wanted, session)
+        return await self._resume(transport, peer, wanted, answers or {}, state, session)
 
     async def end(self, transport: TransportState) -> None:
         """End every call of a transport. The clients get an answer."""
@@ -171,7 +172,7 @@ class CallHandler:
             waiting.call.task.cancel()
 
     async def _resume(
-        self, transport: TransportState, ctx: Request, wanted: WantedCall, answers: Answers, state: str, session: str
+        self, transport: TransportState, peer: Peer, wanted: WantedCall, answers: Answers, state: str, session: str
     ) -> Answer:
         """Handle a retry: check which question it claims to answer, then resume.
 
@@ -180,7 +181,6 @@ class CallHandler:
         try:
             claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
             if claims.kind == "approval":
-                peer = Peer(ctx, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
                 return await self._approved(transport, peer, claims.id, wanted, session, answers)
             waiting = transport.waiting.pop(claims.id, None)
             if waiting is None:
@@ -190,12 +190,11 @@ class CallHandler:
                 INVALID_PARAMS, f"Invalid or expired requestState: {refused}", {"reason": "invalid_request_state"}
             ) from None
         waiting.expiry.cancel()
-        call, peer = waiting.call, waiting.peer
-        peer.request = ctx
+        call, waiting.peer.request = waiting.call, peer.request
         questions: Mapping[str, Any] = call.questions or {}
         if all(fits(request, answers.get(key)) for key, request in questions.items()):
             call.answer(answers)
-        return await self._continue(transport, call, peer, wanted, session)
+        return await self._continue(transport, call, waiting.peer, wanted, session)
 
     # --- approval in the 2026-07-28 protocol
 

@@ -9,8 +9,8 @@ from typing import Any
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from ..core.empty import EMPTY
-from ..core.labels import META_KEY
 from ..core.output import (
+    META_KEY,
     NO_OUTPUT,
     WIRE_EMPTY,
     WIRE_META,
@@ -43,16 +43,15 @@ META_APPROVAL = "toolcrib/approval"
 
 def result_of(output: ToolOutput, tool: Tool | None, version: str) -> Json:
     """Return the wire result: content blocks, structured content if the revision has it, and the error flag."""
-    result: Json = {"resultType": "complete", "content": _content(output, version)}
-    is_error = output.is_error
-    if is_error:
-        _put_data(result, output.data, version)
-    else:
-        complaint = _put_structured(result, output, tool, version)
-        if complaint is not None:
-            is_error = True
-            result["content"].append({"type": "text", "text": complaint})
-    result["isError"] = is_error
+    complaint = None if output.is_error else _complaint(output, tool, version)
+    content = _content(output, version)
+    if complaint is not None:
+        content.append({"type": "text", "text": complaint})
+    result: Json = {"resultType": "complete", "content": content, "isError": output.is_error or complaint is not None}
+    data = output.data
+    known = isinstance(data, dict) or (data is not None and version in MODERN_PROTOCOL_VERSIONS)  # before 2026: objects
+    if complaint is None and known and is_version_at_least(version, STRUCTURED_SINCE):
+        result["structuredContent"] = data
     meta: Json = {} if output.meta is EMPTY else foreign_meta(output.meta.get(WIRE_META))
     if output.labels is not None:
         meta[META_KEY] = output.labels.wire
@@ -76,36 +75,18 @@ def offers_structure(tool: Tool | None, version: str) -> bool:
     return version in MODERN_PROTOCOL_VERSIONS or tool.output_schema.get("type") == "object"
 
 
-def _put_structured(result: Json, output: ToolOutput, tool: Tool | None, version: str) -> str | None:
-    """Add structured content.
+def _complaint(output: ToolOutput, tool: Tool | None, version: str) -> str | None:
+    """Return a complaint if the output breaks the schema that the tool promised (an MCP MUST).
 
-    Return a complaint if the output breaks the schema that the tool promised (an MCP MUST).
+    It is checked again: since the pipeline checked it, secrets were removed or a hook may have changed it.
     """
-    data = output.data
-    promised = offers_structure(tool, version)
-    if data is None:
-        if not promised:
-            return None
+    if tool is None or not offers_structure(tool, version):
+        return None
+    if output.data is None:
         # A client would discard the whole result. As an error, the model can at least read the text.
         return "[the structured result that this tool's output schema promises is missing: see above]"
-    if promised and tool is not None and (wrong := _violations(tool, output)):
-        return f"[the result does not fit this tool's output schema: {wrong}]"
-    _put_data(result, data, version)
-    return None
-
-
-def _put_data(result: Json, data: Any, version: str) -> None:
-    """Add structured content if the revision has it. Before 2026 it must be an object."""
-    if data is None or not is_version_at_least(version, STRUCTURED_SINCE):
-        return
-    if isinstance(data, dict) or version in MODERN_PROTOCOL_VERSIONS:
-        result["structuredContent"] = data
-
-
-def _violations(tool: Tool, output: ToolOutput) -> str:
-    """Check the output again: since the pipeline checked it, secrets were removed or a hook may have changed it."""
-    wrong = misfit(output.data, tool.output_validator)
-    return "; ".join(wrong)[:500]
+    wrong = "; ".join(misfit(output.data, tool.output_validator))[:500]
+    return f"[the result does not fit this tool's output schema: {wrong}]" if wrong else None
 
 
 def _content(output: ToolOutput, version: str) -> list[Json]:
@@ -114,14 +95,11 @@ def _content(output: ToolOutput, version: str) -> list[Json]:
         if text == NO_OUTPUT and output.meta is not EMPTY and output.meta.get(WIRE_EMPTY):
             return []
         return [{"type": "text", "text": text}]
-    shown = "\n".join(describe(block) for block in output.content)
-    if text == shown:  # the text only describes the blocks
-        return [_block(block, version) for block in output.content]
-    if text.startswith(shown):  # something was added after the blocks: a warning, or a note about omitted text
-        return [
-            *(_block(block, version) for block in output.content),
-            {"type": "text", "text": text[len(shown) :].strip()},
-        ]
+    blocks = [_block(block, version) for block in output.content]
+    shown = "\n".join(map(describe, output.content))
+    if text.startswith(shown):  # the text describes the blocks; a warning or a note may follow
+        added = text[len(shown) :].strip()
+        return [*blocks, {"type": "text", "text": added}] if added else blocks
     rest = [_block(block, version) for block in output.content if not isinstance(block, TextBlock)]
     return [{"type": "text", "text": text}, *rest] if text else rest
 

@@ -24,6 +24,7 @@ import anyio
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -245,8 +246,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        refusal = self._refusal(headers)
+        refusal = self._refusal(Headers(scope=scope))
         if refusal is None:
             await self.app(scope, receive, send)
             return
@@ -254,16 +254,16 @@ class RequestGuard:
         log.warning("refused a request: %s", text)
         await PlainTextResponse(text, status, extra)(scope, receive, send)
 
-    def _refusal(self, headers: list[tuple[bytes, bytes]]) -> tuple[int, str, Mapping[str, str]] | None:
-        host = _only(headers, b"host")
+    def _refusal(self, headers: Headers) -> tuple[int, str, Mapping[str, str]] | None:
+        host = _only(headers, "host")
         if host is None or host.lower() not in self.hosts:
             return 421, "Invalid Host header", {}
-        if any(key == b"origin" for key, _ in headers):
-            origin = _only(headers, b"origin")
+        if "origin" in headers:
+            origin = _only(headers, "origin")
             if origin is None or not self._origin_ok(origin):
                 return 403, "Invalid Origin header", {}
         if self._token is not None:
-            given = _only(headers, b"authorization")
+            given = _only(headers, "authorization")
             if given is None:
                 return 401, "A bearer token is needed", {"WWW-Authenticate": REALM}
             scheme, _, value = given.partition(" ")
@@ -283,7 +283,7 @@ class RequestGuard:
         return parts.netloc in self.hosts or f"{parts.netloc}:{port}" in self.hosts
 
 
-def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
+def _only(headers: Headers, name: str) -> str | None:
     """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
-    found = [value for key, value in headers if key == name]
-    return found[0].decode("latin-1").strip() if len(found) == 1 else None
+    found = headers.getlist(name)
+    return found[0].strip() if len(found) == 1 else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -110,7 +110,9 @@ class McpServer:
     async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[TransportState]:
         bus = InMemorySubscriptionBus()
         transport = TransportState(asyncio.get_running_loop(), ListenHandler(bus), bus)
-        ends = [self._on_change(lambda: self._changed(transport))]
+        ends = [self.registry.on_change(lambda: self._changed(transport))]
+        if self.exposure is not None:
+            ends.append(self.exposure.on_reveal(lambda _: self._changed(transport)))
         self._runs.append(transport)
         try:
             if self.gateway is not None:
@@ -124,18 +126,6 @@ class McpServer:
                 end()
             await self._end_run(transport)
             self._session_over(f"mcp:{transport.id}")
-
-    def _on_change(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` when the list of tools of any session changes. Returns a function that stops this."""
-        ends = [self.registry.on_change(changed)]
-        if self.exposure is not None:
-            ends.append(self.exposure.on_reveal(lambda _: changed()))
-
-        def end() -> None:
-            for each in ends:
-                each()
-
-        return end
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order. The clients get an answer."""

@@ -48,18 +48,12 @@ Capability = Literal["elicitation", "sampling", "roots"]
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels of log messages, the least severe first (RFC 5424)."""
 
-_ANSWERS: dict[type[Any], tuple[type[Any], ...]] = {
-    ElicitRequest: (ElicitResult,),
-    CreateMessageRequest: (CreateMessageResult, CreateMessageResultWithTools),
-    ListRootsRequest: (ListRootsResult,),
+_REQUESTS: dict[type[Any], tuple[Capability, tuple[type[Any], ...]]] = {
+    ElicitRequest: ("elicitation", (ElicitResult,)),
+    CreateMessageRequest: ("sampling", (CreateMessageResult, CreateMessageResultWithTools)),
+    ListRootsRequest: ("roots", (ListRootsResult,)),
 }
-
-
-_NEEDS: dict[type[Any], Capability] = {
-    ElicitRequest: "elicitation",
-    CreateMessageRequest: "sampling",
-    ListRootsRequest: "roots",
-}
+"""For each request to a client, the capability that it needs and the types of its answer."""
 _PROTOCOLS = frozenset({"progressToken"})
 _OURS = ("io.modelcontextprotocol/", "toolcrib/")
 
@@ -72,7 +66,7 @@ def peer_of(ctx: ToolContext) -> Peer | None:
 
 def fits(request: InputRequest, answer: object) -> bool:
     """Whether an answer has the type that the request asked for."""
-    return isinstance(answer, _ANSWERS[type(request)])
+    return isinstance(answer, _REQUESTS[type(request)][1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +124,14 @@ class Peer:
         given = cast("Mapping[str, Any]", self.request.meta or {})
         return {key: value for key, value in given.items() if not key.startswith(_OURS) and key not in _PROTOCOLS}
 
+    @property
+    def _usable(self) -> ClientCapabilities | None:
+        """The declared capabilities, if the client can be asked now."""
+        return self.capabilities if self.modern or self.request.session.can_send_request else None
+
     def can(self, capability: Capability) -> bool:
         """Whether the client declared a capability and it can be used now."""
-        if not self.modern and not self.request.session.can_send_request:
-            return False
-        declared = self.capabilities
+        declared = self._usable
         if declared is None:
             return False
         if capability == "elicitation":  # an empty object means forms; only `url` means no forms
@@ -145,10 +142,9 @@ class Peer:
     def can_answer(self, request: InputRequest) -> bool:
         """Whether this request can be sent to the client."""
         if isinstance(request, ElicitRequest) and isinstance(request.params, ElicitRequestURLParams):
-            declared = self.capabilities
-            reachable = self.modern or self.request.session.can_send_request
-            return reachable and declared is not None and getattr(declared.elicitation, "url", None) is not None
-        return self.can(_NEEDS[type(request)])
+            declared = self._usable
+            return declared is not None and getattr(declared.elicitation, "url", None) is not None
+        return self.can(_REQUESTS[type(request)][0])
 
     def require(self, capability: Capability) -> None:
         """Check that the client declared a capability.
@@ -207,7 +203,7 @@ class Peer:
         """
         for request in requests.values():
             if not self.can_answer(request):
-                self.require(_NEEDS[type(request)])
+                self.require(_REQUESTS[type(request)][0])
                 raise ToolError("This tool needs a client that can open pages for its person; this one cannot.")
         requests = {key: sanitize_model(each, self._redact) for key, each in requests.items()}
         if not self.modern:
@@ -220,7 +216,7 @@ class Peer:
 
     async def _send(self, request: InputRequest) -> InputResponse:
         """Send one request from server to client. On HTTP it travels in the response stream of the call that asks."""
-        kinds = _ANSWERS[type(request)]
+        _, kinds = _REQUESTS[type(request)]
         tools = isinstance(request, CreateMessageRequest) and request.params.tools is not None
         result_type: Any = kinds[-1] if tools else kinds[0]
         related = ServerMessageMetadata(related_request_id=self.request.request_id)

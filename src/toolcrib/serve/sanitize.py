@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from ..core.bound import map_texts, safe
 from ..core.output import foreign_meta
+from ..sources.mcp.fields import size_of
 
 MAX_ERROR = 50_000
 """The most characters of a server's own error message that are passed on; also the limit for its data as JSON."""
@@ -78,13 +79,7 @@ def sanitize_error(error: MCPError, redact: Redact | None) -> MCPError:
     if isinstance(data, Mapping):
         data = foreign_meta(cast("Mapping[str, Any]", data))
     data = sanitize(data, redact)
-    if data is not None and _size(data) > MAX_ERROR:
+    if data is not None and size_of(data) > MAX_ERROR:
         data = None
     said = error.error.message
     return MCPError(error.error.code, safe(said if redact is None else redact(said))[:MAX_ERROR], data)
-
-
-def _size(data: Any) -> int:
-    import json
-
-    return len(json.dumps(data, default=str))

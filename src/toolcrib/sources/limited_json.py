@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, or a complete pair
+from ..boundary.own_files import read_regular
+
 _MAX_MESSAGE = 200  # characters of the parser's message
 
 
@@ -21,7 +19,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
     printed.
     """
     try:
-        data = _bytes(path, most)
+        data = read_regular(path, most)
     except OSError as error:
         raise wrong(f"{path}: cannot be read: {error.strerror or error}") from None
     if data is None:
@@ -30,8 +28,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
         raise wrong(f"{path}: has more than {most:,} bytes")
     try:
         root: Any = json.loads(data, parse_constant=_no_number)
-        if _HALF.search(data):
-            json.dumps(root, ensure_ascii=False).encode()
+        json.dumps(root, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise wrong(f"{path}: has half of a character (\\ud800 to \\udfff without its other half)") from None
     except (ValueError, RecursionError) as error:
@@ -40,13 +37,6 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
     if not isinstance(root, dict):
         raise wrong(f"{path}: should be an object")
     return cast("dict[str, Any]", root)
-
-
-def _bytes(path: Path, most: int) -> bytes | None:
-    """Return the content, at most `most` + 1 bytes; None if it is not a regular file."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # do not block on a FIFO
-    with open(path, "rb", opener=lambda name, _: os.open(name, flags | getattr(os, "O_CLOEXEC", 0))) as file:
-        return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
 
 
 def _no_number(name: str) -> NoReturn:

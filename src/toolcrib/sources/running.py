@@ -16,8 +16,7 @@ from ..builtin.runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
 from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolDefinitionError, ToolError
-from ..core.labels import LABELS
-from ..core.output import ToolOutput
+from ..core.output import LABELS, ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
 from .parameters import check_names, parameter_schema
@@ -137,7 +136,7 @@ def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] |
         meta["exit_code"] = code = exit_code(result)
         said = "\n".join(filter(None, (err, f"stdout: {out}" if out and err else out)))
         return ToolOutput.error("\n".join([f"{failed} (exit {code}): {said or '(no output)'}", *notes]), meta=meta)
-    if result.timed_out:
+    if result.ended_by == "timeout":
         said = "\n".join(filter(None, (out, f"STDERR:\n{err}" if err else "")))
         until = f" What it printed until then:\n{said}" if said else ""
         text = f"Command timed out after {seconds:g} s; it was ended, and everything it had started.{until}"

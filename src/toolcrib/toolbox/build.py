@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
+from ..builtin.command_effects import CommandEffects, EffectServices
 from ..builtin.command_rules import CommandRules
-from ..builtin.default_tools import default_tools
+from ..builtin.default_tools import default_tools, open_spill
 from ..config.rules import rules_of
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
@@ -24,6 +25,7 @@ from ..core.exposure import Exposure
 from ..core.homes import config_home
 from ..core.registry import ToolRegistry
 from ..core.verdict import Judgement
+from ..core.wings import absent, has_wing
 from ..policy.approval import ApprovalService, rule_for
 from ..policy.flow import LabelFlow
 from ..policy.loops import LoopGuard
@@ -37,9 +39,8 @@ from ..record.audit import Audit
 from ..record.journal import Journal
 from ..record.spill import Spill
 from ..record.state import StateFolder
-from .effects import command_journal, make_effects
 from .parts import Ground, House, Lazy, ToolboxParts
-from .sandbox import Sandboxes
+from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]
 def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     settings, sandboxes = ground.settings, ground.sandboxes
     registry = ToolRegistry()
-    effects = make_effects(ground, registry)
+    effects = _effects(ground, registry)
     flow = LabelFlow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
     rules = _rules(ground, registry, flow)
     approval_service = _approval_service(ground, registry, rules, approve)
@@ -145,6 +146,27 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
         ground=ground, registry=registry, approval_service=approval_service, flow=flow, rules=rules, policy=policy,
         loop_guard=loop_guard, effects=effects,
     )  # fmt: skip
+
+
+def _effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | None:
+    """Return the effects of a toolbox's commands; None if commands write directly. Raises ConfigError without the
+    package."""
+    settings = ground.settings
+    if not has_wing("effects"):
+        if settings.sandbox.effects != "direct":
+            raise ConfigError(f'sandbox.effects = "{settings.sandbox.effects}": {absent("effects")}')
+        return None
+    from ..effects import effects_of_commands
+
+    def answer_of(approval_id: str) -> str | None:
+        row = ground.approvals.get(approval_id)
+        return None if row is None else str(row["state"])
+
+    services = EffectServices(
+        registry.execute, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
+        settings.approval.timeout, settings.mode == "autonomous",
+    )  # fmt: skip
+    return effects_of_commands(settings.sandbox.effects, ground.journal, services)
 
 
 def _fill_stages(
@@ -294,25 +316,19 @@ def _check_approval_names(settings: Settings, registry: ToolRegistry, missing: I
     The same for `require_for`, if servers or plugins may add tools with names that are not known yet. Raises
     ConfigError for an unknown name otherwise.
     """
-    if not settings.approval.require_for and not settings.approval.dangerous_tools:
-        return
     known = {name for tool in registry for name in tool.every_name} | {name for name, _ in missing}
     more_come = bool(settings.mcp_servers) or settings.plugins.enabled
     for setting in ("require_for", "dangerous_tools"):
         unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]
         if not unknown:
             continue
-        text = _said(setting, unknown, known, settings.origin.sources.get(f"approval.{setting}"))
+        where = settings.origin.sources.get(f"approval.{setting}")
+        text = (
+            f"{f'{where}: ' if where else ''}approval.{setting}: there is no tool {', '.join(map(repr, unknown))}, so "
+            f"nothing would ask because of it; known here: {', '.join(sorted(known))}. A name with * may mean tools "
+            "that come later"
+        )
         if setting == "dangerous_tools" or more_come:
             logging.getLogger("toolcrib").warning("%s", text)
         else:
             raise ConfigError(text)
-
-
-def _said(setting: str, unknown: Iterable[str], known: set[str], where: str | None) -> str:
-    names = ", ".join(map(repr, unknown))
-    place = f"{where}: " if where else ""
-    return (
-        f"{place}approval.{setting}: there is no tool {names}, so nothing would ask because of it; known here: "
-        f"{', '.join(sorted(known))}. A name with * may mean tools that come later"
-    )

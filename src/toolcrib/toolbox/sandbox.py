@@ -1,15 +1,16 @@
-"""The sandbox of a toolbox's commands, variants of it, and checks of what can pass through it."""
+"""The sandbox of a toolbox's commands, variants of it, what can pass through it, and the effects of commands."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..boundary.sandbox.lazy import LazySandbox
+from ..boundary.sandbox.spec import LazySandbox
 from ..core.errors import ToolcribError
+from ..core.wings import has_wing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..core.tool import Tool
     from ..policy.shell.parts import CommandPlace
+    from ..record.change import CommandChanges
+    from ..record.state import StateFolder
 
 _SANDBOXED = frozenset({"own", "command"})
 """Sources of tools whose commands run in the sandbox; plugins' commands do so too."""
@@ -90,3 +93,22 @@ def _lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:
         return select_sandbox(settings, root)
 
     return LazySandbox(choose)
+
+
+def recover_effects(state: StateFolder, *, prune: bool = False) -> list[str]:
+    """Complete changes that a killed process had begun to apply or undo. Returns a line for each. `prune` also deletes
+    changes that were held for too long."""
+    if not has_wing("effects"):
+        return []
+    from ..effects import recover
+
+    return recover(state, prune=prune)
+
+
+def command_journal(state: StateFolder) -> Callable[[], CommandChanges] | None:
+    """Return a function that makes the object to undo changes of commands; None without the package `effects`."""
+    if not has_wing("effects"):
+        return None
+    from ..effects import command_changes
+
+    return lambda: command_changes(state)

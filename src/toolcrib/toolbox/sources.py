@@ -126,10 +126,9 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
 
 def _open_servers(house: House) -> McpServers:
     """Return the configured MCP servers; none is started yet. Raises ConfigError for invalid settings."""
-    from ..policy.secrets.values import MIN_SECRET
+    from ..policy.secrets.redact import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
-    from ..sources.mcp.cache import ListCache
-    from ..sources.mcp.pins import Pins
+    from ..sources.mcp.cache import ListCache, Pins
 
     ground = house.ground
     folder = ground.state.path.parent / "mcp"
@@ -157,7 +156,7 @@ def _python_plugins(house: House) -> list[tuple[str, str]]:
 
     given = house.ground.settings.plugins
     found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
-    return [(f"plugin {each.name}", each.problem) for each in found if each.problem]
+    return [(f"plugin {name}", problem) for name, problem in found if problem]
 
 
 def _composed_tools(house: House, missing: list[tuple[str, str]]) -> None:

@@ -110,8 +110,10 @@ class Toolbox:
         """Open the record, watch the running loop, and connect MCP servers that were never asked."""
         self._open_record()
         self.watch()
-        if warm_up:
-            self.warm_up(at_first_use=bool(self.settings.mcp_servers))
+        if warm_up and self.settings.mcp_servers:
+            self._warm_up_at_first_use()
+        elif warm_up:
+            self.warm_up()
         if servers and self.has_new_servers:
             await self.mcp.start()
 
@@ -127,7 +129,7 @@ class Toolbox:
             self.run_sync(self.mcp.start())
 
     def _open_record(self) -> None:
-        from .effects import recover_effects
+        from .sandbox import recover_effects
 
         self.audit.open()
         _warn(recover_effects(self.state, prune=True))
@@ -262,15 +264,8 @@ class Toolbox:
 
         return Session(session_id, self.flow, self.approval_service)
 
-    def warm_up(self, *, at_first_use: bool = False) -> None:
-        """Do the slow work of the first command and the first edit in a thread: probe, import, open the journal.
-
-        `at_first_use`: start it with the first call of a tool that is not from an MCP server. A host may use the
-        toolbox only for its MCP servers, and this work takes 0.3 s of CPU and 7 MB.
-        """
-        if at_first_use:
-            self._warm_up_at_first_use()
-            return
+    def warm_up(self) -> None:
+        """Do the slow work of the first command and the first edit in a thread: probe, import, open the journal."""
         import threading
 
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
@@ -278,6 +273,10 @@ class Toolbox:
         self.when_closed(thread.join)
 
     def _warm_up_at_first_use(self) -> None:
+        """Warm up with the first call of a tool that is not from an MCP server.
+
+        A host may use the toolbox only for its MCP servers, and this work takes 0.3 s of CPU and 7 MB.
+        """
         from ..core.events import CallFinished
 
         def listen(event: Event) -> None:
@@ -294,7 +293,7 @@ class Toolbox:
         from ..builtin.command_rules import warm_judgement
         from ..core.errors import ToolcribError
 
-        self.journal.last_call()  # opens its list
+        self.journal.table.last_call()  # opens its list
         warm_judgement()
         try:
             self.sandbox()

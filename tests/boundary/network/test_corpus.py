@@ -11,6 +11,8 @@ import pytest
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.url import parse_url
 
+from .judging import judged
+
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "corpus/ssrf_corpus.jsonl").read_text().splitlines()]
 
 
@@ -22,11 +24,11 @@ async def test_row(row: dict[str, Any]) -> None:
 async def verdict(row: dict[str, Any]) -> str:
     """What the guard says of a row, and of where it redirects to."""
     guard = AddressGuard()
-    found = (await guard.judge(row["url"], row.get("dns"))).verdict
+    found = (await judged(guard, row["url"], row.get("dns"))).verdict
     if found == "allow" and "redirect_to" in row:
         try:
             hop = guard.target(row["redirect_to"], base=parse_url(row["url"]))
         except Exception:
             return "deny"
-        found = (await guard.judge(hop.url, row.get("dns"))).verdict
+        found = (await judged(guard, hop.url, row.get("dns"))).verdict
     return found

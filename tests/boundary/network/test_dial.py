@@ -21,6 +21,8 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.core.errors import AddressRefused
 
+from .judging import judged
+
 PUBLIC, INTERNAL = "127.0.0.1", "127.0.0.9"
 
 
@@ -151,7 +153,7 @@ async def test_nothing_else_is_dialled(public: Server, internal: Server, url: st
 async def test_rebinding(public: Server, internal: Server) -> None:
     who = guard(public)
     url = f"http://rebind.example:{public.port}/"
-    assert (await who.judge(url)).verdict == "allow"
+    assert (await judged(who, url)).verdict == "allow"
     async with guarded_client(who) as client:  # the second answer is the internal address
         with pytest.raises(AddressRefused):
             await client.get(url)

@@ -13,6 +13,8 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.resolve import look_up
 from toolcrib.core.errors import AddressRefused
 
+from .judging import judged
+
 
 def _slow(seconds: float, address: str = "93.184.216.34", at_once: list[int] | None = None) -> Any:
     """A resolver that takes its time; `at_once` gets how many lookups were under way as each ended."""
@@ -45,7 +47,7 @@ async def test_slow_lookups_run_side_by_side_and_the_loop_goes_on(monkeypatch: p
             ticks += 1
 
     ticking = asyncio.create_task(tick())
-    found = await asyncio.gather(*(AddressGuard().judge(f"https://n{n}.example/") for n in range(20)))
+    found = await asyncio.gather(*(judged(AddressGuard(), f"https://n{n}.example/") for n in range(20)))
     ticking.cancel()
     assert {judgement.verdict for judgement in found} == {"allow"}
     assert max(at_once) >= 5
@@ -56,7 +58,7 @@ async def test_a_lookup_that_hangs_is_a_refusal(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(socket, "getaddrinfo", _slow(1.5))
     with pytest.raises(AddressRefused, match=r"within 0\.1 s"):
         await look_up("slow.example", 0.1)
-    found = await AddressGuard().judge("https://slow.example/", seconds=0.1)
+    found = await judged(AddressGuard(), "https://slow.example/", seconds=0.1)
     assert (found.verdict, found.rule) == ("deny", "address:unresolved")
 
 
@@ -68,11 +70,11 @@ async def test_a_lookup_that_fails_is_a_refusal(monkeypatch: pytest.MonkeyPatch,
         raise failure
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    assert (await AddressGuard().judge("https://gone.example/")).rule == "address:unresolved"
+    assert (await judged(AddressGuard(), "https://gone.example/")).rule == "address:unresolved"
 
 
 async def test_zones_and_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2)), (10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     assert list(map(str, await look_up("x.example"))) == ["fe80::1"]
-    assert (await AddressGuard().judge("https://x.example/")).rule == "address:private"
+    assert (await judged(AddressGuard(), "https://x.example/")).rule == "address:private"

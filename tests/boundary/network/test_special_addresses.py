@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,9 @@ from toolcrib.boundary.network.special_addresses import (
 ipv4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 
 
-@pytest.mark.parametrize("special", [*IPV4_SPECIAL, *IPV6_SPECIAL, *IPV6_NAMED], ids=lambda s: s[0])
-def test_every_range_is_refused_to_its_ends(special: tuple[str, str, str]) -> None:
-    network = ip_network(special[0])
+@pytest.mark.parametrize("special", [*IPV4_SPECIAL, *IPV6_SPECIAL, *IPV6_NAMED], ids=lambda s: str(s[0]))
+def test_every_range_is_refused_to_its_ends(special: tuple[Any, str]) -> None:
+    network = special[0]
     if str(network) == "2001::/23":  # Teredo, inside it, is judged by what it embeds
         assert not is_public(ip_address("2001:1::"))
         assert not is_public(network[-1])

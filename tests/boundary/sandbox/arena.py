@@ -26,7 +26,7 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, listeners, seccomp
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, outlet, seccomp
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
@@ -181,14 +181,14 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        listeners.own_python = lambda _: "/usr/bin/python3"  # which another user reaches, too
+        outlet._own_python = lambda: "/usr/bin/python3"  # which another user reaches, too
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()
     spawn = make(backend, base / "workspace").wrap(["/bin/true"], cwd=base / "workspace", env=environment, timeout=9)
     asyncio.run(run(spawn, timeout=9))
     spawn.appeared()
-    listeners.listeners().close()  # another user may have none of ours
+    outlet.listeners.close()  # another user may have none of ours
     if uid is not None:
         become(uid)
     started = time.monotonic()

@@ -13,8 +13,8 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run, start
-from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, probe, select_sandbox
-from toolcrib.boundary.sandbox.docker import container_engine, detect_docker
+from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, docker, probe, select_sandbox
+from toolcrib.boundary.sandbox.docker import container_engine
 from toolcrib.boundary.sandbox.docker.docker_sandbox import DockerSandbox
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -47,7 +47,7 @@ class Fake:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     container_engine._ask.cache_clear()
-    detect_docker._run.cache_clear()
+    docker._run.cache_clear()
     made = Fake(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
     return made
@@ -176,7 +176,7 @@ async def test_a_timeout_kills_the_container_and_what_came_is_kept(fake: Fake, w
     sandbox = made(workspace)
     spawn = sandbox.wrap(bash("echo begun; sleep 60"), cwd=workspace, env=command_environment(), timeout=1)
     result = await run(spawn, timeout=1.5)
-    assert result.timed_out
+    assert result.ended_by == "timeout"
     assert result.reaped
     assert result.stdout.excerpt().text == "begun\n"
     name = values(fake.last_run(), "--name")[0]
@@ -338,4 +338,4 @@ async def test_a_real_engine(program: str, workspace: Path) -> None:
     assert lines[:2] == ["lo", "tmp"]
     assert (workspace / "made").stat().st_uid == os.getuid()
     slow = sandbox.wrap(bash("sleep 60"), cwd=workspace, env=command_environment(), timeout=2)
-    assert (await run(slow, timeout=2)).timed_out
+    assert (await run(slow, timeout=2)).ended_by == "timeout"

@@ -220,7 +220,7 @@ async def test_time_is_up_for_the_whole_tree(tmp_path: Path) -> None:
     marker = f"79{os.getpid()}.5"
     spawn = prepared(tmp_path, f"echo begun; (setsid sleep {marker} &); sleep {marker}")
     result = await run(spawn, timeout=1.5)
-    assert result.timed_out
+    assert result.ended_by == "timeout"
     assert result.reaped
     assert result.stdout.excerpt().text == "begun\n"
     assert not alive(marker)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.landlock_calls import landlock_abi
-from toolcrib.boundary.sandbox import CommandLimits, cgroup, cgroup_events
+from toolcrib.boundary.sandbox import CommandLimits, cgroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 
@@ -147,17 +147,17 @@ def test_an_ordinary_command_has_no_notes(backend: str, tmp_path: Path) -> None:
 
 
 def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def group(limits: CommandLimits) -> cgroup.CommandGroup:
+    def group(limits: CommandLimits) -> str:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         (folder / "memory.events").write_text("low 0\noom 0\noom_kill 0\n")
         (folder / "pids.events").write_text("max 0\n")
-        return cgroup.CommandGroup(str(folder))
+        return str(folder)
 
-    monkeypatch.setattr(cgroup_events, "new_group", group)
+    monkeypatch.setattr(cgroup, "new_group", group)
     first, second = (
-        cgroup_events.CgroupEvents(CommandLimits(processes=1234)),
-        cgroup_events.CgroupEvents(CommandLimits()),
+        cgroup.CgroupEvents(CommandLimits(processes=1234)),
+        cgroup.CgroupEvents(CommandLimits()),
     )
     first.begin(os.getpid())
     second.begin(os.getpid())
@@ -173,9 +173,9 @@ def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pyte
 
 
 def test_where_nothing_is_counted_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup_events, "new_group", lambda limits: None)
-    monkeypatch.setattr(cgroup_events, "shared_folders", lambda: {"pids": "/nowhere"})
-    found = cgroup_events.CgroupEvents(CommandLimits())
+    monkeypatch.setattr(cgroup, "new_group", lambda limits: None)
+    monkeypatch.setattr(cgroup, "shared_folders", lambda: {"pids": "/nowhere"})
+    found = cgroup.CgroupEvents(CommandLimits())
     found.begin(os.getpid())
     found.end()
     assert found.notes() == []

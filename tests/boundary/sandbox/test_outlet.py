@@ -26,7 +26,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.process import ProcessResult, run, start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.listeners import Listeners, listeners
+from toolcrib.boundary.sandbox.outlet import Listeners, listeners
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import AddressRefused, SandboxUnavailable
 
@@ -408,7 +408,7 @@ async def test_what_bubblewrap_says_counts_where_it_fails(
 
 
 async def test_the_opener_is_started_again_when_it_has_ended(server: Server, workspace: Path) -> None:
-    ours = listeners()
+    ours = listeners
     ours.ready()
     process = ours._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None

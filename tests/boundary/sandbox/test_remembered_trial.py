@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap_backend, remembered_trial, select_sandbox
-from toolcrib.boundary.sandbox.remembered_trial import MAX_AGE_SECONDS, RememberedTrial
+from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap_backend, select_sandbox, trial
+from toolcrib.boundary.sandbox.trial import MAX_AGE_SECONDS, RememberedTrial
 from toolcrib.core.errors import SandboxUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
@@ -52,7 +52,7 @@ def test_another_program_is_tried_again(tmp_path: Path, program: str) -> None:
 
 def test_another_kernel_is_tried_again(tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     remembered(tmp_path, program).write(program)
-    monkeypatch.setattr(remembered_trial, "_machine", lambda: ["another"])
+    monkeypatch.setattr(trial, "_machine", lambda: ["another"])
     assert remembered(tmp_path, program).read() is None
 
 

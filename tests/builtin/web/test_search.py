@@ -3,12 +3,13 @@
 import json
 import sys
 import types
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from toolcrib.builtin.outgoing import OutgoingRequests
-from toolcrib.builtin.search_providers import unwrapped
+from toolcrib.builtin.search_providers import PROVIDERS, unwrapped
 from toolcrib.builtin.settings import SearchSettings
 from toolcrib.builtin.websearch import WebSearchTool
 from toolcrib.core.registry import ToolRegistry
@@ -117,10 +118,15 @@ class Search:
             guard = self.web.guard()
             made = WebSearchTool(
                 OutgoingRequests(lambda: guard, resolve=lambda text, asker: KEY), SearchSettings(**self.settings),
-                bases=self.bases, environ=self.environ, learn=lambda name, value: self.learnt.append(value),
+                learn=lambda name, value: self.learnt.append(value),
             )  # fmt: skip
             self.registry = ToolRegistry([made.tool()])
-        return await self.registry.execute("web_search", {"query": query, **more})
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in self.environ.items():
+                patched.setenv(name, value)
+            for name, base in self.bases.items():
+                patched.setitem(PROVIDERS, name, replace(PROVIDERS[name], base=base))
+            return await self.registry.execute("web_search", {"query": query, **more})
 
 
 def as_json(web, value, **more):
@@ -332,7 +338,7 @@ async def test_keys_are_taken_out_of_what_is_said(web):
     site = web.page(f"bad key {KEY}", "text/plain")
     settings = SearchSettings(("brave",), (), api_key=KEY, base_url=site.url("", "brave.example"))
     guard = web.guard()
-    made = WebSearchTool(OutgoingRequests(lambda: guard), settings, learn=redactor.grant, environ={})
+    made = WebSearchTool(OutgoingRequests(lambda: guard), settings, learn=redactor.grant)
     registry = ToolRegistry([made.tool()])
     registry.stages.redact = redactor.redact
     await registry.execute("web_search", {"query": "x"})

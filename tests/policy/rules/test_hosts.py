@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.network.url import parse_url
 from toolcrib.core.errors import AddressRefused
-from toolcrib.policy.rules.hosts import host_of, plain_domain
+from toolcrib.policy.rules.names import host_of, plain_domain
 
 
 @pytest.mark.parametrize(

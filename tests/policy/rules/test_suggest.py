@@ -7,8 +7,7 @@ from toolcrib.core.context import EMPTY_CONTEXT
 from toolcrib.core.tool import FunctionTool, ToolOrigin
 from toolcrib.policy.rules.grammar import parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
-from toolcrib.policy.rules.suggest import suggest
-from toolcrib.policy.rules.text import quoted, unquoted
+from toolcrib.policy.rules.suggest import quoted, suggest, unquoted
 
 SCHEMA = {"type": "object", "additionalProperties": True, "properties": {}}
 

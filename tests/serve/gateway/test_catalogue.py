@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.serve.gateway.catalogue import Catalogue, fits
-from toolcrib.serve.gateway.server_content import ServerContent, content_from_json
+from toolcrib.serve.gateway.server_content import ServerContent, checked_content
 from toolcrib.sources.mcp import ClientServices, McpServers, server_config
 from toolcrib.sources.mcp.cache import ListCache
 from toolcrib.sources.mcp.listed import ServerListing
@@ -29,11 +30,11 @@ def services(tmp_path: Path) -> ClientServices:
 
 def offers(uris: str = "", templates: str = "", prompts: str = "") -> ServerContent:
     """Each a list of words."""
-    return ServerContent(
-        tuple({"uri": each, "name": each} for each in uris.split()),
-        tuple({"uriTemplate": each, "name": each} for each in templates.split()),
-        tuple({"name": each} for each in prompts.split()),
-    )
+    return {
+        "resources": [{"uri": each, "name": each} for each in uris.split()],
+        "templates": [{"uriTemplate": each, "name": each} for each in templates.split()],
+        "prompts": [{"name": each} for each in prompts.split()],
+    }
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def make(services: ClientServices) -> Make:
         for config, offer in zip(configs, known.values(), strict=True):
             identity = config.identity(str(services.workspace))
             services.cache.write(identity, config.name, ServerListing(has_resources=True, has_prompts=True))
-            services.cache.keep(identity, "offers", offer.to_json())
+            services.cache.keep(identity, "offers", offer)
         return Catalogue(McpServers(configs, services, ToolRegistry()), hides)
 
     return catalogue
@@ -133,10 +134,10 @@ async def test_a_list_that_is_none_is_asked_for_again(services: ClientServices, 
 
 def test_offers_survive_the_disk() -> None:
     some = offers("a:1 b:2", "c:{x}", "p")
-    assert content_from_json(some.to_json()) == some
-    for wrong in ({}, {"resources": 1, "templates": [], "prompts": []}, {**some.to_json(), "prompts": [{"name": 5}]}):
-        with pytest.raises((KeyError, TypeError, ValueError)):
-            content_from_json(wrong)
+    assert checked_content(json.loads(json.dumps(some))) == some
+    for wrong in ({}, {"resources": 1, "templates": [], "prompts": []}, {**some, "prompts": [{"name": 5}]}):
+        with pytest.raises((KeyError, TypeError, AttributeError)):
+            checked_content(wrong)
 
 
 TEXT = st.text("ab/", max_size=4)

@@ -14,8 +14,7 @@ from mcp_world import alive, raw, sdk
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
-from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight
-from toolcrib.sources.mcp.progress_timeout import ProgressTimeout
+from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight, ProgressTimeout
 
 
 class Client:

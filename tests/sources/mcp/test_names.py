@@ -39,7 +39,7 @@ def test_every_name_is_legal(server: str, tool: str, prefix: str | None) -> None
 def test_no_two_are_alike(tools: list[str]) -> None:
     taken: set[str] = set()
     for tool in tools:
-        name = free_name(tool_name("s", tool), taken.__contains__)
+        name = free_name(tool_name("s", tool), taken)
         assert name not in taken
         assert LEGAL.fullmatch(name)
         taken.add(name)

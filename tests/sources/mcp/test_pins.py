@@ -3,8 +3,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from toolcrib.sources.mcp.cache import Pins
 from toolcrib.sources.mcp.listed import ListedTool
-from toolcrib.sources.mcp.pins import Pins
 
 
 def described(name: str, text: str = "Paint.") -> ListedTool:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.sources.mcp.progress_timeout import Expired, ProgressTimeout
+from toolcrib.sources.mcp.inflight import Expired, ProgressTimeout
 
 
 async def test_it_ends_without_progress() -> None:

@@ -14,8 +14,7 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from toolcrib.core.bound import bound
-from toolcrib.core.labels import Labels
-from toolcrib.core.output import ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from toolcrib.core.output import ImageBlock, Labels, ResourceBlock, TextBlock, ToolOutput
 from toolcrib.serve.content import result_of
 from toolcrib.sources.mcp.results import output_of
 

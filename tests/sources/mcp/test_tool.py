@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.core.labels import Labels
+from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.listed import ListedTool

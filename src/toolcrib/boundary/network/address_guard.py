@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ...core.errors import AddressRefused
+from ...core.errors import AddressRefused, ConfigError
 from ...core.verdict import Judgement
-from .host_grants import HostGrants
 from .host_names import RULE_MALFORMED, RULE_NAME, Host, matches, parse_host, refused_name
 from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_up
-from .settings import GuardSettings
-from .special_addresses import Address, parse_address, refusals
+from .settings import GuardSettings, parse_grant
+from .special_addresses import RULE_METADATA, Address, AddressRefusal, parse_address, refusals
 from .url import Target, join, parse_url
 
 RULE_PORT = "address:port"
@@ -30,7 +29,10 @@ class AddressGuard:
 
     def __init__(self, settings: GuardSettings | None = None, lookup: Lookup = look_up) -> None:
         self.settings = settings or GuardSettings()
-        self._grants = HostGrants.parse(self.settings.allow_private)
+        try:
+            self._grants = [parse_grant(entry) for entry in self.settings.allow_private]
+        except ValueError as error:
+            raise ConfigError(f"web.allow_private: {error}") from None
         self._lookup = lookup
 
     # --- before anything is sent
@@ -59,24 +61,11 @@ class AddressGuard:
             return Judgement("deny", str(error), error.rule)
         return Judgement("allow", "its address is public")
 
-    async def judge(
-        self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
-    ) -> Judgement:
-        """Return the complete judgement. `resolve` pins the addresses of names (`{"example.com":
-        ["93.184.215.14"]}`). Other names are looked up, and a name that does not resolve in time is refused."""
-        try:
-            answers = await self.answers([url], resolve, seconds)
-        except AddressRefused as error:
-            return Judgement("deny", str(error), error.rule)
-        found = self.judge_known(url, answers)
-        assert found is not None, "every name was looked up"
-        return found
-
     async def answers(
         self, urls: Sequence[str], resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
     ) -> Answers:
-        """Return the addresses of the URLs' names: pinned addresses, or else the result of a lookup (empty if it
-        fails)."""
+        """Return the addresses of the URLs' names: the result of a lookup (empty if it fails). `resolve` pins the
+        addresses of names (`{"example.com": ["93.184.215.14"]}`), which are not looked up."""
         found: dict[str, Sequence[Address]] = dict(pinned(resolve or {}))
         for url in urls:
             try:
@@ -110,7 +99,8 @@ class AddressGuard:
     # --- the rules
 
     def _judge_port(self, host: Host, port: int) -> None:
-        if port in USUAL_PORTS or port in self.settings.ports or self._grants.port(host, port):
+        granted = any(grant.port == port and grant.names(host) for grant in self._grants)
+        if granted or port in USUAL_PORTS or port in self.settings.ports:
             return
         raise AddressRefused(
             f"port {port} is not one for the web (80, 443, 8000-9999); the setting web.ports can add it", RULE_PORT
@@ -118,19 +108,29 @@ class AddressGuard:
 
     def _judge_name(self, name: str, port: int) -> None:
         reason = refused_name(name)
-        if reason and not self._grants.name(name, port):
+        if reason and not self._granted(name, port):
             raise AddressRefused(f"{reason}; the setting web.allow_private can grant it", RULE_NAME)
 
     def _judge_addresses(self, host: Host, found: Sequence[Address], port: int) -> None:
         if not found:
             raise AddressRefused(f"{host} does not resolve", RULE_UNRESOLVED)
-        grants = self._grants
         for address in found:
             for refusal in refusals(address):
-                by_name = isinstance(host, str) and grants.name(host, port)
-                if not grants.address(refusal, port, by_name=by_name):
+                if not self._granted_address(refusal, host, port):
                     leads = f"{host} leads to {address}: " if isinstance(host, str) else ""
                     raise AddressRefused(f"{leads}{refusal.reason}", refusal.rule)
+
+    def _granted(self, name: str, port: int) -> bool:
+        return any(grant.covers(port) and grant.names(name) for grant in self._grants)
+
+    def _granted_address(self, refusal: AddressRefusal, host: Host, port: int) -> bool:
+        """Return whether a refused address was granted, or the name that led to it. A metadata service is granted only
+        by its own address, never by a range or a name."""
+        networks = [each.network for each in self._grants if each.covers(port) and each.network is not None]
+        holding = [network for network in networks if refusal.at in network]
+        if refusal.rule == RULE_METADATA:
+            return any(network.num_addresses == 1 for network in holding)
+        return bool(holding) or (isinstance(host, str) and self._granted(host, port))
 
     def allowed_domain(self, host: Host) -> bool:
         """Return whether a host is in `web.allowed_domains`."""

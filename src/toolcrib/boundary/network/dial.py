@@ -27,9 +27,9 @@ KEEP_SECONDS = 5.0
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """A backend that opens TCP connections only to addresses that the guard admits."""
 
-    def __init__(self, guard: AddressGuard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._inner = inner or cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        self._inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,

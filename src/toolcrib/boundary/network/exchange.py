@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import AddressRefused, ToolError
 from ...core.text import clip
+from ...core.threads import shared_threads
 
 if TYPE_CHECKING:
     import httpx2
@@ -75,29 +76,20 @@ async def exchange(
     429 and 503 are tried again, twice at most, if the server asks for a pause of at most 10 s. Only requests without
     effects (GET, HEAD) are retried.
     """
-    client = await _client(guard)
+    client = await shared_threads.run(_client, guard)
     try:
         async with asyncio.timeout(limits.seconds), client:
-            answer = await _tries(client, guard, request, limits, hop)
+            return await _tries(client, guard, request, limits, hop)
     except TimeoutError:
         raise ToolError(f"{_shown(request.url)} did not answer within {limits.seconds:g} s") from None
-    return answer
 
 
-async def _client(guard: AddressGuard) -> httpx2.AsyncClient:
-    """Create a client for this exchange alone. The slow part runs in a thread, once per process."""
-    from ...core.threads import shared_threads
-
-    await shared_threads.run(_load, guard)
+def _client(guard: AddressGuard) -> httpx2.AsyncClient:
+    """Create a client for this exchange alone. In a thread, because the first time it is slow: it loads the HTTP client
+    and TLS's authorities."""
     from .dial import guarded_client
 
     return guarded_client(guard, follow_redirects=False)
-
-
-def _load(guard: AddressGuard) -> None:
-    from . import dial  # it loads the HTTP client
-
-    dial.tls_context(guard.settings.proxy_ca)
 
 
 async def _tries(
@@ -134,18 +126,13 @@ async def _follow(
             return answer
         if number == MAX_REDIRECTS:
             break
-        target = _redirected(guard, target, location)
+        try:
+            target = guard.target(location, target)
+        except AddressRefused as error:
+            text = f"{target.authority} redirects to where requests may not go: {error}"
+            raise AddressRefused(text, error.rule) from None
         request = _next(request, answer.status)
     raise ToolError(f"{_shown(request.url)} redirects more than {MAX_REDIRECTS} times")
-
-
-def _redirected(guard: AddressGuard, target: Target, location: str) -> Target:
-    try:
-        return guard.target(location, target)
-    except AddressRefused as error:
-        raise AddressRefused(
-            f"{target.authority} redirects to where requests may not go: {error}", error.rule
-        ) from None
 
 
 def _next(request: WebRequest, status: int) -> WebRequest:

@@ -1,14 +1,77 @@
-"""The settings of requests: where they may go besides the public internet on the usual ports."""
+"""The settings of requests, with the grants in them: where requests may go besides the public internet on the usual
+ports."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
+from ...core.errors import AddressRefused
 from ...core.settings import AnyPath, Bounds, Checked, Section
 from ...core.tightening import Fewer
-from .host_grants import domain_pattern, parse_grant
+from .host_names import matches, parse_host
+from .special_addresses import Address, Network
+
+_WITH_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]+):(?P<port>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HostGrant:
+    """One entry of `web.allow_private`: a network, or the pattern of a name; on one port, or on the usual ones."""
+
+    network: Network | None
+    pattern: str
+    port: int | None
+
+    def covers(self, port: int) -> bool:
+        """Return whether the grant covers this port."""
+        return self.port is None or self.port == port
+
+    def names(self, host: Address | str) -> bool:
+        """Return whether the grant covers this address or name."""
+        if isinstance(host, str):
+            return bool(self.pattern) and matches(self.pattern, host)
+        return self.network is not None and host in self.network
+
+
+def parse_grant(text: str) -> HostGrant:
+    """Parse `10.0.0.0/8`, `192.168.1.5`, `nas.lan` or `*.lan`, each with an optional `:port`. Raises ValueError if
+    it is wrong."""
+    given = text.strip()
+    try:
+        return HostGrant(ip_network(given.strip("[]"), strict=False), "", None)
+    except ValueError:
+        pass
+    host, port = given, None
+    found = _WITH_PORT.fullmatch(given)
+    if found:
+        host, port = found["host"], int(found["port"])
+        if not 1 <= port <= 65_535:
+            raise ValueError(f"there is no port {port} ({text!r})")
+        try:
+            return HostGrant(ip_network(host.strip("[]"), strict=False), "", port)
+        except ValueError:
+            pass
+    return HostGrant(None, domain_pattern(host), port)
+
+
+def domain_pattern(text: str) -> str:
+    """Return a name, or `*.` and a name, in the form in which hosts are compared. Raises ValueError for anything
+    else."""
+    given = text.strip()
+    star = "*." if given.startswith("*.") else ""
+    if given == "*":
+        return given
+    try:
+        host = parse_host(given[len(star) :])
+    except AddressRefused as error:
+        raise ValueError(f"{text!r} should be a host name, an address or a range: {error}") from None
+    if not isinstance(host, str) and star:
+        raise ValueError(f"{text!r}: a range of addresses is written as 10.0.0.0/8")
+    return f"{star}{host}"
 
 
 def _private_target(text: str) -> str:

@@ -17,8 +17,12 @@ RULE_METADATA = "address:metadata"
 RULE_PRIVATE = "address:private"
 
 
+def _table(*rows: tuple[str, str, str]) -> tuple[tuple[Network, str], ...]:
+    return tuple((ip_network(text), f"{what} ({text}, {source})") for text, what, source in rows)
+
+
 # Ranges that are not part of the public internet: what each is, and the document that says so.
-IPV4_SPECIAL = (
+IPV4_SPECIAL = _table(
     ("0.0.0.0/8", "this host", "RFC 1122"),
     ("10.0.0.0/8", "a private network", "RFC 1918"),
     ("100.64.0.0/10", "carrier-grade NAT", "RFC 6598"),
@@ -37,14 +41,14 @@ IPV4_SPECIAL = (
 )
 
 # Of IPv6 only 2000::/3 was ever given out (RFC 4291); these lie inside it but are not public.
-IPV6_SPECIAL = (
+IPV6_SPECIAL = _table(
     ("2001::/23", "for protocols", "RFC 2928"),
     ("2001:db8::/32", "for documentation", "RFC 3849"),
     ("3fff::/20", "for documentation", "RFC 9637"),
 )
 
 # Outside 2000::/3 everything is refused; these are the names of what people meet there.
-IPV6_NAMED = (
+IPV6_NAMED = _table(
     ("::/128", "this host", "RFC 4291"),
     ("::1/128", "loopback", "RFC 4291"),
     ("64:ff9b:1::/48", "NAT64 of a local network", "RFC 8215"),
@@ -73,7 +77,6 @@ METADATA: dict[Address, str] = {
         ("fd00:c1::a9fe:a9fe", "Oracle Cloud"),
     )
 }
-_METADATA_NUMBERS = frozenset(map(int, METADATA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +89,8 @@ class AddressRefusal:
     rule: str
 
 
-Row = tuple[int, int, str]
-"""A range in the form in which it is compared: mask, network, and its description."""
-
-
-def _rows(table: tuple[tuple[str, str, str], ...]) -> tuple[Row, ...]:
-    parsed = ((ip_network(text), f"{what} ({text}, {source})") for text, what, source in table)
-    return tuple((int(network.netmask), int(network.network_address), text) for network, text in parsed)
-
-
-_IPV4_ROWS, _IPV6_ROWS, _NAMED_ROWS = _rows(IPV4_SPECIAL), _rows(IPV6_SPECIAL), _rows(IPV6_NAMED)
-
-
-def _within(value: int, rows: tuple[Row, ...]) -> str | None:
-    for mask, network, text in rows:
-        if value & mask == network:
-            return text
-    return None
+def _within(address: Address, table: tuple[tuple[Network, str], ...]) -> str | None:
+    return next((text for network, text in table if address in network), None)
 
 
 # --- what an IPv6 address embeds
@@ -146,12 +134,12 @@ def special_range(address: Address) -> str | None:
     """
     value = int(address)
     if isinstance(address, IPv4Address):
-        return _within(value, _IPV4_ROWS)
+        return _within(address, IPV4_SPECIAL)
     if value >> 125 == 1:  # 2000::/3
-        return None if value >> 96 == _TEREDO else _within(value, _IPV6_ROWS)  # Teredo lies inside 2001::/23
+        return None if value >> 96 == _TEREDO else _within(address, IPV6_SPECIAL)  # Teredo lies inside 2001::/23
     if value > 1 and value >> 32 in _CARRIERS:
         return None
-    return _within(value, _NAMED_ROWS) or _NEVER_GIVEN_OUT
+    return _within(address, IPV6_NAMED) or _NEVER_GIVEN_OUT
 
 
 def refusals(address: Address) -> list[AddressRefusal]:
@@ -165,7 +153,7 @@ def refusals(address: Address) -> list[AddressRefusal]:
 
 def _refusal(address: Address, form: str = "") -> list[AddressRefusal]:
     """Return the reason against an address by itself, if there is one. `form` is how another address carries it."""
-    if int(address) in _METADATA_NUMBERS and address in METADATA:  # numbers first: they compare faster
+    if address in METADATA:
         what, rule = f"a cloud metadata service ({METADATA[address]})", RULE_METADATA
     elif (special := special_range(address)) is not None:
         what, rule = f"not public: {special}", RULE_PRIVATE

@@ -109,8 +109,9 @@ class ProxyRequest:
 
     @property
     def where(self) -> str:
-        """Return `host:port`."""
-        return shown(self.target)
+        """Return the target as people write it, with its port."""
+        host = str(self.target.host)
+        return f"[{host}]:{self.target.port}" if ":" in host else f"{host}:{self.target.port}"
 
     def onward(self) -> h11.Request:
         """Return the request for the server: origin-form, its `Host` from the target, without headers for the proxy."""
@@ -122,12 +123,6 @@ class ProxyRequest:
         else:
             headers.append((b"Connection", b"close"))
         return h11.Request(method=self.event.method, target=self.target.path.encode(), headers=headers)
-
-
-def shown(target: Target) -> str:
-    """Return a target as people write it, with its port."""
-    host = str(target.host)
-    return f"[{host}]:{target.port}" if ":" in host else f"{host}:{target.port}"
 
 
 def passed_on(headers: Iterable[Header]) -> list[Header]:

@@ -1,9 +1,8 @@
-"""Confine commands. Each backend is a line in `backends` and a module or package here."""
+"""Confine commands. Each backend is a line in `backends`, and most are a module or package here."""
 
 from __future__ import annotations
 
-from .backends import probe, select_sandbox
-from .none import NoSandbox
+from .backends import NoSandbox, probe, select_sandbox
 from .settings import CommandLimits, DockerSettings, Profile, SandboxSettings
 from .spec import DoctorFinding, Sandbox
 

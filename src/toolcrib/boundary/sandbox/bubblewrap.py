@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
+from ..filesystems import may_hang
 from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
 from . import seccomp
-from .cgroup import join_group
-from .cgroup_events import CgroupEvents
-from .known_roots import KnownRoots
-from .overlay import overlay_roots
-from .protected_paths import ProtectedPaths
+from .cgroup import CgroupEvents, join_group
 from .readable_roots import (
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
+    KnownRoots,
     bind_arguments,
     kernel_arguments,
     open_system_files,
@@ -42,6 +41,8 @@ _ISOLATION = (
     "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
     "--cap-drop", "ALL", "--hostname", "sandbox",
 )  # fmt: skip
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
 class BubblewrapSandbox:
@@ -119,28 +120,28 @@ class BubblewrapSandbox:
             env=inner,
             child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
             handshake=handshake,
+            failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
         )
-        spawn.appeared = lambda: self._appeared(guards, handshake, spawn.notes)
+
+        def appeared() -> list[str]:
+            spawn.notes += handshake.notes()
+            return self._writable.appeared(guards)
+
+        spawn.appeared = appeared
         return spawn
 
     def layer_roots(self) -> list[Path]:
         """Return the folders to overlay. Raises SandboxUnavailable if they cannot be overlaid."""
         self.overlay_program()
-        return overlay_roots(self._writable.roots())
+        return _overlay_roots(self._writable.roots())
 
     def _outlet(self) -> Outlet | None:
         if not self.domains:
             return None
-        from ..network.address_guard import AddressGuard
         from .outlet import Outlet
 
-        return Outlet(self.domains, self._settings.guard or AddressGuard())
-
-    def _appeared(self, guards: list[ProtectedPaths], handshake: _BubblewrapHandshake, notes: list[str]) -> list[str]:
-        notes += handshake.notes()
-        found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
-        return list(found.values())
+        return Outlet(self.domains, self._settings.guard)
 
     def _home(self, env: Mapping[str, str]) -> str:
         """Return the home directory's name inside the sandbox. It is the host's name, so that tools find their
@@ -190,6 +191,42 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
     return seccomp.build(machine, (seccomp.AF_UNIX,))
 
 
+def _overlay_roots(writable: Sequence[Path]) -> list[Path]:
+    """Return the folders for the layer: those that are writable, without folders inside another one.
+
+    Raises SandboxUnavailable if one of them cannot be overlaid.
+    """
+    found: list[Path] = []
+    for path in sorted(set(writable), key=lambda p: len(p.parts)):
+        if any(path.is_relative_to(other) for other in found):
+            continue
+        if not path.exists():
+            continue
+        if not path.is_dir():
+            raise SandboxUnavailable(f"{path} is a file, and only folders can be overlaid")
+        if may_hang(path):
+            raise SandboxUnavailable(f"{path} lies on a network's file system, which cannot be overlaid safely")
+        found.append(path)
+    for inner in _mount_points():
+        for path in found:
+            if inner != str(path) and inner.startswith(f"{path}/"):
+                raise SandboxUnavailable(f"{inner} is a file system of its own, which a layer would hide")
+    found.sort(key=writable.index)  # the workspace first
+    return found
+
+
+def _mount_points() -> list[str]:
+    """Return the mount points that this process sees."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    # The kernel writes spaces, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
+    points = (line.split(b" ", 5)[4] for line in lines)
+    return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]
+
+
 class _BubblewrapHandshake:
     """bwrap sends the leader's pid and waits. We set the leader's limits, open its outlet, and let it continue."""
 
@@ -233,6 +270,7 @@ class _BubblewrapHandshake:
             self._outlet.open(leader)
 
     def failure(self, stderr: str, code: int) -> Exception | None:
+        """Return the error if the command never ran, None if it did."""
         if self._ran:
             return None
         return SandboxUnavailable(explain(stderr))

@@ -15,10 +15,9 @@ from pathlib import Path
 from ...core.errors import SandboxUnavailable
 from .bubblewrap import BubblewrapSandbox
 from .remedies import INSTALL, WITHOUT, remedy
-from .remembered_trial import RememberedTrial
 from .settings import SandboxSettings
 from .spec import DoctorFinding, Sandbox
-from .trial import try_run
+from .trial import RememberedTrial, try_run
 
 MIN_VERSION = (0, 8)  # the first with --disable-userns
 MIN_OVERLAY_VERSION = (0, 11)  # the first with --overlay
@@ -85,8 +84,7 @@ def find(trials: Path | None = None) -> str:
     if trials is None:
         return _find()
     remembered = RememberedTrial(trials / "bubblewrap.json", list(_programs()))
-    program = remembered.read()
-    if program is None:
+    if (program := remembered.read()) is None:
         program = _find()
         remembered.write(program)
     return program
@@ -111,19 +109,16 @@ def try_candidate(program: str) -> str:
     return try_run(lambda folder: BubblewrapSandbox(program, SandboxSettings(), folder))
 
 
-def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+def _domains(settings: SandboxSettings, program: str) -> DoctorFinding:
     """Return whether commands reach the allowed domains."""
-    found, _ = working()
-    if found is None:  # another finding says this already
-        return []
     asked = replace(settings, profile="workspace-write", read_roots=(), write_roots=(), hidden=(), env=())
-    problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
+    problem = try_run(lambda folder: BubblewrapSandbox(program, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:
-        remedy = 'sandbox.network = "off" leaves commands without network'
-        return [DoctorFinding("allowed domains", False, problem, remedy)]
+        helps = 'sandbox.network = "off" leaves commands without network'
+        return DoctorFinding("allowed domains", False, problem, helps)
     detail = f"commands reach {listed} through our proxy, and nothing else; a real run works"
-    return [DoctorFinding("allowed domains", True, detail)]
+    return DoctorFinding("allowed domains", True, detail)
 
 
 @functools.cache
@@ -145,22 +140,16 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     found, tried = working()
     found_all: list[DoctorFinding] = []
     for candidate in tried:
-        remedied = remedy(candidate.problem) or INSTALL
-        found_all.append(
-            DoctorFinding(
-                f"bubblewrap {candidate.origin}",
-                False,
-                f"{candidate.label}: {candidate.problem}",
-                remedied,
-                found is None,
-            )
-        )
+        name, detail = f"bubblewrap {candidate.origin}", f"{candidate.label}: {candidate.problem}"
+        found_all.append(DoctorFinding(name, False, detail, remedy(candidate.problem) or INSTALL, found is None))
     if found is not None:
         found_all.append(DoctorFinding("bubblewrap", True, f"{found.label}; a real run works"))
         found_all.append(_overlays())
     elif not tried:
         found_all.append(DoctorFinding("bubblewrap", False, "not found", INSTALL))
     found_all.append(_namespaces())
+    if settings.domains and found is not None:
+        found_all.append(_domains(settings, found.path))
     return found_all
 
 
@@ -174,23 +163,16 @@ def _overlays() -> DoctorFinding:
 
 def _namespaces() -> DoctorFinding:
     """Return the current kernel settings that matter to bubblewrap."""
-    switches = {
-        "kernel.apparmor_restrict_unprivileged_userns": "0",
-        "kernel.unprivileged_userns_clone": "1",
-    }
-    off: list[str] = []
-    for name, good in switches.items():
-        value = _sysctl(name)
-        if value is not None and value != good:
-            off.append(f"{name}={value}")
+    switches = {"kernel.apparmor_restrict_unprivileged_userns": "0", "kernel.unprivileged_userns_clone": "1"}
+    values = {name: _sysctl(name) for name in switches}
+    off = [f"{name}={value}" for name, value in values.items() if value not in (None, switches[name])]
     if _sysctl("user.max_user_namespaces") == "0":
         off.append("user.max_user_namespaces=0")
     if not off:
         return DoctorFinding("user namespaces", True, "not restricted by a kernel switch", needed=False)
     detail = ", ".join(off)
-    return DoctorFinding(
-        "user namespaces", False, detail, remedy("uid map" if "apparmor" in detail else "namespace"), needed=False
-    )
+    helps = remedy("uid map" if "apparmor" in detail else "namespace")
+    return DoctorFinding("user namespaces", False, detail, helps, needed=False)
 
 
 def _sysctl(name: str) -> str | None:

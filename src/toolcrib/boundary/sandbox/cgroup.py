@@ -4,6 +4,10 @@ Version 2: one group per command, a sibling of our group, if the parent is deleg
 (the usual case in a systemd user session). Version 1 (root): one group for all commands of this process. The thread
 that spawns the commands joins it, because moving a process into a group costs 5 ms per command, and starting in it
 costs nothing (measured on Linux 6.18). Anywhere else there are no groups, and only the limits of each process apply.
+
+The kernel counts which limits a command reached, and the output gets a sentence for each: without it, a command with
+many processes only sees that some of them fail. In version 1 another command that ran at the same time may be the
+cause.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ from .settings import CommandLimits, most_memory
 _ROOT = "/sys/fs/cgroup"
 _PREFIX = "toolcrib-"
 _FILES = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
+# controller: the file with its counts, and the name of the count that matters
+_V1 = {"memory": ("memory.oom_control", "oom_kill"), "pids": ("pids.events", "max")}
+_V2 = {"memory": ("memory.events", "oom_kill"), "pids": ("pids.events", "max")}
 _counter = itertools.count(1)
 _leftovers: deque[str] = deque(maxlen=1000)
 
@@ -61,27 +68,8 @@ def places() -> Places:
     return Places(controllers=tuple(found))
 
 
-class CommandGroup:
-    """The group of one command, version 2."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def add(self, pid: int) -> None:
-        """Move a process in; its later children follow."""
-        with contextlib.suppress(OSError):  # gone, or not delegated after all
-            _write(f"{self.folder}/cgroup.procs", str(pid))
-
-    def remove(self) -> None:
-        """Remove the group. If the kernel still uses it, it is removed after a later command."""
-        _leftovers.append(self.folder)
-        for folder in [_leftovers.popleft() for _ in range(len(_leftovers))]:
-            if not _remove(folder):
-                _leftovers.append(folder)
-
-
-def new_group(limits: CommandLimits) -> CommandGroup | None:
-    """Create a group for one command, if version 2 is available."""
+def new_group(limits: CommandLimits) -> str | None:
+    """Create a group for one command, if version 2 is available. Return its folder."""
     parent = places().unified
     if parent is None:
         return None
@@ -94,7 +82,7 @@ def new_group(limits: CommandLimits) -> CommandGroup | None:
         _write(f"{folder}/memory.max", str(limits.memory or most_memory()))
         _write(f"{folder}/pids.max", str(limits.processes))
         _write(f"{folder}/memory.oom.group", "1")
-    return CommandGroup(folder)
+    return folder
 
 
 _joined: set[tuple[int, CommandLimits]] = set()
@@ -170,3 +158,73 @@ def _is_delegated(folder: str) -> bool:
 def _write(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)
+
+
+_lock = threading.Lock()
+_running: set[CgroupEvents] = set()
+
+
+class CgroupEvents:
+    """The control group of one command, from its start to its end. Without a group nothing is counted."""
+
+    def __init__(self, limits: CommandLimits) -> None:
+        self._limits = limits
+        self._group: str | None = None  # the folder of version 2
+        self._before: dict[str, int] = {}
+        self._hit: set[str] = set()
+        self._alone = True
+
+    def begin(self, pid: int) -> None:
+        """Put the command's first process into a group, if one can be created, and begin to count."""
+        self._group = new_group(self._limits)
+        if self._group is not None:
+            with contextlib.suppress(OSError):  # gone, or not delegated after all
+                _write(f"{self._group}/cgroup.procs", str(pid))
+        with _lock:
+            for other in _running:
+                other._alone = self._alone = False
+            _running.add(self)
+        self._before = self._counts()
+
+    def end(self) -> None:
+        """Read the counts for the last time, and release the group."""
+        with _lock:
+            _running.discard(self)
+        after = self._counts()
+        self._hit = {name for name, before in self._before.items() if after.get(name, 0) > before}
+        if self._group is not None:
+            _leftovers.append(self._group)  # if the kernel still uses it, it is removed after a later command
+            for folder in [_leftovers.popleft() for _ in range(len(_leftovers))]:
+                if not _remove(folder):
+                    _leftovers.append(folder)
+
+    def notes(self) -> list[str]:
+        """Return notes for the reader of the command's output. Call it after the command's end."""
+        who = "it" if self._alone or self._group is not None else "it, or a command that ran at the same time,"
+        found: list[str] = []
+        if "pids" in self._hit:
+            found.append(
+                f"[{who} reached the limit of {self._limits.processes:,} processes (sandbox.limits.processes); "
+                "starting more failed]"
+            )
+        if "memory" in self._hit:
+            found.append(
+                f"[{who} reached the limit of memory for all its processes (sandbox.limits.memory); some were killed]"
+            )
+        return found
+
+    def _counts(self) -> dict[str, int]:
+        if self._group is not None:
+            return {name: _count(f"{self._group}/{file}", word) for name, (file, word) in _V2.items()}
+        folders = shared_folders()
+        return {name: _count(f"{folders[name]}/{file}", word) for name, (file, word) in _V1.items() if name in folders}
+
+
+def _count(path: str, word: str) -> int:
+    """Return the number after a name; 0 if the kernel does not count it."""
+    try:
+        with open(path) as file:
+            counts = dict(line.split() for line in file)
+        return int(counts.get(word, 0))
+    except (OSError, ValueError):
+        return 0

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import socket
+import sys
 
 _NEWUSER, _NEWNET = 0x10000000, 0x40000000  # linux/sched.h
 _GET_USERNS = 0xB701  # linux/nsfs.h: the user namespace that owns a namespace
@@ -62,3 +63,7 @@ def _open(pid: int, port: int) -> socket.socket:
     listener.bind(("127.0.0.1", port))
     listener.listen(_BACKLOG)
     return listener
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

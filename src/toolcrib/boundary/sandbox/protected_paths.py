@@ -84,7 +84,7 @@ class ProtectedPaths:
         cut = len(self.seen) >= _MAX_FOLDERS
         for base, name in _candidates(self.root, self.nearer, self.known):
             path = f"{base}/{name}"
-            if self._is_allowed(name) or self.existing.get(path) == os.path.realpath(path):
+            if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
                 continue
             if cut and base not in self.seen and not self._is_recent(path):
                 continue  # earlier there were too many folders to see it
@@ -110,9 +110,6 @@ class ProtectedPaths:
                 return os.path.realpath(path) if self.links.get(above) == os.readlink(above) else above
         return path
 
-    def _is_allowed(self, name: str) -> bool:
-        return _is_granted(name, self.allowed)
-
     def keeps(self, path: str) -> bool:
         """Return whether a path (absolute) was protected before the command: the command must not remove it either."""
         return path in self.named or path in self.read_only or path in self.pinned
@@ -120,7 +117,7 @@ class ProtectedPaths:
     def _protect(self, base: str, name: str) -> None:
         path = f"{base}/{name}"
         real = self.existing[path] = os.path.realpath(path)
-        if self._is_allowed(name):
+        if _is_granted(name, self.allowed):
             return
         self.named.add(path)
         if not real.startswith(self.root + "/"):

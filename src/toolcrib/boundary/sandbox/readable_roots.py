@@ -14,6 +14,8 @@ import glob
 import os
 import pwd
 import stat
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -39,6 +41,7 @@ _RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains in i
 VENV_NAMES = (".venv", "venv", "env")
 _MAX_HOPS = 8
 _MAX_LINKS = 500
+_KNOWN_SECONDS = 10.0  # how long the link targets of PATH are remembered
 
 
 def system_arguments() -> list[str]:
@@ -243,6 +246,26 @@ class ReadableRoots:
     def _visible(self, path: str) -> bool:
         parents = [path, *(str(p) for p in Path(path).parents)]
         return any(p in self.binds or p in SYSTEM_FOLDERS or p in SYSTEM_LINKS for p in parents)
+
+
+class KnownRoots:
+    """The files that the commands of one workspace need for their tools."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._last: tuple[float, str, ReadableRoots, list[str]] | None = None
+
+    def look(self, cwd: Path, path: str) -> tuple[dict[str, str], list[str]]:
+        """Return the binds (target → source) for a command in this folder with this PATH, and the PATH that remains."""
+        now = time.monotonic()
+        with self._lock:
+            if self._last is None or self._last[1] != path or now - self._last[0] > _KNOWN_SECONDS:
+                roots = ReadableRoots(Path(os.path.expanduser("~")), self._workspace)
+                self._last = now, path, roots, roots.add_path(path)
+            _, _, roots, kept = self._last
+            roots.add_environments([str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(self._workspace)])
+            return dict(roots.binds), list(kept)
 
 
 def _account_home() -> str:

@@ -118,7 +118,9 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Fur
     # clone3 hides its flags behind a pointer; without it, C libraries use clone
     code += [_op(_JEQ, machine.clone3, 0, 1), _deny(errno.ENOSYS)]
     code += _when(machine.clone, [_op(_LD, _DATA_ARG0), _op(_JSET, CLONE_NEW, 0, 1), _deny(errno.EPERM)])
-    refused = [op for request in (TIOCSTI, TIOCLINUX, *further.ioctls) for op in _unless(request, errno.EPERM)]
+    refused = [
+        op for request in (TIOCSTI, TIOCLINUX, *further.ioctls) for op in (_op(_JEQ, request, 0, 1), _deny(errno.EPERM))
+    ]
     code += _when(machine.ioctl, [_op(_LD, _DATA_ARG1), *refused])
     pairs = families if further.pairs is None else further.pairs
     for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
@@ -138,13 +140,16 @@ def _deny(number: int) -> bytes:
 
 def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> bytes:
     """Return code that refuses a call if the bits `mask` of an argument (its low half) are `value`."""
-    test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error)]
-    return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
+    return _block(call, [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error)])
 
 
 def refuse_unless_zero(call: int, argument: int, error: int) -> bytes:
     """Return code that refuses a call if the low half of an argument is not 0."""
-    test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)]
+    return _block(call, [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)])
+
+
+def _block(call: int, test: list[bytes]) -> bytes:
+    """Run `test` for one system call, and go on with the next rule unless it ends in a verdict."""
     return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
 
 
@@ -157,13 +162,8 @@ def tcp_only(machine: Machine) -> Further:
         _op(_LD, _DATA_ARG1), _op(_AND, _SOCK_TYPE_MASK), _op(_JEQ, _SOCK_STREAM, 1, 0), _deny(errno.EPROTONOSUPPORT),
         _op(_LD, _DATA_ARG2), _op(_JEQ, 0, 2, 0), _op(_JEQ, _IPPROTO_TCP, 1, 0), _deny(errno.EPROTONOSUPPORT),
     ]  # fmt: skip
-    sockets = b"".join([_op(_JEQ, machine.socket, 0, len(tests) + 1), *tests, _op(_LD, _DATA_NR)])
     pairs = refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)
-    return Further(blocks=(sockets, pairs), pairs=(AF_UNIX,))
-
-
-def _unless(value: int, error: int) -> list[bytes]:
-    return [_op(_JEQ, value, 0, 1), _deny(error)]
+    return Further(blocks=(_block(machine.socket, tests), pairs), pairs=(AF_UNIX,))
 
 
 def _when(call: int, block: list[bytes]) -> list[bytes]:

@@ -1,19 +1,43 @@
-"""Test whether a sandbox really runs a command here, and report the machine features that sandboxes need."""
+"""Test whether a sandbox really runs a command here, and remember on disk which program did, until something about this
+machine changes.
+
+Only success is stored. A wrong answer cannot weaken a sandbox: the program is always searched for again, and if it does
+not work after all, it starts no command.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import stat
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
 from ..environment import command_environment
+from ..own_files import replace_file
 from ..process import start
-from . import cgroup, seccomp
-from .spec import DoctorFinding, Sandbox
+from .spec import Sandbox
 
 _RUN_SECONDS = 20.0
+MAX_AGE_SECONDS = 86_400.0
+_MAX_BYTES = 64 * 1024
+
+# The conditions of a sandbox's success besides the program: the kernel's boot, our namespaces, and our permissions.
+_FACTS = (
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/self/attr/current",
+    "/proc/self/uid_map",
+)
+_NAMESPACES = ("/proc/self/ns/user", "/proc/self/ns/mnt")
+_STATUS = ("Uid:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:")
 
 
 def try_run(make: Callable[[Path], Sandbox]) -> str:
@@ -37,20 +61,61 @@ def try_run(make: Callable[[Path], Sandbox]) -> str:
         return "" if (folder / "probe").exists() else "what a test command wrote did not arrive in its folder"
 
 
-def machine_findings() -> list[DoctorFinding]:
-    """Report the machine features that bubblewrap and Landlock both need."""
-    machine = seccomp.this_machine()
-    remedy = "" if machine else "only x86-64 and aarch64 are known"
-    return [DoctorFinding("seccomp", machine is not None, os.uname().machine, remedy), _cgroups()]
+class RememberedTrial:
+    """The program that worked, stored in one file. `programs` are all that could have been chosen."""
+
+    def __init__(self, path: Path, programs: Sequence[str]) -> None:
+        self._path, self._programs = path, programs
+        self._facts = {"programs": [_identity(program) for program in programs], "machine": _machine()}
+
+    def read(self) -> str | None:
+        """Return the program that worked, if all conditions are the same as then; else None."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            data = json.loads(_read_own(self._path))
+            if data["facts"] == self._facts and data["program"] in self._programs:
+                return str(data["program"])
+        return None
+
+    def write(self, program: str) -> None:
+        """Store a program that worked. Do nothing if the folder is missing or not writable."""
+        with contextlib.suppress(OSError):
+            replace_file(self._path, json.dumps({"facts": self._facts, "program": program}))
 
 
-def _cgroups() -> DoctorFinding:
-    if cgroup.places():
-        return DoctorFinding("cgroups", True, "memory and process count of whole commands are limited", needed=False)
-    return DoctorFinding(
-        "cgroups",
-        False,
-        "none can be made here; memory is limited for each process only",
-        "start toolcrib in a systemd user session, or delegate a cgroup to it",
-        needed=False,
-    )
+def _read_own(path: Path) -> bytes:
+    """Read the file if it is recent, belongs to us, and only we may write to it. Raises OSError otherwise."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        if not private or not 0 <= time.time() - status.st_mtime < MAX_AGE_SECONDS:
+            raise PermissionError("not ours alone, or too old")
+        return file.read(_MAX_BYTES)
+
+
+def _identity(program: str) -> list[str | int]:
+    """Identify a program by facts that change with its content."""
+    try:
+        status = os.stat(program)
+    except OSError:
+        return [program]
+    return [program, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _machine() -> list[str]:
+    found = [_text(path) for path in _FACTS]
+    for path in _NAMESPACES:
+        try:
+            found.append(os.readlink(path))
+        except OSError:
+            found.append("")
+    lines = _text("/proc/self/status").splitlines()
+    return [*found, *(line for line in lines if line.startswith(_STATUS))]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
@@ -44,6 +45,11 @@ class Writable:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
         there = {root for root in self.roots() if root.is_dir()}
         return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+
+    def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
+        """Return the protected names that a command made, each once; those in the workspace relative to it."""
+        found = {self._workspace / path: path for guard in guards for path in guard.appeared()}
+        return list(found.values())
 
     def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
         with self._lock:

@@ -14,8 +14,7 @@ from ...boundary.path_judgement import judge_path
 from ...boundary.workspace import Workspace
 from ...core.context import ToolContext
 from ...core.errors import ToolError
-from ...core.labels import Labels
-from ...core.output import ToolOutput
+from ...core.output import Labels, ToolOutput
 from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
@@ -209,16 +208,14 @@ class SavingTool:
     def _write(self, path: str, data: bytes, ctx: ToolContext) -> str:
         still_wanted(ctx)
         shown = self._ws.relative(path)
-        try:
-            with explained(self._ws, path):
+        with explained(self._ws, path):
+            try:
                 self._journal.write(
                     path, data, call_id=call_id_of(ctx, self._journal), tool="browser_save",
                     session_id=ctx.session_id, must_be_new=True,
                 )  # fmt: skip
-        except ToolError as error:
-            if "exists already" in str(error):
+            except FileExistsError:
                 raise ToolError(f"{shown} exists already; choose another path") from None
-            raise
         return shown
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:

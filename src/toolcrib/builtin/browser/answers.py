@@ -45,6 +45,12 @@ async def told(
     return ToolOutput("\n".join(parts), for_user=said, content=content)
 
 
+async def told_changes(session: BrowserSession, tab: Tab, said: str) -> ToolOutput:
+    """Wait until a page has settled, and return one answer with what is new on it."""
+    await session.settle(tab)
+    return await told(session, tab, said, await session.snapshot(tab, changes=True))
+
+
 async def heading(session: BrowserSession, tab: Tab) -> str:
     """Return a line with the number, the title and the address of a tab."""
     try:

@@ -13,7 +13,7 @@ from ...core.errors import ToolError
 from ...core.output import ImageBlock, ToolOutput
 from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
-from .answers import heading, told
+from .answers import heading, told, told_changes
 from .engine import Engine
 from .snapshot import plain_ref
 
@@ -125,16 +125,12 @@ class LookingTools:
             if ref is not None:
                 found, locator = await session.element(ref)
                 await locator.scroll_into_view_if_needed()
-                await session.settle(found.tab)
-                return await told(
-                    session, found.tab, f"{ref} is in view.", await session.snapshot(found.tab, changes=True)
-                )
+                return await told_changes(session, found.tab, f"{ref} is in view.")
             tab = session.tab()
             async with asyncio.timeout(ACTION_SECONDS):
                 at, height, whole = await tab.page.evaluate(_SCROLL, [direction, pages])
-            await session.settle(tab)
             said = f"Scrolled: the window shows pixels {at:,} to {at + height:,} of {whole:,}."
-            return await told(session, tab, said, await session.snapshot(tab, changes=True))
+            return await told_changes(session, tab, said)
 
         return await self._engine.run(ctx, work)
 
@@ -171,8 +167,7 @@ class LookingTools:
                     return ToolOutput.error(f"after {seconds:g} s it is {word}; browser_snapshot shows what is")
             if text is None and gone is None:
                 await tab.page.wait_for_timeout(seconds * 1000)
-            await session.settle(tab)
-            return await told(session, tab, said, await session.snapshot(tab, changes=True))
+            return await told_changes(session, tab, said)
 
         return await self._engine.run(ctx, work)
 

@@ -71,7 +71,7 @@ def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
             shown = f" [ref={name(Element(node.handle, node.said, framed))}]"
         if node.role == "iframe":
             frames.append(node.indent)
-        lines.append(f"{' ' * node.indent}{_short(safe(node.text.format(ref=shown)))}")
+        lines.append(f"{' ' * node.indent}{_short(safe(node.before + shown + node.after))}")
     return lines
 
 
@@ -139,10 +139,11 @@ def plain_ref(ref: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """One parsed line: its text with `{ref}` in the place of our ref (other braces are doubled), and its parts."""
+    """One parsed line: its text before and after the place of our ref, and its parts."""
 
     indent: int
-    text: str
+    before: str
+    after: str = ""
     handle: str = ""
     said: str = ""
 
@@ -159,25 +160,18 @@ def _read(line: str) -> _Node:
         body = quoted["key"].replace("''", "'") + (quoted["rest"] or "")
     node = _NODE.fullmatch(body) if bare.startswith("- ") else None
     if node is None:
-        return _Node(indent, _braced(unforged(bare)))
-    attributes, handle = node["attributes"], ""
+        return _Node(indent, unforged(bare))
+    said, attributes, rest = node["said"], node["attributes"], unforged(node["rest"])
     found = _REF.search(attributes)
-    if found is not None:
-        handle = found[1]
-        attributes = f"{_braced(attributes[: found.start()])}{{ref}}{_braced(attributes[found.end() :])}"
-    else:
-        attributes = _braced(attributes)
-    text = f"- {_braced(unforged(node['said']))}{attributes}{_braced(unforged(node['rest']))}"
-    return _Node(indent, text, handle, node["said"])
+    if found is None:
+        return _Node(indent, f"- {unforged(said)}{attributes}{rest}", said=said)
+    before = f"- {unforged(said)}{attributes[: found.start()]}"
+    return _Node(indent, before, f"{attributes[found.end() :]}{rest}", found[1], said)
 
 
 def _frame_of(handle: str) -> str:
     """Return the part of Playwright's ref that identifies the document: `f2` of `f2e7`."""
     return handle.partition("e")[0]
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def unforged(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Generator
 from dataclasses import asdict
@@ -29,7 +30,10 @@ class DocumentReader:
 
     def __init__(self, settings: DocumentSettings | None = None) -> None:
         self.settings = settings or DocumentSettings()
-        self._workers: Workers | None = None
+
+    @functools.cached_property
+    def _workers(self) -> Workers:
+        return Workers(_WORKER, self.settings.memory, reuse=False)
 
     def read_output(
         self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
@@ -42,7 +46,7 @@ class DocumentReader:
         if container == "image" and find_spec("PIL") is None:
             return answer(_as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name), name)
         with _explained(self.settings, name):
-            head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
+            head, data = self._workers.run_here(self._job(wanted), file, self.settings.timeout, cancelled)
         return answer(_found(head, data, name), name)
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
@@ -51,18 +55,12 @@ class DocumentReader:
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(data, len(data), name)
         with _explained(self.settings, name):
-            head, text = await self._started().run(self._job(wanted), data, self.settings.timeout)
+            head, text = await self._workers.run(self._job(wanted), data, self.settings.timeout)
         return _found(head, text, name)
 
     def close(self) -> None:
         """End all running reads."""
-        if self._workers is not None:
-            self._workers.close()
-
-    def _started(self) -> Workers:
-        if self._workers is None:
-            self._workers = Workers(_WORKER, self.settings.memory, reuse=False)
-        return self._workers
+        self._workers.close()
 
     def _job(self, wanted: DocumentRequest) -> dict[str, Any]:
         return {**asdict(wanted), "seconds": self.settings.timeout}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
+from ...core.tool import Tool
 from .finding import LEVELS, Level, LintFinding
 from .injection import check_injection
-from .overlap import check_overlap
 from .schemas import check_schema
-from .wording import check_wording
-
-if TYPE_CHECKING:
-    from ...core.tool import Tool
+from .wording import check_overlap, check_wording
 
 __all__ = ["LEVELS", "Level", "LintFinding", "lint"]
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from ...core.tool import Tool
 from .finding import Level, LintFinding, excerpt, texts_of
-
-if TYPE_CHECKING:
-    from ...core.tool import Tool
 
 
 def _pattern(level: Level, said: str, *parts: str) -> tuple[Level, re.Pattern[str], str]:

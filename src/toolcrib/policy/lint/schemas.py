@@ -9,14 +9,16 @@ unchanged.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from ...core.dialects import strict_schema
+from ...core.errors import ToolDefinitionError
+from ...core.schema import compile_schema
+from ...core.tool import Tool
 from .finding import LintFinding
-
-if TYPE_CHECKING:
-    from ...core.tool import Tool
 
 Json = dict[str, Any]
 
@@ -29,15 +31,12 @@ _UNIONS = ("anyOf", "oneOf", "allOf", "not", "enum", "$ref")
 
 def check_schema(tool: Tool) -> Iterator[LintFinding]:
     """Check the parameters of a tool, as JSON Schema."""
-    import json
-
     schema = tool.schema
     met = [key for key in _UNIONS if key in schema]
     if met:
-        yield LintFinding(
-            tool.name, "warning", "top-level-union", f"has {', '.join(met)} at the top of its schema: OpenAI and "
-            "Anthropic refuse that", "make it one object, with optional properties",
-        )  # fmt: skip
+        text = f"has {', '.join(met)} at the top of its schema: OpenAI and Anthropic refuse that"
+        remedy = "make it one object, with optional properties"
+        yield LintFinding(tool.name, "warning", "top-level-union", text, remedy)
     size = len(json.dumps(schema, default=str))
     if size > MAX_SIZE:
         text = f"has a schema of {size:,} characters, which every turn pays for"
@@ -88,10 +87,9 @@ def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     properties = _mapping(node.get("properties"))
     bad = [name for name in properties if not _PROPERTY.fullmatch(name)]
     if bad:
-        yield LintFinding(
-            tool, "warning", "property-name", f"has properties at {path} that Anthropic refuses: {bad[:5]}",
-            "use letters, digits, _, . and -, at most 64 of them",
-        )  # fmt: skip
+        text = f"has properties at {path} that Anthropic refuses: {bad[:5]}"
+        remedy = "use letters, digits, _, . and -, at most 64 of them"
+        yield LintFinding(tool, "warning", "property-name", text, remedy)
     required: Any = node.get("required")
     if isinstance(required, list) and properties:
         unknown = [name for name in cast("list[Any]", required) if name not in properties]
@@ -113,9 +111,6 @@ def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
 def _default(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     if node.get("default") is None or "$ref" in node:
         return
-    from ...core.errors import ToolDefinitionError
-    from ...core.schema import compile_schema
-
     bare = {key: value for key, value in node.items() if key not in ("default", "$defs", "definitions")}
     if "$ref" in str(bare):
         return
@@ -131,8 +126,6 @@ def _default(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
 def _not_strict(tool: Tool) -> Iterator[LintFinding]:
     if not tool.strict:
         return
-    from ...core.dialects import strict_schema
-
     if strict_schema(tool.schema) is None:
         text = "is marked strict, but its schema cannot be: it is sent without"
         yield LintFinding(tool.name, "warning", "not-strict", text, "close its objects and leave out rare keywords")

@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError
 from .commands import Allowing
-from .effects import forbids
-from .files import File, file_at, file_pattern
+from .files import File, file_at
 from .grammar import Rule
-from .hosts import domain_fits
-from .match import Bound, JudgedCall, MatchEnvironment
-from .names import family_of
+from .match import Bound, JudgedCall, MatchEnvironment, pattern_of
+from .names import domain_fits, family_of
 
 if TYPE_CHECKING:
     from ..shell.parts import Command, CommandPlace
 
-MayTouch = Callable[[JudgedCall, str, "str | None", bool], bool]
-
 
 def allowed(
-    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
+    call: JudgedCall, rules: Iterable[Bound], every: Iterable[Rule], place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
-    """Return one of the rules that together allow this call; None if they do not allow it."""
+    """Return one of the rules that together allow this call; None if they do not allow it.
+
+    `rules` allow calls of this tool; `every` are all rules, of which some allow or refuse the files of redirections.
+    """
     fitting = [each for each in rules if each.rest_fits(call)]
     for each in fitting:
         if each.whole:
             return each.rule
     used: list[Rule | None] = []
     if call.command is not None:
-        used.append(_command(call, fitting, may_touch, place))
+        used.append(_command(call, fitting, every, place))
     if call.files:
         used += [_file(file, fitting) for file in call.files]
     if call.hosts:
@@ -54,7 +53,7 @@ def _host(host: str | None, rules: Iterable[Bound]) -> Rule | None:
 
 
 def _command(
-    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
+    call: JudgedCall, rules: Iterable[Bound], every: Iterable[Rule], place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
     patterns = {each.command: each.rule for each in rules if each.command is not None}
     if not patterns:
@@ -63,8 +62,8 @@ def _command(
         tuple(patterns),
         call.environment.workspace,
         lambda command: place is not None and _harmless(command, place(call.cwd)),
-        lambda path, cwd: may_touch(call, path, cwd, True),
-        lambda path, cwd: may_touch(call, path, cwd, False),
+        lambda path, cwd: _may_touch(path, cwd, True, every, call.environment),
+        lambda path, cwd: _may_touch(path, cwd, False, every, call.environment),
     )
     assert call.command is not None
     used = allowing.whole(call.command) or allowing.covers(call.script, call.command)
@@ -78,9 +77,7 @@ def _harmless(command: Command, place: CommandPlace) -> bool:
     return judge_script(Script((command,)), place).verdict == "allow"
 
 
-def may_touch(
-    call: JudgedCall, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment
-) -> bool:
+def _may_touch(path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment) -> bool:
     """Return whether a redirection may use a file. To write it, an Edit rule must allow it. To read it, it must be an
     ordinary file inside the workspace, or a Read rule must allow it. No rule may deny it or ask about it."""
     if cwd is None or path.startswith("~"):
@@ -91,23 +88,25 @@ def may_touch(
     for rule in rules:
         if family_of(rule.tool) != family or rule.exactly is not None or rule.args or rule.labels:
             continue
-        if rule.verdict != "allow":
-            if forbids(rule, file, environment):
+        if _applies(rule, file, environment):
+            if rule.verdict != "allow":
                 return False
-        elif not (rule.category or rule.hints) and _allows(rule, file, environment):
             allows = True
     return allows
 
 
-def _allows(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
-    if rule.spec is None:
-        return rule.tool in ("Read", "Edit")
-    try:
-        base = rule.source.base or environment.workspace
-        pattern = file_pattern(rule.spec, environment.workspace, base, environment.home, allow=True)
-    except ConfigError:
+def _applies(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
+    """Return whether a path rule applies to a file. An invalid one refuses all files, and allows none."""
+    allow = rule.verdict == "allow"
+    if allow and (rule.category or rule.hints or rule.tool not in ("Read", "Edit")):
         return False
-    return rule.tool in ("Read", "Edit") and pattern.allows(file)
+    if rule.spec is None:
+        return True
+    try:
+        pattern = pattern_of(rule, environment)
+    except ConfigError:
+        return not allow
+    return pattern.allows(file) if allow else pattern.refuses(file)
 
 
 def _ordinary(file: File, environment: MatchEnvironment) -> bool:

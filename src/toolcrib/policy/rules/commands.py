@@ -101,13 +101,7 @@ def parse_pattern(spec: str) -> CommandPattern:
     text = spec.strip()
     if text.endswith(":*"):
         text = f"{text[:-2]} *"
-    atoms = _atoms(text, quotes=True) or _atoms(text, quotes=False) or []
-    pieces: list[str] = [""]
-    for atom in atoms:
-        if atom is None:
-            pieces.append("")
-        else:
-            pieces[-1] += atom
+    pieces = _pieces(text, quotes=True) or _pieces(text, quotes=False) or [""]
     bare = pieces[0][:-1] if len(pieces) == 2 and not pieces[1] and pieces[0].endswith(SEPARATOR) else None
     return CommandPattern(spec, tuple(pieces), bare or None, tuple(_typed(text).split(SEPARATOR)),
                           _OPERATOR.search(spec) is not None)  # fmt: skip
@@ -118,9 +112,9 @@ def _typed(text: str) -> str:
     return re.sub(r"\\(\*)|\*", lambda m: m[1] or SEPARATOR, re.sub(r"\s+", " ", text.replace(SEPARATOR, "")))
 
 
-def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
-    """Return characters, SEPARATOR between words and None for stars; None if a quote is not closed."""
-    found: list[str | None] = []
+def _pieces(text: str, *, quotes: bool) -> list[str] | None:
+    """Return the text between the stars, with SEPARATOR between words; None if a quote is not closed."""
+    pieces = [""]
     quote = ""
     index = 0
     while index < len(text):
@@ -130,17 +124,17 @@ def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
             following = text[index]
             if not quote or following in '"\\$`*':
                 character, index = following, index + 1
-            found.append(character)
+            pieces[-1] += character
         elif character == "*":
-            found.append(None)
+            pieces.append("")
         elif quotes and character in "\"'" and quote in ("", character):
             quote = "" if quote else character
         elif character.isspace() and not quote:
-            if found and found[-1] != SEPARATOR:
-                found.append(SEPARATOR)
+            if pieces != [""] and not pieces[-1].endswith(SEPARATOR):
+                pieces[-1] += SEPARATOR
         elif character != SEPARATOR:
-            found.append(character)
-    return None if quote else found
+            pieces[-1] += character
+    return None if quote else pieces
 
 
 def wildcard(pieces: tuple[str, ...], text: str) -> bool:
@@ -238,29 +232,17 @@ def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *,
         return "yes"
     found: Certainty = "no"
     for subject in subjects:
-        match = _refuses_part(pattern, subject)
-        if match == "yes":
+        if (subject.source and wildcard(pattern.plain, subject.source)) or any(map(pattern.fits, subject.known)):
             return "yes"
-        found = match if match == "maybe" else found
+        for each in subject.unsure:
+            if pattern.fits(each.filled) and pattern.fits(each.least):
+                return "yes"
+            if pattern.may_fit(each.parts):
+                found = "maybe"
     return "maybe" if unread else found
 
 
 _OPERATOR = re.compile(r"[|&;<>()\n]")
-
-
-def _refuses_part(pattern: CommandPattern, subject: Subject) -> Certainty:
-    if subject.source and wildcard(pattern.plain, subject.source):
-        return "yes"
-    for known in subject.known:
-        if pattern.fits(known):
-            return "yes"
-    found: Certainty = "no"
-    for each in subject.unsure:
-        if pattern.fits(each.filled) and pattern.fits(each.least):
-            return "yes"
-        if pattern.may_fit(each.parts):
-            found = "maybe"
-    return found
 
 
 _FILLER = "\ue000"

@@ -9,11 +9,10 @@ from glob import iglob
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...core.errors import ConfigError
 from .commands import Certainty
-from .files import File, FilePattern, file_at, file_pattern
+from .files import File, FilePattern, file_at
 from .grammar import Rule
-from .match import Bound, JudgedCall, MatchEnvironment
+from .match import Bound, JudgedCall
 
 if TYPE_CHECKING:
     from ..shell.parts import Word
@@ -55,13 +54,11 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
 
 
 def _meets(pattern: FilePattern, touched: Touched) -> Certainty:
-    if pattern.refuses(touched.file) or (touched.reads and not touched.unknown and _lists_all(pattern, touched.file)):
+    file = touched.file
+    lists_all = touched.reads and not touched.unknown and file.is_dir and pattern.refuses_all_in(file)
+    if pattern.refuses(file) or lists_all:
         return "yes"
-    return "maybe" if touched.below and pattern.means_inside(touched.file) else "no"
-
-
-def _lists_all(pattern: FilePattern, file: File) -> bool:
-    return file.is_dir and pattern.refuses_all_in(file)
+    return "maybe" if touched.below and pattern.means_inside(file) else "no"
 
 
 def _touched(call: JudgedCall) -> Iterator[Touched]:
@@ -103,14 +100,3 @@ _QUOTED = re.compile(r"\\(.)", re.DOTALL)
 def _as_class(found: re.Match[str]) -> str:
     """Return an escaped character (`\\*`) in the form that Python's glob uses."""
     return f"[{found[1]}]" if found[1] in "*?[" else found[1]
-
-
-def forbids(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
-    """Return whether a rule that denies or asks matches a file."""
-    if rule.spec is None:
-        return True
-    try:
-        base = rule.source.base or environment.workspace
-        return file_pattern(rule.spec, environment.workspace, base, environment.home, allow=False).refuses(file)
-    except ConfigError:
-        return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .grammar import Rule
 from .match import why_never
 from .names import CLAUDE, family_of
-from .text import unquoted
+from .suggest import unquoted
 
 _OURS = {
     "exec": "Bash", "shell": "Bash", "read_file": "Read", "grep": "Read", "glob": "Read", "list_dir": "Read",

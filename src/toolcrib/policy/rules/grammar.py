@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -136,20 +136,18 @@ def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Ru
     said = table.get("verdict", verdict)
     if said != verdict:
         raise _wrong(text, source, f"says {said!r}, but stands among the {verdict} rules")
-    tool = table.get("tool", "*")
-    if not isinstance(tool, str):
-        raise _wrong(text, source, "tool should be the name of a tool, or a rule like Bash(git push *)")
-    name, spec = _split(tool.strip(), source)
+    _check(table, text, source)
+    name, spec = _split(table.get("tool", "*").strip(), source)
     rule = Rule(
         verdict, text, name, spec,
-        args=_args(table, text, source),
-        exactly=_map(table, "exactly", text, source) if "exactly" in table else None,
-        category=_category(table, text, source),
-        hints=_hints(table, text, source),
-        labels=_labels(table, text, source),
-        reason=_text(table, "reason", text, source),
-        match=_examples(table, "match", text, source),
-        not_match=_examples(table, "not_match", text, source),
+        args=table.get("args", EMPTY),
+        exactly=table.get("exactly"),
+        category=ToolCategory(table["category"]) if table.get("category") is not None else None,
+        hints=table.get("hints", EMPTY),
+        labels=table.get("labels", EMPTY),
+        reason=table.get("reason", ""),
+        match=tuple(table.get("match", ())),
+        not_match=tuple(table.get("not_match", ())),
         source=source,
     )  # fmt: skip
     if rule.exactly is not None and (spec is not None or rule.args):
@@ -157,61 +155,49 @@ def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Ru
     return rule
 
 
-def _map(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> Mapping[str, Any]:
-    value: Any = table.get(key, {})
-    if not isinstance(value, Mapping):
-        raise _wrong(text, source, f'{key} should be a table, like {{repo = "me/*"}}')
-    return cast("Mapping[str, Any]", value)
+def _check(table: Mapping[str, Any], text: str, source: RuleSource) -> None:
+    """Raise ConfigError if a value of a table is of the wrong kind."""
+    for key, should in _TEXTS.items():
+        if not isinstance(table.get(key, ""), str):
+            raise _wrong(text, source, f"{key} should be {should}")
+    for key, (fits, should) in _MAPS.items():
+        entries: Any = table.get(key, EMPTY)
+        if not isinstance(entries, Mapping):
+            raise _wrong(text, source, f'{key} should be a table, like {{repo = "me/*"}}')
+        for name, value in cast("Mapping[str, Any]", entries).items():
+            if not fits(name, value):
+                raise _wrong(text, source, f"{key}.{name} = {value!r}: {should}")
+    for key in ("match", "not_match"):
+        examples: Any = table.get(key, [])
+        if not isinstance(examples, list) or not all(
+            isinstance(each, str | Mapping) for each in cast("list[Any]", examples)
+        ):
+            raise _wrong(text, source, f"{key} should be a list of examples: commands, paths, addresses or arguments")
+    category = table.get("category")
+    if category is not None and category not in list(ToolCategory):
+        raise _wrong(text, source, f"category {category!r} is unknown; known: {', '.join(ToolCategory)}")
 
 
-def _args(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, Any]:
-    found = _map(table, "args", text, source)
-    for key, value in found.items():
-        choices = cast("list[Any]", value) if isinstance(value, list) else [value]
-        if not choices or not all(isinstance(each, str | bool | int | float) for each in choices):
-            raise _wrong(text, source, f"args.{key} should be text (with *), a number or a boolean, or a list of these")
-    return found
+def _is_argument(value: Any) -> bool:
+    choices = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return bool(choices) and all(isinstance(each, str | bool | int | float) for each in choices)
 
 
-def _category(table: Mapping[str, Any], text: str, source: RuleSource) -> ToolCategory | None:
-    value = table.get("category")
-    if value is None:
-        return None
-    try:
-        return ToolCategory(value)
-    except ValueError:
-        raise _wrong(text, source, f"category {value!r} is unknown; known: {', '.join(ToolCategory)}") from None
-
-
-def _hints(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, bool]:
-    found = _map(table, "hints", text, source)
-    for key, value in found.items():
-        if key not in HINTS or not isinstance(value, bool):
-            raise _wrong(text, source, f"hints.{key}: hints are {', '.join(HINTS)}, each true or false")
-    return found
-
-
-def _labels(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, str]:
-    found = _map(table, "labels", text, source)
-    for key, value in found.items():
-        if value not in LABELS.get(key, ()):
-            known = "; ".join(f"{name} {' or '.join(words)}" for name, words in LABELS.items())
-            raise _wrong(text, source, f"labels.{key} = {value!r}: labels are {known}")
-    return found
-
-
-def _text(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> str:
-    value = table.get(key, "")
-    if not isinstance(value, str):
-        raise _wrong(text, source, f"{key} should be text")
-    return value
-
-
-def _examples(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> tuple[Any, ...]:
-    value: Any = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(each, str | Mapping) for each in cast("list[Any]", value)):
-        raise _wrong(text, source, f"{key} should be a list of examples: commands, paths, addresses or arguments")
-    return tuple(cast("list[Any]", value))
+_TEXTS = {"tool": "the name of a tool, or a rule like Bash(git push *)", "reason": "text"}
+_LABELS = "; ".join(f"{name} {' or '.join(words)}" for name, words in LABELS.items())
+_MAPS: Mapping[str, tuple[Callable[[str, Any], bool], str]] = {
+    "args": (
+        lambda _, value: _is_argument(value),
+        "it should be text (with *), a number or a boolean, or a list of these",
+    ),
+    "exactly": (lambda _name, _value: True, ""),
+    "hints": (
+        lambda name, value: name in HINTS and isinstance(value, bool),
+        f"hints are {', '.join(HINTS)}, each true or false",
+    ),
+    "labels": (lambda name, value: value in LABELS.get(name, ()), f"labels are {_LABELS}"),
+}
+"""Keys of a table that are tables: whether an entry is right, and what it should be."""
 
 
 def _wrong(text: str, source: RuleSource, what: str) -> ConfigError:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.context import ToolContext
 from ...core.errors import ConfigError
-from ...core.tool import Access, Tool
-from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of
+from ...core.tool import Access, Tool, ToolCategory
+from . import names
+from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of, wildcard
 from .files import File, FilePattern, file_at, file_pattern, files_of
 from .grammar import Rule
-from .hosts import domain_fits, host_of, plain_domain
-from .names import IGNORED_PATHS, READS, URL_ARGUMENTS, WRITES, anchored, family_of, has_url, means
-from .predicates import CANONICAL, args_fit, exactly, has_star, hint_of
-from .text import unquoted
+from .suggest import unquoted
 
 if TYPE_CHECKING:
     from ..shell.parts import Script
 
-ALL: frozenset[Access] = READS | WRITES
+ALL: frozenset[Access] = names.READS | names.WRITES
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+CANONICAL = frozenset({"command", "file_path", "path", "url"})
+"""Parameters for which Claude Code's rules have a special form in parentheses; `url:x` and so on is ignored."""
 
 Labels = Callable[[ToolContext], Mapping[str, str]]
 
@@ -36,13 +37,14 @@ class MatchEnvironment:
     labels: Labels | None = None
 
 
+@dataclass(eq=False)
 class JudgedCall:
     """One call as rules see it. Data that only some rules need is computed at the first use."""
 
-    def __init__(
-        self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, environment: MatchEnvironment
-    ) -> None:
-        self.tool, self.arguments, self.ctx, self.environment = tool, arguments, ctx, environment
+    tool: Tool
+    arguments: Mapping[str, Any]
+    ctx: ToolContext
+    environment: MatchEnvironment
 
     @functools.cached_property
     def command(self) -> str | None:
@@ -81,14 +83,8 @@ class JudgedCall:
     @functools.cached_property
     def hosts(self) -> tuple[str | None, ...]:
         """The hosts in the arguments; None for an address whose host is uncertain."""
-        return tuple(host_of(url) for url in self._urls())
-
-    def _urls(self) -> Iterator[str]:
-        for name in URL_ARGUMENTS:
-            value = self.arguments.get(name)
-            for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                if isinstance(each, str):
-                    yield each
+        given = [self.arguments.get(name) for name in names.URL_ARGUMENTS]
+        return tuple(names.host_of(each) for value in given for each in _choices(value) if isinstance(each, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ class Bound:
         if self.domain is not None:
             if any(host is None for host in call.hosts):  # an address with an uncertain host could be this one
                 return "maybe"
-            return "yes" if any(domain_fits(self.domain, host) for host in call.hosts if host) else "no"
+            return "yes" if any(names.domain_fits(self.domain, host) for host in call.hosts if host) else "no"
         return "yes"
 
     def _refuses_files(self, call: JudgedCall) -> Certainty:
@@ -143,7 +139,7 @@ class Bound:
                 continue
             if self.files.refuses_all_in(file) if file.access == "search" else self.files.refuses(file):
                 return "yes"
-            if file.access in WRITES and self.files.means_inside(file):
+            if file.access in names.WRITES and self.files.means_inside(file):
                 found = "maybe"  # the whole directory with its content
         return found
 
@@ -151,13 +147,13 @@ class Bound:
 def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
     """Return the rule compiled for this tool; None if it never applies. Raises ConfigError if the rule is invalid."""
     allow = rule.verdict == "allow"
-    if not means(rule.tool, rule.spec, tool, rule.verdict):
+    if not names.means(rule.tool, rule.spec, tool, rule.verdict):
         return None
     if allow and tool.origin is not None and (rule.category or rule.hints):  # hints may only tighten
         return None
     if rule.category is not None and rule.category != tool.category:
         return None
-    if any(hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
+    if any(_hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
         return None
     rest = _rest(rule, tool, environment)
     if rest is None:
@@ -173,10 +169,10 @@ def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callab
         if rule.verdict == "allow" and any(_too_wide(tool, name, value) for name, value in rule.args.items()):
             return None
         wanted = rule.args
-        found.append(lambda call: args_fit(wanted, call.arguments))
+        found.append(lambda call: _args_fit(wanted, call.arguments))
     if rule.exactly is not None:
         whole = rule.exactly
-        found.append(lambda call: exactly(whole, call.arguments))
+        found.append(lambda call: _exactly(whole, call.arguments))
     if rule.labels:
         read = environment.labels
         if read is None:
@@ -189,35 +185,35 @@ def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callab
 def _too_wide(tool: Tool, name: str, value: Any) -> bool:
     """Return whether an allowed text restricts less than it seems: one of a command, or of a path with links in it."""
     if name == tool.command_argument:
-        return has_star(value)
+        return _has_star(value)
     return callable(tool.paths) or name in tool.paths
 
 
 def _bind_spec(
     rule: Rule, spec: str, tool: Tool, environment: MatchEnvironment, rest: tuple[Callable[[JudgedCall], bool], ...]
 ) -> Bound | None:
-    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    family, allow = names.family_of(rule.tool), rule.verdict == "allow"
     if family in ("read", "write"):
-        if allow and rule.tool in IGNORED_PATHS:
+        if allow and rule.tool in names.IGNORED_PATHS:
             return None
-        access = READS if family == "read" else WRITES
+        access = names.READS if family == "read" else names.WRITES
         if allow and family == "read":
-            access = READS - {"edit"}
-        return Bound(rule, files=_file_pattern(rule, spec, environment), access=access, rest=rest)
+            access = names.READS - {"edit"}
+        return Bound(rule, files=pattern_of(rule, environment), access=access, rest=rest)
     if tool.command_argument is not None and family in ("command", "own"):
         if spec.startswith("="):
             command, name = unquoted(spec[1:]), tool.command_argument
-            return Bound(rule, rest=(*rest, lambda call: exactly({name: command}, call.arguments)))
+            return Bound(rule, rest=(*rest, lambda call: _exactly({name: command}, call.arguments)))
         return Bound(rule, command=parse_pattern(spec), rest=rest)
-    if spec.startswith("domain:") and (family == "web" or has_url(tool)):
-        domain = plain_domain(spec.removeprefix("domain:"))
+    if spec.startswith("domain:") and (family == "web" or names.has_url(tool)):
+        domain = names.plain_domain(spec.removeprefix("domain:"))
         if domain is None:
             raise ConfigError(f"{spec!r} names no host; write domain:example.com or domain:*.example.com")
         if allow and family == "web":
             rest = (*rest, _only_looks)
         return Bound(rule, domain=domain, rest=rest)
     if family == "own" and tool.paths:
-        return Bound(rule, files=_file_pattern(rule, spec, environment), rest=rest)
+        return Bound(rule, files=pattern_of(rule, environment), rest=rest)
     return _bind_parameter(rule, spec, rest)
 
 
@@ -225,12 +221,13 @@ def _bind_parameter(rule: Rule, spec: str, rest: tuple[Callable[[JudgedCall], bo
     name, colon, value = spec.partition(":")
     if rule.verdict == "allow" or not colon or name in CANONICAL:
         return None
-    return Bound(rule, rest=(*rest, lambda call: args_fit({name.strip(): value}, call.arguments)))
+    return Bound(rule, rest=(*rest, lambda call: _args_fit({name.strip(): value}, call.arguments)))
 
 
-def _file_pattern(rule: Rule, spec: str, environment: MatchEnvironment) -> FilePattern:
+def pattern_of(rule: Rule, environment: MatchEnvironment) -> FilePattern:
+    """Return the pattern of a rule for paths. Raises ConfigError if it is invalid."""
     base = rule.source.base or environment.workspace
-    return file_pattern(spec, environment.workspace, base, environment.home, allow=rule.verdict == "allow")
+    return file_pattern(rule.spec or "", environment.workspace, base, environment.home, allow=rule.verdict == "allow")
 
 
 def _only_looks(call: JudgedCall) -> bool:
@@ -241,12 +238,12 @@ def _only_looks(call: JudgedCall) -> bool:
 
 def why_never(rule: Rule) -> str | None:
     """Return why a rule can match nothing, with any tools; None if it can match."""
-    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    family, allow = names.family_of(rule.tool), rule.verdict == "allow"
     if allow and family == "own" and not rule.tool.strip("*"):
         return "a rule that allows must name what it allows"
-    if allow and family == "mcp" and not anchored(rule.tool):
+    if allow and family == "mcp" and not names.anchored(rule.tool):
         return "a rule that allows must name the server: mcp__server__*"
-    if family in ("read", "write") and allow and rule.spec is not None and rule.tool in IGNORED_PATHS:
+    if family in ("read", "write") and allow and rule.spec is not None and rule.tool in names.IGNORED_PATHS:
         return f"Claude Code never looks at it; write {'Read' if family == 'read' else 'Edit'}({rule.spec})"
     if rule.spec is None:
         return None
@@ -263,3 +260,77 @@ def why_never(rule: Rule) -> str | None:
         if not colon or name in CANONICAL:
             return "an mcp__ rule takes parameter:value in its parentheses"
     return None
+
+
+# --- arguments other than paths, commands and addresses
+
+
+def _args_fit(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether every named argument is given and equals one of the values. A list or table never does."""
+    return all(_fits(value, arguments.get(name)) for name, value in wanted.items())
+
+
+def _exactly(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Return whether these are exactly the arguments. null is the same as absent; 1 is not 1.0 or true."""
+    return _canonical(wanted) == _canonical(arguments)
+
+
+def _canonical(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON text that is equal only for equal arguments."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _has_star(value: Any) -> bool:
+    """Return whether a value of `args` can match more than one text."""
+    return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in _choices(value))
+
+
+def _fits(wanted: Any, given: Any) -> bool:
+    if given is None or isinstance(given, list | Mapping):
+        return False
+    text = given if isinstance(given, str) else _number(given)
+    return any(
+        wildcard(_pieces(each), text) if isinstance(each, str) else not isinstance(given, str) and _number(each) == text
+        for each in _choices(wanted)
+    )
+
+
+def _choices(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _number(value: float) -> str:
+    """Return a number or boolean as text: 80 and 80.0 are the same number for a tool."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else json.dumps(value)
+
+
+@functools.lru_cache(4096)
+def _pieces(pattern: str) -> tuple[str, ...]:
+    """Return the pattern split at its stars; `\\*` is a star and `\\\\` a backslash."""
+    pieces = [""]
+    escaped = False
+    for character in pattern:
+        if escaped:
+            pieces[-1] += character if character in "*\\" else f"\\{character}"
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    pieces[-1] += "\\" * escaped
+    return tuple(pieces)
+
+
+def _hint_of(tool: Tool, hint: str) -> bool:
+    """Return a hint of a tool. If an MCP server does not give it, MCP's default counts: the worst case."""
+    if hint == "read_only":
+        return tool.is_read_only
+    value = getattr(tool, hint)
+    if value is not None:
+        return value
+    if hint == "destructive" and tool.category == ToolCategory.DESTRUCTIVE:
+        return True
+    return tool.origin is not None and hint != "idempotent" and not tool.is_read_only

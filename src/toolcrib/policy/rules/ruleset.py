@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -44,9 +45,6 @@ class Compiled:
 
     def __bool__(self) -> bool:
         return bool(self.deny or self.ask or self.allow)
-
-
-_NONE = Compiled()
 
 
 class RuleSet:
@@ -125,10 +123,9 @@ class RuleSet:
     def always(self, tool: Tool) -> Judgement | None:
         """Return the verdict of bare rules for every call of this tool; a tool that they deny is not listed."""
         compiled = self._of(tool)
-        for verdict, bound in (("deny", compiled.deny), ("ask", compiled.ask), ("allow", compiled.allow)):
-            for each in bound:
-                if each.always:
-                    return _judgement(each.rule, verdict)
+        for each in (*compiled.deny, *compiled.ask, *compiled.allow):
+            if each.always:
+                return _judgement(each.rule, each.rule.verdict)
         return None
 
     def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
@@ -139,47 +136,31 @@ class RuleSet:
             return None
         call = JudgedCall(tool, arguments, ctx, self._environment)
         asked: list[Judgement] = []
-        for each in compiled.deny:
-            certainty = each.refuses(call)
-            if certainty == "yes":
-                return _judgement(each.rule, "deny")
-            if certainty == "maybe":
-                asked.append(_judgement(each.rule, "ask", unsure=True))
-        if call.command is not None and (found := _by_effects(call, compiled.deny)) is not None:
-            rule, certainty = found
-            if certainty == "yes":
-                return _judgement(rule, "deny")
-            asked.append(_judgement(rule, "ask", unsure=True))
-        for each in compiled.ask:
-            certainty = each.refuses(call)
-            if certainty != "no":
-                asked.append(_judgement(each.rule, "ask", unsure=certainty == "maybe"))
-        if call.command is not None and (found := _by_effects(call, compiled.ask)) is not None:
-            asked.append(_judgement(found[0], "ask", unsure=found[1] == "maybe"))
+        for verdict, rules in (("deny", compiled.deny), ("ask", compiled.ask)):
+            for rule, certainty in _refusing(call, rules):
+                if verdict == "deny" and certainty == "yes":
+                    return _judgement(rule, "deny")
+                asked.append(_judgement(rule, "ask", unsure=certainty == "maybe"))
         if asked:
             return all_of(asked)
         if not compiled.allow:
             return None
         from .allow import allowed  # loaded only when there is a rule that allows
 
-        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+        rule = allowed(call, compiled.allow, self._rules, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
     def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
         """Return every rule that applies to a call, for people, and whether that is certain."""
         from .allow import allowed
-        from .effects import refused_by_effects
 
         compiled = self._of(tool)
         call = JudgedCall(tool, arguments, ctx, self._environment)
         found: list[tuple[Rule, bool]] = []
         for each in (*compiled.deny, *compiled.ask):
-            certainty = each.refuses(call)
-            if certainty == "no" and call.command is not None and (met := refused_by_effects(call, (each,))):
-                certainty = met[1]
-            if certainty != "no":
-                found.append((each.rule, certainty == "yes"))
-        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+            for rule, certainty in islice(_refusing(call, (each,)), 1):
+                found.append((rule, certainty == "yes"))
+        rule = allowed(call, compiled.allow, self._rules, self._place)
         return found if rule is None else [*found, (rule, True)]
 
     def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
@@ -218,19 +199,13 @@ class RuleSet:
         cache = self._compiled
         found = cache.get(tool)
         if found is None:
-            found = self._compile(tool)
-            cache[tool] = found
+            found = cache[tool] = self._compile(tool)
         return found
 
     def _compile(self, tool: Tool) -> Compiled:
-        sorted_: dict[Verdict, list[Bound]] = {verdict: [] for verdict in VERDICTS}
-        for rule in self._rules:
-            bound = self._bind(rule, tool)
-            if bound is not None:
-                sorted_[rule.verdict].append(bound)
-        if not any(sorted_.values()):
-            return _NONE
-        return Compiled(tuple(sorted_["deny"]), tuple(sorted_["ask"]), tuple(sorted_["allow"]))
+        bound = [each for each in (self._bind(rule, tool) for rule in self._rules) if each is not None]
+        deny, ask, allow = (tuple(each for each in bound if each.rule.verdict == verdict) for verdict in VERDICTS)
+        return Compiled(deny, ask, allow)
 
     def _bind(self, rule: Rule, tool: Tool) -> Bound | None:
         try:
@@ -241,23 +216,22 @@ class RuleSet:
             log.warning("%s: %s", rule, error)
             return None if rule.verdict == "allow" else Bound(rule)
 
-    def _may_touch(self, call: JudgedCall, path: str, cwd: str | None, write: bool) -> bool:
-        """Return whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
-        from .allow import may_touch
 
-        return may_touch(call, path, cwd, write, self._rules, self._environment)
+def _refusing(call: JudgedCall, rules: tuple[Bound, ...]) -> Iterator[tuple[Rule, Certainty]]:
+    """Yield the rules that apply to a call, or may apply; last a path rule that a command's effects meet."""
+    for each in rules:
+        certainty = each.refuses(call)
+        if certainty != "no":
+            yield each.rule, certainty
+    if rules and call.command is not None:
+        from .effects import refused_by_effects  # loaded with the first command
+
+        found = refused_by_effects(call, rules)
+        if found is not None:
+            yield found
 
 
-def _by_effects(call: JudgedCall, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] | None:
-    """Call `refused_by_effects`, which is loaded with the first command."""
-    if not rules:
-        return None
-    from .effects import refused_by_effects
-
-    return refused_by_effects(call, rules)
-
-
-def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
+def _judgement(rule: Rule, verdict: Verdict, *, unsure: bool = False) -> Judgement:
     shown = clip(rule.shown, MAX_SHOWN)
     where = f" ({rule.source.where or rule.source.layer})"
     if unsure:
@@ -267,8 +241,4 @@ def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
     else:
         says = {"deny": "forbids it", "ask": "wants to be asked", "allow": "allows it"}[verdict]
         reason = f"the rule {shown}{where} {says}"
-    return Judgement(_verdict(verdict), reason, shown)
-
-
-def _verdict(text: str) -> Verdict:
-    return "deny" if text == "deny" else "ask" if text == "ask" else "allow"
+    return Judgement(verdict, reason, shown)

@@ -1,13 +1,22 @@
-"""Make the one-line rule that allows exactly one call: it is shown to a person, and stored for "always like this"."""
+"""Make the one-line rule that allows exactly one call: it is shown to a person, and stored for "always like this".
+
+A command is written on one line: `\\n`, `\\t`, `\\\\` and `\\u{…}` escape line breaks and invisible signs.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...core.errors import ConfigError
 from ...core.tool import Tool
-from .text import quoted
+from ..plain import plain_line
+
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.?))", re.DOTALL)
+_PLAIN = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+_QUOTED = {value: f"\\{key}" for key, value in _PLAIN.items()}
 
 
 def suggest(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
@@ -38,3 +47,22 @@ def _name(tool: Tool) -> str | None:
     elif name.startswith("mcp__"):
         return None
     return None if any(c in "*()" or c.isspace() for c in name) else name
+
+
+def quoted(text: str) -> str:
+    """Return the text on one line, with nothing invisible in it."""
+    return "".join(_QUOTED.get(c) or (c if plain_line(c) == c else f"\\u{{{ord(c):x}}}") for c in text)
+
+
+def unquoted(text: str) -> str:
+    """Return the text that `quoted` escaped. Raises ConfigError for an escape that `quoted` does not write."""
+    return _ESCAPE.sub(_character, text)
+
+
+def _character(found: re.Match[str]) -> str:
+    code, letter = found[1], found[2]
+    if code is not None and int(code, 16) < 0x110000:
+        return chr(int(code, 16))
+    if letter in _PLAIN:
+        return _PLAIN[letter]
+    raise ConfigError(f"{found[0]!r} is not an escape here; write \\\\ for a backslash")

@@ -17,8 +17,7 @@ from ...core.errors import ConfigError, ToolError
 from ...core.text import matches
 from ...core.tool import Tool
 from ..settings import VARIABLE, SecretSettings
-from .redact import Redactor
-from .values import MIN_SECRET
+from .redact import MIN_SECRET, Redactor
 
 log = logging.getLogger("toolcrib.policy")
 

@@ -34,11 +34,8 @@ class LogRedaction(logging.Filter):
                 if clean is not trace:
                     record.exc_info, record.exc_text = None, clean
         except Exception as error:  # a message that cannot be formatted is not shown either
-            record.msg, record.args, record.exc_info = (
-                "(a message that could not be redacted: %s)",
-                (type(error).__name__,),
-                None,
-            )
+            record.msg, record.args = "(a message that could not be redacted: %s)", (type(error).__name__,)
+            record.exc_info = None
         return True
 
 

@@ -18,11 +18,11 @@ from typing import Literal
 from ...core.tool import Tool
 from ...sources.mcp import McpServers
 from ...sources.mcp.downstream import Downstream
-from ...sources.mcp.extras import extra_names
-from ...sources.mcp.names import tool_name
+from ...sources.mcp.names import free_name, tool_name
+from ...sources.mcp.registered_tools import extra_names
 from ...sources.mcp.relay import ContentChanged
 from ...sources.mcp.upstream import Upstream
-from .server_content import ContentSource, Json, ServerContent, SingleFlight
+from .server_content import KEYS, ContentSource, Json, ServerContent, SingleFlight
 
 MAX_SEEN = 10_000
 """How many addresses from results are remembered."""
@@ -53,7 +53,7 @@ Lists = dict[str, dict[str, Entry]]
 
 
 def _empty_lists() -> Lists:
-    return {"resources": {}, "templates": {}, "prompts": {}}
+    return {what: {} for what in KEYS}
 
 
 class Catalogue:
@@ -113,15 +113,12 @@ class Catalogue:
     def _take(self, lists: Lists, server: Upstream, content: ServerContent) -> None:
         if self._tool_of(server, "resources") is not None:
             name = self._names()[server]
-            _put(lists["resources"], server, name, content.resources, "uri")
-            _put(lists["templates"], server, name, content.templates, "uriTemplate")
+            for what in ("resources", "templates"):
+                _put(lists[what], server, name, content[what], KEYS[what])
         if self._tool_of(server, "prompts") is not None:
-            for entry in content.prompts:
+            for entry in content["prompts"]:
                 own = str(entry["name"])
-                shown = plain = shown_prompt(server, own)
-                number = 2
-                while shown in lists["prompts"]:
-                    shown, number = f"{plain}_{number}", number + 1
+                shown = free_name(shown_prompt(server, own), lists["prompts"])
                 lists["prompts"][shown] = (server, own, {**entry, "name": shown})
 
     def stale(self) -> None:
@@ -208,17 +205,10 @@ class Catalogue:
 
     def _names(self) -> dict[Upstream, str]:
         """Return a unique name for each server, for use in addresses."""
-        names: dict[Upstream, str] = {}
-        taken: set[str] = set()
+        names: dict[str, Upstream] = {}
         for server in self._servers.enabled:
-            name = plain = address_name(server)
-            number = 1
-            while name in taken:
-                number += 1
-                name = f"{plain}-{number}"
-            taken.add(name)
-            names[server] = name
-        return names
+            names[free_name(address_name(server), names, "-")] = server
+        return {server: name for name, server in names.items()}
 
     def _place(self, server: Upstream, own: str) -> ContentPlace | None:
         tool = self._tool_of(server, "resources")

@@ -7,8 +7,8 @@ server's own words. Lists omit what policy denies. Completion is not recorded: i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, cast
 
@@ -32,16 +32,15 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...core.errors import ToolError
-from ...core.labels import META_KEY
-from ...core.output import ToolOutput
+from ...core.output import META_KEY, ToolOutput
 from ...core.tool import Tool
 from ...sources.mcp import McpServers
 from ...sources.mcp.fields import result_meta
 from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer
-from ..transport_state import HandshakeSession, Request, TransportState
-from .catalogue import Catalogue, ContentPlace
+from ..transport_state import Request
+from .catalogue import Catalogue
 from .subscribers import RESOURCE_NOT_FOUND, Subscribers
 
 MAX_PARTS = 5_000
@@ -89,7 +88,7 @@ class Gateway:
         uri = str(params.uri)
         place = await self._catalogue.at(uri, self._who(ctx))
         if place is None:
-            code = INVALID_PARAMS if _stateless(ctx) else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
             raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
         def finish(output: ToolOutput, peer: Peer) -> Json:
@@ -162,7 +161,12 @@ class Gateway:
             result = await client.session.send_request(request, CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-        return cast("Json", self._calls.shown(await self._reach(place, ask, self._who(ctx))))
+        try:
+            return cast("Json", self._calls.shown(await place.server.use(ask, self._who(ctx))))
+        except ToolError as error:
+            if isinstance(error.__cause__, MCPError):
+                raise self._calls.shown_error(error.__cause__) from error
+            raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
 
     def _runs_freely(self, tool: Tool) -> bool:
         """Whether policy allows every call of a tool. Only then may completion send typed text to the server."""
@@ -172,56 +176,24 @@ class Gateway:
     # --- subscriptions and logs
 
     async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
-        await self.subscribers.subscribe(_session(ctx), str(params.uri), self._who(ctx))
+        await self.subscribers.subscribe(ctx.lifespan_context.session_of(ctx), str(params.uri), self._who(ctx))
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
-        await self.subscribers.unsubscribe(_session(ctx), str(params.uri))
+        await self.subscribers.unsubscribe(ctx.lifespan_context.session_of(ctx), str(params.uri))
         return EmptyResult()
 
     async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
         """Handle `logging/setLevel` of the handshake era. Raises MCPError if there is no session."""
-        session = _session(ctx)
+        session = ctx.lifespan_context.session_of(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
         await self.subscribers.set_level(session, params.level)
         return EmptyResult()
 
-    @asynccontextmanager
-    async def watching(self, ctx: Request, uris: Iterable[Any]) -> AsyncGenerator[None]:
+    def watching(self, ctx: Request, uris: Iterable[Any]) -> AbstractAsyncContextManager[None]:
         """Watch these resources while a 2026-07-28 stream listens for them."""
-        async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
-            yield
-
-    # --- helpers
-
-    async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
-        """Ask a server something that is not a call.
-
-        Raises MCPError if the server returns an error or cannot be reached.
-        """
-        refused: list[MCPError] = []
-
-        async def work(client: Any) -> Json:
-            try:
-                return await ask(client)
-            except MCPError as error:
-                refused.append(self._calls.shown_error(error))
-                raise
-
-        try:
-            return await place.server.use(work, who)
-        except ToolError as error:
-            raise refused[0] if refused else MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
-
-
-def _session(ctx: Request) -> HandshakeSession | None:
-    transport: TransportState = ctx.lifespan_context
-    return transport.session_of(ctx)
-
-
-def _stateless(ctx: Request) -> bool:
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris))
 
 
 def _in_our_words(delivered: Json, output: ToolOutput) -> Json:

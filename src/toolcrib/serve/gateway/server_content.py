@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
@@ -34,20 +33,14 @@ _KEPT = "offers"
 """The name of its file in the cache of lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerContent:
-    """The lists of one server."""
-
-    resources: tuple[Json, ...] = ()
-    templates: tuple[Json, ...] = ()
-    prompts: tuple[Json, ...] = ()
-
-    def to_json(self) -> Json:
-        """Return the lists in the form that the cache stores."""
-        return {"resources": list(self.resources), "templates": list(self.templates), "prompts": list(self.prompts)}
+ServerContent = dict[str, list[Json]]
+"""The lists of one server: its `resources`, `templates` and `prompts`."""
+KEYS = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+"""The lists, with the field that names an entry."""
 
 
-EMPTY_CONTENT = ServerContent()
+def no_content() -> ServerContent:
+    return {what: [] for what in KEYS}
 
 
 class SingleFlight(Generic[T]):
@@ -94,7 +87,7 @@ class ContentSource:
     def known(self) -> ServerContent | None:
         """The lists from the last request; None if there are none."""
         if self._known is None:
-            self._known = self._server.services.cache.kept(self._server.identity, _KEPT, content_from_json)
+            self._known = self._server.services.cache.kept(self._server.identity, _KEPT, checked_content)
         return self._known
 
     async def get(self, who: Downstream | None) -> ServerContent:
@@ -104,14 +97,14 @@ class ContentSource:
         if task.done() and not task.cancelled() and (found := task.result()) is not None:
             return found
         self._late = True
-        return self.known or EMPTY_CONTENT
+        return self.known or no_content()
 
     async def _ask(self, who: Downstream | None) -> ServerContent | None:
         """Return the current lists; None if the server failed."""
         server, known = self._server, self.known
         listing = server.tools.listing
         if listing is not None and not listing.has_resources and not listing.has_prompts:
-            found = EMPTY_CONTENT
+            found = no_content()
         elif known is not None and server.state != "connected":
             found = known
         else:
@@ -128,54 +121,42 @@ class ContentSource:
                 log.warning("MCP server %s: %s", server.name, fault)
             if found != known:
                 self._known = found
-                server.services.cache.keep(server.identity, _KEPT, found.to_json())
+                server.services.cache.keep(server.identity, _KEPT, found)
         if self._late:
             self._late = False
-            if found != (known or EMPTY_CONTENT):
+            if found != (known or no_content()):
                 self._when_late()
         return found
 
 
-def content_from_json(value: Mapping[str, Any]) -> ServerContent:
-    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-    return ServerContent(
-        _entries(value["resources"], "uri"), _entries(value["templates"], "uriTemplate"),
-        _entries(value["prompts"], "name"),
-    )  # fmt: skip
-
-
-def _entries(value: Any, key: str) -> tuple[Json, ...]:
-    found = tuple(cast("Sequence[Any]", value))
-    if not all(isinstance(each, dict) and isinstance(cast("Json", each).get(key), str) for each in found):
-        raise TypeError(f"not a list of entries with {key}")
-    return cast("tuple[Json, ...]", found)
+def checked_content(value: Any) -> ServerContent:
+    """Return the lists as they were stored. Raises KeyError, TypeError or AttributeError for anything else."""
+    for what, key in KEYS.items():
+        if not all(isinstance(entry.get(key), str) for entry in value[what]):
+            raise TypeError(f"not a list of entries with {key}")
+    return value
 
 
 async def ask_content(client: Client, faults: list[str]) -> ServerContent:
     """Ask the connected server for its current lists. A list that it refuses is empty, with a sentence in `faults`."""
 
-    async def entries(what: str, offered: object) -> tuple[Json, ...]:
+    async def entries(what: str, offered: object) -> list[Json]:
         if offered is None:
-            return ()
+            return []
         try:
-            found = [plain(each) for each in await list_all(client, what, faults)]
-            return await asyncio.to_thread(_bounded, found, what.removeprefix("resource_"), faults)
+            found = await list_all(client, what if what != "templates" else "resource_templates", faults)
+            return await asyncio.to_thread(_bounded, list(map(plain, found)), what, faults)
         except MCPError as error:
             if error.code != METHOD_NOT_FOUND:  # many servers with resources do not support templates
-                faults.append(f"list_{what.removeprefix('resource_')}: {error.message}")
-            return ()
+                faults.append(f"list_{what}: {error.message}")
+            return []
 
     offered = client.server_capabilities
-    return ServerContent(
-        *await asyncio.gather(
-            entries("resources", offered.resources),
-            entries("resource_templates", offered.resources),
-            entries("prompts", offered.prompts),
-        )
-    )
+    capabilities = (offered.resources, offered.resources, offered.prompts)
+    return dict(zip(KEYS, await asyncio.gather(*map(entries, KEYS, capabilities)), strict=True))
 
 
-def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, ...]:
+def _bounded(entries: list[Json], what: str, faults: list[str]) -> list[Json]:
     """Return the entries that are not too large, as many as fit: all servers share one list."""
     kept: list[Json] = []
     room = MAX_LIST
@@ -186,4 +167,4 @@ def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, .
             kept.append(entry)
     if len(kept) < len(entries):
         faults.append(f"{len(entries) - len(kept):,} of its {len(entries):,} {what} are left out: they are too large")
-    return tuple(kept)
+    return kept

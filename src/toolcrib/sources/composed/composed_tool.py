@@ -11,15 +11,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from ...boundary.own_files import locked, replace_file
-from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolDefinitionError
-from ...core.output import ToolOutput
 from ...core.tool import Tool
 from ..parameters import PLACEHOLDER
 
@@ -40,11 +38,6 @@ _VALUES = (
 )
 
 _KEYS = ("name", "description", "action", "parameters", "created_at")
-RunAsAgent = Callable[[str, ToolContext], Awaitable[ToolOutput]]
-"""`await run(instructions, ctx)` lets a subagent follow the instructions.
-
-This is for the agent, which is added later.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +70,23 @@ class ComposedTool:
         required = [name for name, given in self.parameters.items() if given.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def instructions(self, values: Mapping[str, Any]) -> str:
+    def instructions(self, args: dict[str, Any]) -> str:
         """Return the text that the agent reads for a call with these values."""
         text = PLACEHOLDER.sub(lambda found: f"«{found[1]}»", self.action)
         if not self.parameters:
             return f"{_HEAD}\n\n{text}"
-        given = {name: values.get(name) for name in self.parameters}
+        given = {name: args.get(name) for name in self.parameters}
         return f"{_HEAD} {_VALUES}\n\n{text}\n\nValues: {_values_text(given)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the stored form."""
         return asdict(self)
 
-    def tool(self, run: RunAsAgent | None = None) -> Tool:
+    def tool(self) -> Tool:
         """Return it as a tool for a registry."""
-
-        async def execute(args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-            text = self.instructions(args)
-            return ToolOutput(text) if run is None else await run(text, ctx)
-
         return Tool.from_schema(
-            self.name, self.description, self.schema, execute,
-            category="memory", read_only=run is None, source=SOURCE, max_output=10 * MAX_ACTION,
+            self.name, self.description, self.schema, self.instructions,
+            category="memory", read_only=True, source=SOURCE, max_output=10 * MAX_ACTION,
         )  # fmt: skip
 
 
@@ -178,24 +166,27 @@ class ComposedStore:
         bad: list[tuple[str, str]] = []
         for number, entry in enumerate(self._entries()):
             try:
-                good.append(_tool(entry))
+                good.append(composed(*(_fields(entry).get(key) for key in _KEYS)))
             except ToolDefinitionError as error:
-                fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-                name = fields.get("name")
+                name = _fields(entry).get("name")
                 bad.append((name if isinstance(name, str) else f"entry {number + 1}", f"{self.path}: {error}"))
         return good, bad
 
-    def change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        """Replace the stored entries with the result of `alter`.
+    def change(self, name: str, alter: Callable[[Any], dict[str, Any] | None]) -> None:
+        """Replace the stored entry of a tool with the result of `alter`, which gets it or, if there is none, None.
 
-        If `alter` raises, they stay unchanged. Raises StoreError if the file cannot be read or written, or has too
-        many tools.
+        A result of None removes it. If `alter` raises, nothing changes. Raises StoreError if the file cannot be read
+        or written, or has too many tools.
         """
         with locked(self.path.with_suffix(".lock")):
-            changed = alter(list(self._entries()))
-            if len(changed) > MAX_TOOLS:
+            entries = list(self._entries())
+            names = [_fields(each).get("name") for each in entries]
+            at = names.index(name) if name in names else len(entries)
+            changed = alter(entries[at] if name in names else None)
+            entries[at : at + 1] = [] if changed is None else [changed]
+            if len(entries) > MAX_TOOLS:
                 raise StoreError(f"there are {MAX_TOOLS} composed tools already; delete one first")
-            self._write(changed)
+            self._write(entries)
 
     def _entries(self) -> Iterable[Any]:
         try:
@@ -222,8 +213,5 @@ class ComposedStore:
             raise StoreError(f"{self.path}: the composed tools cannot be written: {error.strerror}") from None
 
 
-def _tool(entry: Any) -> ComposedTool:
-    if not isinstance(entry, dict):
-        raise ToolDefinitionError("a composed tool should be an object")
-    fields = cast("dict[str, Any]", entry)
-    return composed(*(fields.get(key) for key in _KEYS))
+def _fields(entry: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}

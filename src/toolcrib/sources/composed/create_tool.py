@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -14,7 +14,7 @@ from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ..parameters import PLACEHOLDER
-from .composed_tool import SOURCE, ComposedStore, ComposedTool, RunAsAgent, StoreError, composed
+from .composed_tool import SOURCE, ComposedStore, ComposedTool, StoreError, composed
 
 FILE = "composed_tools.json"
 CHANGES = ("create", "update", "delete")
@@ -23,32 +23,26 @@ CHANGES = ("create", "update", "delete")
 class ComposedTools:
     """The composed tools of one registry, and the tool that manages them.
 
-    `reserved` are names of tools that are currently not available; new tools cannot use them. `run` lets a subagent
-    follow the instructions. Without it, the calling agent follows them.
+    `missing` are tools that are not available, with the reason; new tools cannot use their names.
     """
 
-    def __init__(
-        self,
-        store: ComposedStore,
-        registry: ToolRegistry,
-        reserved: Callable[[], Collection[str]] = tuple,
-        run: RunAsAgent | None = None,
-    ) -> None:
-        self._store, self._registry, self._reserved, self._run = store, registry, reserved, run
+    def __init__(self, store: ComposedStore, registry: ToolRegistry, missing: list[tuple[str, str]]) -> None:
+        self._store, self._registry, self._missing = store, registry, missing
 
-    def register(self) -> list[tuple[str, str]]:
-        """Register the stored tools. Return those that cannot be registered, with the reason."""
+    def register(self) -> None:
+        """Register the stored tools. Those that cannot be registered go to `missing`, with the reason."""
         try:
-            good, missing = self._store.load()
+            good, bad = self._store.load()
         except StoreError as error:
-            return [("composed tools", str(error))]
+            self._missing.append(("composed tools", str(error)))
+            return
         for each in good:
             taken = self._taken(each.name)
             if taken:
-                missing.append((each.name, taken))
+                bad.append((each.name, taken))
             else:
-                self._registry.register(each.tool(self._run))
-        return missing
+                self._registry.register(each.tool())
+        self._missing += bad
 
     def tool(self) -> Tool:
         """Return the tool `create_tool`."""
@@ -105,23 +99,21 @@ class ComposedTools:
         if taken:
             raise ToolError(f"{taken}; choose another name")
 
-        def add(entries: list[Any]) -> list[Any]:
-            if _at(entries, made.name) is not None:
+        def add(old: Any) -> dict[str, Any]:
+            if old is not None:
                 raise ToolError(f'there is a composed tool {made.name!r} already; action "update" changes it')
-            return [*entries, made.as_json()]
+            return made.as_json()
 
-        await self._change(add)
-        self._registry.register(made.tool(self._run))
+        await self._change(made.name, add)
+        self._registry.register(made.tool())
         return ToolOutput(f"Created {made.name}. It can be called now, and in later sessions of this workspace.")
 
     async def _update(self, name: str, description: str | None, action: str | None, parameters: Any) -> ToolOutput:
         made: list[ComposedTool] = []
 
-        def replace(entries: list[Any]) -> list[Any]:
-            at = _at(entries, name)
-            if at is None:
+        def replace(old: Any) -> dict[str, Any]:
+            if old is None:
                 raise ToolError(self._unknown(name))
-            old = cast("dict[str, Any]", entries[at])
             if parameters is None and action is None:
                 spelled = old.get("parameters")
             else:
@@ -134,22 +126,19 @@ class ComposedTools:
                 old.get("created_at"),
             )
             made.append(new)
-            entries[at] = new.as_json()
-            return entries
+            return new.as_json()
 
-        await self._change(replace)
+        await self._change(name, replace)
         if self._is_ours(name):
-            self._registry.register(made[0].tool(self._run), on_conflict="replace")
+            self._registry.register(made[0].tool(), on_conflict="replace")
         return ToolOutput(f"Updated {name}.")
 
     async def _delete(self, name: str) -> ToolOutput:
-        def remove(entries: list[Any]) -> list[Any]:
-            at = _at(entries, name)
-            if at is None:
+        def remove(old: Any) -> None:
+            if old is None:
                 raise ToolError(self._unknown(name))
-            return [*entries[:at], *entries[at + 1 :]]
 
-        await self._change(remove)
+        await self._change(name, remove)
         if self._is_ours(name):
             self._registry.unregister(name)
         return ToolOutput(f"Deleted {name}.")
@@ -163,8 +152,8 @@ class ComposedTools:
             raise ToolError(self._unknown(name))
         return await self._registry.execute(name, args, ctx)
 
-    async def _change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        await shared_threads.run(self._store.change, alter)  # it waits for other processes and for the disk
+    async def _change(self, name: str, alter: Callable[[Any], dict[str, Any] | None]) -> None:
+        await shared_threads.run(self._store.change, name, alter)  # it waits for other processes and for the disk
 
     # --- the existing tools
 
@@ -184,7 +173,7 @@ class ComposedTools:
         if found is not None:
             what = "a composed tool" if found.source == SOURCE else "a tool"
             return f"there is {what} {name!r} already"
-        return f"{name!r} is the name of a tool that is not available at present" if name in self._reserved() else ""
+        return f"{name!r} is the name of a tool that is not available at present" if name in dict(self._missing) else ""
 
     def _unknown(self, name: str) -> str:
         names = [each.name for each in self._registry if each.source == SOURCE]
@@ -212,17 +201,9 @@ def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple
 
     They are registered last: the model created them, and they must not take a name from another tool.
     """
-    tools = ComposedTools(ComposedStore(folder / FILE), registry, lambda: {name for name, _ in missing})
+    tools = ComposedTools(ComposedStore(folder / FILE), registry, missing)
     registry.register(tools.tool())
-    missing += tools.register()
-
-
-def _at(entries: list[Any], name: str) -> int | None:
-    """Return the index of a stored tool in the list."""
-    for index, entry in enumerate(entries):
-        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("name") == name:
-            return index
-    return None
+    tools.register()
 
 
 def _kept_parameters(old: Mapping[str, Any], action: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ its questions. Both end in `answers`. A person who cannot be asked has not agree
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import mcp_types
@@ -104,8 +104,7 @@ class Callbacks:
         """Answer a request of the handshake era, which does not say which call it belongs to."""
         try:
             mine = self.calls.asked(question=True)
-            key = _KEYS[type(request)]
-            return (await self.answers({key: request}, mine))[key]
+            return (await self.answers({"question": request}, mine))["question"]
         except MCPError as error:
             return error.error
         except ToolError as error:
@@ -119,28 +118,12 @@ class Callbacks:
         client = downstream_of(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
-        with self._asking(mine):
+        with mine.waiting() if mine is not None else nullcontext():
             found: Answers = await client.exchange(theirs) if client is not None and theirs else {}
             for key, request in requests.items():  # one after the other, because they go to one person
                 if key not in found:
                     found[key] = await self._ours(request, mine)
         return found
-
-    @contextmanager
-    def _asking(self, mine: InFlight | None) -> Generator[None]:
-        """Mark that a person is being asked.
-
-        This time does not count for the call's timeout, and the call asks nothing else.
-        """
-        if mine is None:
-            yield
-            return
-        mine.timeout.ask()
-        try:
-            with self.calls.asking(mine):
-                yield
-        finally:
-            mine.timeout.answered()
 
     def _asked_at_once(self) -> Downstream | None:
         """Return the client that answers requests before the first call.
@@ -206,10 +189,3 @@ class Callbacks:
         meta[CLIENT_CAPABILITIES_META_KEY] = can
         if (level := client.log_level) is not None:
             meta[LOG_LEVEL_META_KEY] = safe(level)
-
-
-_KEYS: Mapping[type[Any], str] = {
-    mcp_types.ElicitRequest: "form",
-    mcp_types.CreateMessageRequest: "sampling",
-    mcp_types.ListRootsRequest: "roots",
-}

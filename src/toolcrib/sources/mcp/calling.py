@@ -1,31 +1,24 @@
-"""Send one request to a server over a live connection.
-
-Progress extends its timeout, a cancellation is sent to the server, and questions of the server are answered.
-"""
+"""Send one request to a server over a live connection, and answer the server's questions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import anyio
 import mcp_types
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, URL_ELICITATION_REQUIRED
-from pydantic import TypeAdapter, ValidationError
+from mcp_types import HEADER_MISMATCH
+from pydantic import TypeAdapter
 
-from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .connection import Connection
 from .downstream import downstream_of
-from .inflight import InFlight, caller_of, current_call
+from .inflight import current_call
 from .listed import Json
 from .listing import read_tools
-from .progress_timeout import ProgressTimeout
-from .questions import signed
-from .sdk_private import says_lost, send_raw
+from .sdk_private import send_raw
 
 MAX_ROUNDS = 10
 """How often a server may ask questions before it answers."""
@@ -37,73 +30,6 @@ _RESOURCE: TypeAdapter[mcp_types.ReadResourceResult | mcp_types.InputRequiredRes
 _PROMPT: TypeAdapter[mcp_types.GetPromptResult | mcp_types.InputRequiredResult] = TypeAdapter(
     mcp_types.GetPromptResult | mcp_types.InputRequiredResult
 )
-
-
-class ConnectionLost(Exception):
-    """The connection ended before the answer came. `delivered` is False if the server did not process the call."""
-
-    def __init__(self, delivered: bool) -> None:
-        super().__init__(delivered)
-        self.delivered = delivered
-
-
-async def call(
-    connection: Connection,
-    what: str,
-    work: Callable[[Connection, ProgressFnT], Awaitable[T]],
-    ctx: ToolContext,
-    timeout: ProgressTimeout,
-) -> T:
-    """Do one thing with the server.
-
-    Raises ConnectionLost, Expired, or ToolError if the server refused or its answer is invalid.
-    """
-    mine = InFlight(what, ctx, timeout, caller_of(ctx))
-    calls = connection.callbacks.calls
-    calls.begin(mine)
-    token = current_call.set(mine)
-
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        timeout.progress()
-        with mine.telling():
-            await ctx.progress(progress, total, message)
-
-    try:
-        result = await work(connection, report)
-        await mine.told()
-        return result
-    except MCPError as error:
-        if connection.lost or says_lost(error):
-            raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
-        client = downstream_of(ctx)
-        if client is not None and client.failure is None:  # an error about a missing client capability is more useful
-            client.failure = _signed(connection.name, error)
-        raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
-    except ValidationError as error:
-        raise ToolError(
-            f"MCP server {connection.name} answered {what} with something that is not a result: {_first(error)}. "
-            "It may have had its effect."
-        ) from error
-    except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
-        raise ConnectionLost(False) from error
-    finally:
-        current_call.reset(token)
-        calls.end(mine)
-
-
-def _signed(server: str, error: MCPError) -> MCPError:
-    """Add the server's name to the pages that an error asks a person to visit, like to any other question."""
-    given = error.error.data
-    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(given, dict):
-        return error
-    data = cast("dict[str, Any]", given)
-    pages = data.get("elicitations")
-    shown = [
-        {**page, "message": signed(server, str(page.get("message", "")))}
-        for page in cast("list[dict[str, Any]]", pages if isinstance(pages, list) else [])
-        if isinstance(page, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
-    ]
-    return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 
 
 async def call_tool(connection: Connection, progress: ProgressFnT, name: str, arguments: Json) -> Json:
@@ -184,8 +110,3 @@ async def _rounds(connection: Connection, send: Callable[[Json], Awaitable[R | m
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)
     raise ToolError(f"the server asked for more {MAX_ROUNDS} times and did not answer")
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}"

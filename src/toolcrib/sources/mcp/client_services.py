@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.errors import SandboxUnavailable
-from .cache import ListCache
-from .pins import Pins
+from .cache import ListCache, Pins
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard

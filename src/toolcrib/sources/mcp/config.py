@@ -13,17 +13,9 @@ from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
 
 TRANSPORTS: Mapping[str, str] = {
-    "stdio": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamable_http": "http",
-    "streamablehttp": "http",
-    "sse": "sse",
-    "http_sse": "sse",
-    "http-sse": "sse",
-}
-"""The accepted spellings of each transport."""
-
+    "stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse", "httpsse": "sse",
+}  # fmt: skip
+"""The accepted spellings of each transport, in lower case and without - and _."""
 
 _SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -31,7 +23,7 @@ _LOGIN = re.compile(r"://[^/@\s]*@")
 
 
 def _transport(text: str) -> str:
-    found = TRANSPORTS.get(text.lower())
+    found = TRANSPORTS.get(re.sub("[-_]", "", text.lower()))
     if found is None:
         raise ValueError(f"unknown transport {text!r}; it can be stdio, http or sse")
     return found
@@ -49,6 +41,15 @@ def _server_name(name: str) -> str:
     return name
 
 
+def _category(text: str) -> str:
+    from ...core.tool import ToolCategory
+
+    if text not in set(ToolCategory):
+        raise ValueError(f"unknown category {text!r}; known: {', '.join(ToolCategory)}")
+    return text
+
+
+Category = Annotated[str, Checked(_category)]
 ServerName = Annotated[str, Checked(_server_name)]
 
 
@@ -58,7 +59,7 @@ class ToolConfig(Section):
 
     spellings = {"tool_timeout": "timeout", "timeout_secs": "timeout"}
 
-    category: str | None = None
+    category: Category | None = None
     """What it does to the world: network_read, filesystem_write, …"""
     timeout: Seconds | None = None
     max_timeout: Seconds | None = None
@@ -137,7 +138,7 @@ class ServerConfig(Section):
     Some file servers use roots and not their arguments."""
     trust: Literal["none", "hints"] = "none"
     """hints: believe what it says of its tools (whether they only read, or destroy) and of its results (labels)."""
-    category: str | None = None
+    category: Category | None = None
     """The category of all its tools. Unset: shell, which asks; with trust = "hints" what its hints say."""
     sandbox: Literal["read-only", "workspace-write", "none"] | None = None
     """read-only or workspace-write: the sandbox of commands around a local server. Unset: none."""
@@ -243,16 +244,3 @@ def expand(text: str, environ: Mapping[str, str], where: str) -> str:
         return given
 
     return _REFERENCE.sub(value, text)
-
-
-def check_category(config: ServerConfig) -> None:
-    """Raises ConfigError if a category is unknown."""
-    from ...core.tool import ToolCategory
-
-    for where, given in (
-        ("category", config.category),
-        *((f"per_tool.{k}", v.category) for k, v in config.per_tool.items()),
-    ):
-        if given is not None and given not in set(ToolCategory):
-            known = ", ".join(ToolCategory)
-            raise ConfigError(f"mcp_servers.{config.name}.{where}: unknown category {given!r}; known: {known}")

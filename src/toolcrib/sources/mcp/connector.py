@@ -41,15 +41,12 @@ class ConnectorEvents(Protocol):
 
     async def connected(self, connection: Connection) -> None:
         """Handle a new connection. A caller that waits for the connection also waits for this."""
-        ...
 
     def failed(self, error: str) -> None:
         """Handle that no connection could be made."""
-        ...
 
     def over(self) -> None:
         """Handle that a connection has ended, with everything that belonged to it."""
-        ...
 
 
 class Connector:

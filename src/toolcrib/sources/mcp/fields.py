@@ -10,6 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+import mcp_types
+from pydantic import BaseModel, ValidationError
+
 from ...core.empty import EMPTY
 from ...core.output import foreign_meta
 
@@ -19,7 +22,6 @@ MAX_CHARS = 64 * 1024
 """The longest field that is passed on, as JSON, of one tool, block or result."""
 MAX_ICONS = 16
 _SAFE_ICONS = ("https:", "http:", "data:image/")
-_ROLES = ("user", "assistant")
 _RESERVED = ("io.modelcontextprotocol/", "modelcontextprotocol.io/", "mcp.dev/")
 
 
@@ -31,38 +33,23 @@ def size_of(value: Any) -> int:
         return 2**62
 
 
+def valid_fields(value: Any, model: type[BaseModel]) -> Json:
+    """Return the fields of an object that have the form that a model of the protocol defines."""
+    given = cast("Json", value) if isinstance(value, dict) else {}
+    wrong: set[Any] = {None}
+    try:
+        model.model_validate(given, strict=True, by_name=False)
+    except ValidationError as error:
+        wrong = {each["loc"][0] for each in error.errors(include_url=False, include_input=False)}
+    known = {field.alias for field in model.model_fields.values()} - wrong
+    return {key: each for key, each in given.items() if key in known and each is not None}
+
+
 def icons(value: Any) -> list[Json]:
     """Return the icons whose address a client may load: http(s), or an inline image."""
-    found: list[Json] = []
-    for each in cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else ():
-        icon = cast("Json", each) if isinstance(each, dict) else {}
-        src = icon.get("src")
-        if not isinstance(src, str) or not src.lower().startswith(_SAFE_ICONS):
-            continue
-        kept: Json = {"src": src}
-        if isinstance(icon.get("mimeType"), str):
-            kept["mimeType"] = icon["mimeType"]
-        sizes = icon.get("sizes")
-        if isinstance(sizes, list) and all(isinstance(size, str) for size in cast("list[Any]", sizes)):
-            kept["sizes"] = sizes
-        if icon.get("theme") in ("light", "dark"):
-            kept["theme"] = icon["theme"]
-        found.append(kept)
-    return found
-
-
-def block_annotations(value: Any) -> Json:
-    """Return the valid annotations of a block: audience, priority, lastModified."""
-    given = cast("Json", value) if isinstance(value, dict) else {}
-    found: Json = {}
-    audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
-    if isinstance(audience, list) and all(role in _ROLES for role in cast("list[Any]", audience)):
-        found["audience"] = audience
-    if isinstance(priority, int | float) and not isinstance(priority, bool) and 0 <= priority <= 1:
-        found["priority"] = priority
-    if isinstance(modified, str):
-        found["lastModified"] = modified
-    return found
+    given = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
+    found = [valid_fields(icon, mcp_types.Icon) for icon in given]
+    return [icon for icon in found if icon.get("src", "").lower().startswith(_SAFE_ICONS)]
 
 
 def result_meta(value: Any) -> Json:
@@ -74,7 +61,10 @@ def block_extra(part: Json, *more: str) -> Mapping[str, Any]:
     """Return the extra fields of a content block: annotations, `_meta`, and for a link the fields in `more`."""
     if "annotations" not in part and "_meta" not in part and not more:
         return EMPTY
-    found: Json = {"annotations": block_annotations(part.get("annotations")), "_meta": foreign_meta(part.get("_meta"))}
+    found: Json = {
+        "annotations": valid_fields(part.get("annotations"), mcp_types.Annotations),
+        "_meta": foreign_meta(part.get("_meta")),
+    }
     for key in more:
         value = part.get(key)
         if key == "icons":

@@ -1,4 +1,4 @@
-"""Track the running calls of one connection, and find the call that a server's question belongs to.
+"""Track the running calls of one connection with their time limits, and find the call that a question belongs to.
 
 In the handshake era a question of a server does not say which call it belongs to. If the transport knows the task
 that received it, it belongs to that task's call; otherwise to the only caller. If this had to be guessed for a
@@ -12,15 +12,81 @@ from collections.abc import Generator, Hashable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from ...core.context import ToolContext
 from .downstream import downstream_of
-from .progress_timeout import ProgressTimeout
 
 PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
 """How long an unanswered question blocks calls of other callers, and how often they check. In seconds."""
 TOLD_SECONDS = 2.0
 """How many seconds an answer waits for earlier notifications. A client that does not read cannot block it."""
+
+
+class Expired(Exception):
+    """The time limit has passed. `progressed` says whether progress was reported before."""
+
+    def __init__(self, seconds: float, progressed: bool) -> None:
+        super().__init__(seconds)
+        self.seconds, self.progressed = seconds, progressed
+
+
+class ProgressTimeout:
+    """`async with ProgressTimeout(idle, most) as timeout`, in seconds. Progress extends the time, up to `most`."""
+
+    def __init__(self, idle: float, most: float) -> None:
+        self._idle, self._most = idle, max(idle, most)
+        self._timeout = asyncio.timeout(None)
+        self._progressed = False
+        self._asking = 0
+        self._asked_at = 0.0
+
+    async def __aenter__(self) -> ProgressTimeout:
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + self._most
+        await self._timeout.__aenter__()
+        self._extend()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._progressed) from None
+        if self._timeout.expired():
+            raise Expired(self._idle, self._progressed)
+
+    def progress(self) -> None:
+        """Record that progress was reported."""
+        self._progressed = True
+        self._extend()
+
+    def ask(self) -> None:
+        """Stop the clock while a person is asked. Calls of this may be nested."""
+        self._asking += 1
+        if self._asking == 1:
+            self._asked_at = self._loop.time()
+            self._reschedule(None)
+
+    def answered(self) -> None:
+        """Start the clock again after an answer."""
+        self._asking -= 1
+        if self._asking == 0:
+            self._end += self._loop.time() - self._asked_at
+            self._extend()
+
+    def _extend(self) -> None:
+        if not self._asking:
+            self._reschedule(min(self._loop.time() + self._idle, self._end))
+
+    def _reschedule(self, when: float | None) -> None:
+        if not self._timeout.expired():
+            try:
+                self._timeout.reschedule(when)
+            except RuntimeError:  # already over
+                pass
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +114,18 @@ class InFlight:
             self._telling -= 1
             if not self._telling and self._told is not None and not self._told.done():
                 self._told.set_result(None)
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Mark that one of its questions waits for an answer. This time does not count for its timeout."""
+        self.asking += 1
+        self.since = asyncio.get_running_loop().time()
+        self.timeout.ask()
+        try:
+            yield
+        finally:
+            self.asking -= 1
+            self.timeout.answered()
 
     async def told(self) -> None:
         """Wait until all notifications are passed on, so that the client gets them before the answer.
@@ -127,16 +205,6 @@ class CallsInFlight:
         """
         waits = call.asking and asyncio.get_running_loop().time() - call.since > PARKED_SECONDS
         return bool(waits) and call.tool not in self.asks_more
-
-    @contextmanager
-    def asking(self, call: InFlight) -> Generator[None]:
-        """Mark that a question of a call is waiting for its answer."""
-        call.asking += 1
-        call.since = asyncio.get_running_loop().time()
-        try:
-            yield
-        finally:
-            call.asking -= 1
 
     def begin(self, call: InFlight) -> None:
         """Add a running call."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import mcp_types
 from mcp.client import Client
@@ -37,21 +37,19 @@ MAX_EXTRA = 4 * 2**20
 _OURS = {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
 """The fields that are read, and `execution`: it offers the server's tasks, which we do not pass on."""
 
-P = TypeVar("P")
 T = TypeVar("T")
 
 
 async def every_page(
-    fetch: Callable[[str | None], Awaitable[P]], items: Callable[[P], list[T]], faults: list[str], what: str
+    fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], faults: list[str], what: str
 ) -> list[T]:
     """Return the items of all pages. A repeated cursor, or an endless list, stops this with a message in `faults`."""
     found: list[T] = []
     seen: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await fetch(cursor)
-        found += items(page)
-        cursor = cast("str | None", getattr(page, "next_cursor", None))
+        items, cursor = await fetch(cursor)
+        found += items
         if cursor is None:
             return found
         if cursor in seen:
@@ -62,11 +60,6 @@ async def every_page(
         seen.add(cursor)
     faults.append(f"its list of {what} has no end; the first {min(len(found), MAX_ITEMS):,} count")
     return found[:MAX_ITEMS]
-
-
-class _Page(NamedTuple):
-    tools: list[Any]
-    next_cursor: str | None
 
 
 async def list_server(client: Client) -> ServerListing:
@@ -100,12 +93,12 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
     errors as `list_server`.
     """
 
-    async def fetch(cursor: str | None) -> _Page:
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
         params = mcp_types.PaginatedRequestParams(cursor=cursor)
         raw = await send_raw(client.session, mcp_types.ListToolsRequest(params=params))
         return _page(raw, faults)
 
-    entries = await every_page(fetch, lambda page: page.tools, faults, "tools")
+    entries = await every_page(fetch, faults, "tools")
     headers = client.protocol_version in MODERN_PROTOCOL_VERSIONS
     tools, schemas = await asyncio.to_thread(_usable, entries, faults, headers)
     known = [
@@ -116,13 +109,13 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
     return tools
 
 
-def _page(raw: Json, faults: list[str]) -> _Page:
+def _page(raw: Json, faults: list[str]) -> tuple[list[Any], str | None]:
     tools, cursor = raw.get("tools"), raw.get("nextCursor")
     if not isinstance(tools, list):
         raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
     if cursor is not None and not isinstance(cursor, str):
         faults.append("its list of tools has an invalid cursor; only the tools before it count")
-    return _Page(cast("list[Any]", tools), cursor if isinstance(cursor, str) and cursor else None)
+    return cast("list[Any]", tools), cursor if isinstance(cursor, str) and cursor else None
 
 
 def _usable(entries: list[Any], faults: list[str], headers: bool) -> tuple[list[ListedTool], list[Json]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Container
 
 MAX_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
@@ -42,13 +42,13 @@ def shown_name(tool: str, prefix: str | None) -> str | None:
     return tool
 
 
-def free_name(name: str, taken: Callable[[str], bool]) -> str:
+def free_name(name: str, taken: Container[str], separator: str = "_") -> str:
     """Return the name, or the name with the first free number: `mcp_a_read_2`."""
     number = 1
     candidate = name
-    while taken(candidate):
+    while candidate in taken:
         number += 1
-        end = f"_{number}"
+        end = f"{separator}{number}"
         candidate = f"{name[: MAX_NAME - len(end)]}{end}"
     return candidate
 

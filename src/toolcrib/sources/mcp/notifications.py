@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -68,21 +68,38 @@ class Notifications:
             "resources": bool(offered.resources and offered.resources.list_changed),
             "prompts": bool(offered.prompts and offered.prompts.list_changed),
         }
-        if not any(wanted.values()):
-            return
-        flags = {f"{kind}_list_changed": on for kind, on in wanted.items()}
+        if any(wanted.values()):
+            flags = {f"{kind}_list_changed": on for kind, on in wanted.items()}
+            await self._follow(client, flags, self._callbacks.changed, [kind for kind, on in wanted.items() if on])
+
+    async def _follow(
+        self,
+        client: Client,
+        wanted: dict[str, Any],
+        announce: Callable[[Any], None],
+        what: Iterable[str],
+        ready: asyncio.Future[None] | None = None,
+    ) -> None:
+        """Listen for what is wanted, again after each loss. Then `announce` changes that were missed in the meantime.
+
+        `ready` gets the result of the first attempt; if that fails, this ends.
+        """
         while True:
             try:
                 # events also reach the connection's message handler, which processes them
-                async with client.listen(**cast("Any", flags)) as events:
+                async with client.listen(**wanted) as events:
+                    if ready is not None and not ready.done():
+                        ready.set_result(None)
                     async for _ in events:
                         pass
             except Exception as error:
+                if ready is not None and not ready.done():
+                    ready.set_exception(error)
+                    return
                 log.debug("%s reports no changes: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
-            for kind, on in wanted.items():  # changes that were missed in the meantime
-                if on:
-                    self._callbacks.changed(kind)
+            for each in what:
+                announce(each)
 
     # --- resources
 
@@ -114,7 +131,9 @@ class Notifications:
         if wanted:
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             # an empty context: later events do not belong to the call that happened to subscribe
-            self._stream = asyncio.create_task(self._resources(client, wanted, ready), context=contextvars.Context())
+            uris = {"resource_subscriptions": sorted(wanted)}
+            follow = self._follow(client, uris, self._callbacks.updated, wanted, ready)
+            self._stream = asyncio.create_task(follow, context=contextvars.Context())
             try:
                 await ready
             except BaseException:
@@ -125,23 +144,6 @@ class Notifications:
         self._uris = wanted
         if old is not None:
             old.cancel()
-
-    async def _resources(self, client: Client, uris: frozenset[str], ready: asyncio.Future[None]) -> None:
-        while True:
-            try:
-                async with client.listen(resource_subscriptions=sorted(uris)) as events:
-                    if not ready.done():
-                        ready.set_result(None)
-                    async for _ in events:
-                        pass
-            except Exception as error:
-                if not ready.done():
-                    ready.set_exception(error)
-                    return
-                log.debug("%s reports no changes of resources: %s", self._name, error)
-            await asyncio.sleep(RELISTEN_SECONDS)
-            for uri in uris:  # changes that were missed in the meantime
-                self._callbacks.updated(uri)
 
     # --- the log
 

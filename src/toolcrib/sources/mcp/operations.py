@@ -21,7 +21,7 @@ from .downstream import downstream_of
 from .listed import Json, ListedTool
 from .listing import every_page
 from .relay import Relay
-from .results import blocks_of, of_blocks, output_of, resource_block
+from .results import block_of, of_blocks, output_of, resource_block
 
 Operation = Callable[[Connection, ProgressFnT], Awaitable[ToolOutput]]
 Show = Callable[[str], str]
@@ -106,10 +106,12 @@ async def _resources(
 
 async def list_all(client: Client, what: str, faults: list[str]) -> list[Any]:
     """Return all "resources", "resource_templates" or "prompts" that a server lists."""
-    return await every_page(
-        lambda cursor: getattr(client, f"list_{what}")(cursor=cursor), lambda page: list(getattr(page, what)), faults,
-        what.removeprefix("resource_"),
-    )  # fmt: skip
+
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        page = await getattr(client, f"list_{what}")(cursor=cursor)
+        return getattr(page, what), page.next_cursor
+
+    return await every_page(fetch, faults, what.removeprefix("resource_"))
 
 
 async def _prompts(
@@ -125,7 +127,7 @@ async def _prompts(
         for message in result.messages:
             if len(result.messages) > 1:
                 blocks.append(TextBlock(f"{message.role}:"))
-            blocks += blocks_of(message.content)
+            blocks.append(block_of(message.content))
         return of_blocks(blocks, "(empty)")
     faults: list[str] = []
     found = await list_all(connection.client, "prompts", faults)

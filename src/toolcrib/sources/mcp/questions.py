@@ -30,6 +30,8 @@ def signed(server: str, message: str) -> str:
 async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:
     """Ask the person. The result is `cancel` if there is no person, and `decline` if they said no."""
     message = signed(server, params.message)
+    if ask is None:
+        return mcp_types.ElicitResult(action="cancel")
     try:
         if isinstance(params, mcp_types.ElicitRequestURLParams):
             return await _visit(params, message, ask)
@@ -38,17 +40,13 @@ async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | 
         return mcp_types.ElicitResult(action="cancel")
 
 
-async def _visit(params: mcp_types.ElicitRequestURLParams, message: str, ask: Ask | None) -> mcp_types.ElicitResult:
-    if ask is None:
-        return mcp_types.ElicitResult(action="cancel")
+async def _visit(params: mcp_types.ElicitRequestURLParams, message: str, ask: Ask) -> mcp_types.ElicitResult:
     text = f"{message}\nIt wants you to open {safe(str(params.url))[:MAX_MESSAGE]}\nOpen it yourself if you trust it."
     said = await ask(text, (ACCEPT, DECLINE))
     return mcp_types.ElicitResult(action=ACCEPT if said == ACCEPT else DECLINE)
 
 
-async def _fields(schema: Mapping[str, Any], message: str, ask: Ask | None) -> mcp_types.ElicitResult:
-    if ask is None:
-        return mcp_types.ElicitResult(action="cancel")
+async def _fields(schema: Mapping[str, Any], message: str, ask: Ask) -> mcp_types.ElicitResult:
     properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
     required = cast("Sequence[str]", schema.get("required") or ())
     said = await ask(f"{message}\nFields: {', '.join(map(safe, properties)) or 'none'}. Answer it?", (ACCEPT, DECLINE))

@@ -1,21 +1,43 @@
-"""The tools of all servers in a toolbox's registry: under unique names, and marked for review if they changed."""
+"""The tools of all servers in a toolbox's registry: under unique names, and marked for review if they changed.
+
+A server's resources and prompts are tools, too: one tool for each, which lists them and returns one by its name.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 
 from ...core.errors import ToolConflictError, ToolcribError
 from ...core.registry import ToolRegistry
 from ...core.text import matches
+from .cache import Pins
 from .config import ServerConfig
-from .extras import extra_tools
-from .listed import ListedTool, ServerListing
+from .listed import Json, Kind, ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
-from .pins import Pins
 from .tool import McpTool
 from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")
+
+READ_ONLY: Json = {"readOnlyHint": True}
+_ARGUMENTS: Json = {
+    "type": "object", "additionalProperties": {"type": "string"}, "description": "Its arguments, each a text.",
+}  # fmt: skip
+EXTRAS: Mapping[Kind, tuple[str, Json]] = {
+    "resources": (
+        (
+            "Resources of MCP server {}: without a uri, lists them and the templates of their addresses; with one, "
+            "reads it."
+        ),
+        {"uri": {"type": "string", "description": "The address of the resource to read."}},
+    ),
+    "prompts": (
+        "Prompts of MCP server {}: without a name, lists them with their arguments; with one, fills it in.",
+        {"name": {"type": "string", "description": "The prompt to fill in."}, "arguments": _ARGUMENTS},
+    ),
+}
+"""The tools for a server's resources and prompts: the description and the properties of the arguments."""
 
 
 class RegisteredTools:
@@ -75,7 +97,7 @@ class RegisteredTools:
         while True:
             name = self._names.get(key)
             if name is None or name in taken:
-                name = free_name(plain, taken.__contains__)
+                name = free_name(plain, taken)
             taken.add(name)
             shown = shown_name(listed.name, config.prefix)
             if shown is not None and self.registry.find(shown) is not None:
@@ -108,3 +130,25 @@ def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
         return not matches(spelled, config.disabled_tools) and not config.of_tool(name).disabled
 
     return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
+
+
+def extra_tools(config: ServerConfig, listing: ServerListing) -> Iterator[ListedTool]:
+    """Yield the tools for a server's resources and prompts."""
+    taken = {tool.name for tool in listing.tools}
+    offered = {
+        "resources": listing.has_resources and config.resources, "prompts": listing.has_prompts and config.prompts,
+    }  # fmt: skip
+    for kind, (description, properties) in EXTRAS.items():
+        if offered[kind]:
+            first, second = extra_names(kind)
+            schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+            text = description.format(config.name)
+            yield ListedTool(second if first in taken else first, text, schema, hints=READ_ONLY, kind=kind)
+
+
+def extra_names(kind: str) -> tuple[str, str]:
+    """Return the two possible names of such a tool.
+
+    The second is used if the server has its own tool with the first name.
+    """
+    return kind, f"server_{kind}"

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
 
 from ...core.empty import EMPTY
-from ...core.labels import META_KEY, Labels, from_wire
 from ...core.output import (
+    META_KEY,
     NO_OUTPUT,
     WIRE_EMPTY,
     WIRE_META,
     AudioBlock,
     ContentBlock,
     ImageBlock,
+    Labels,
     ResourceBlock,
     TextBlock,
     ToolOutput,
+    from_wire,
 )
 from ...core.wrap import as_text, describe, image_type
 from .fields import Json, block_extra, foreign_meta, result_meta
@@ -41,7 +43,7 @@ def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOu
     Labels in `_meta.ifc` count only if the server is trusted. Keys that are reserved for us are always dropped.
     """
     raw = _wire(result)
-    blocks = [block for part in _parts(raw) for block in blocks_of(part)]
+    blocks = [block_of(part) for part in _parts(raw)]
     data: Any = raw.get("structuredContent", raw.get("toolResult"))  # the latter until 2024-10-07
     if not blocks and data is None and (rest := {key: raw[key] for key in raw if key not in _KNOWN}):
         blocks = [_odd("the server answered with no content but", rest)]
@@ -94,27 +96,27 @@ def _parts(raw: Json) -> list[Any]:
     return [] if content is None else [content]
 
 
-def blocks_of(part: Any) -> Iterable[ContentBlock]:
-    """Convert one raw content block, or one that the SDK has read, to our form. The result has exactly one block."""
+def block_of(part: Any) -> ContentBlock:
+    """Convert one raw content block, or one that the SDK has read, to our form."""
     if isinstance(part, str):
-        return [TextBlock(part)]
+        return TextBlock(part)
     if not isinstance(part, Mapping) and not hasattr(part, "model_dump"):
-        return [TextBlock(as_text(part))]
+        return TextBlock(as_text(part))
     known = _wire(cast("Json", part))
     kind = known.get("type")
     match kind:
         case "text":
-            return [_text(known)]
+            return _text(known)
         case "image" | "audio":
-            return [_media(known, kind)]
+            return _media(known, kind)
         case "resource" if isinstance(known.get("resource"), dict):
-            return [resource_block(known["resource"], block_extra(known))]
+            return resource_block(known["resource"], block_extra(known))
         case "resource_link" if isinstance(known.get("uri"), str):
-            return [_link(known)]
+            return _link(known)
         case _ if isinstance(known.get("text"), str):  # an unknown or missing kind with readable text
-            return [_text(known)]
+            return _text(known)
         case _:
-            return [_odd("content of a kind that is not known:", known)]
+            return _odd("content of a kind that is not known:", known)
 
 
 def _text(part: Json) -> TextBlock:

@@ -18,7 +18,7 @@ from typing import Any
 from ...core.errors import ConfigError
 from ...core.registry import ToolRegistry
 from .client_services import ClientServices, LoginDoor
-from .config import ServerConfig, check_category, server_config
+from .config import ServerConfig, server_config
 from .connector import McpFailure
 from .listed import ServerListing
 from .registered_tools import RegisteredTools
@@ -49,7 +49,6 @@ class McpServers:
             self._add(config)
 
     def _add(self, config: ServerConfig) -> Upstream:
-        check_category(config)
         # shown as it is written, because the values of its variables may be secret
         server = Upstream(
             config.expanded(self._services.environ), self._services, self.relay, self._listed, config.where

@@ -31,7 +31,7 @@ SILENT_SECONDS = 0.2
 
 
 class StdioTransport:
-    """One run of a server. Enter it once. Afterwards `stderr`, `rubbish` and `ended` describe the run."""
+    """One run of a server. Enter `streams` once. Afterwards `account` describes the run."""
 
     def __init__(self, spawn: Callable[[], Spawn]) -> None:
         self._spawn = spawn
@@ -53,11 +53,6 @@ class StdioTransport:
     def stderr(self) -> str:
         """The beginning and the end of its stderr."""
         return self._process.errors().strip() if self._process is not None else ""
-
-    @property
-    def rubbish(self) -> list[str]:
-        """The last lines on stdout that were not messages."""
-        return list(self._rubbish)
 
     @property
     def error(self) -> BaseException | None:

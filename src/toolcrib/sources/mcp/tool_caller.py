@@ -1,28 +1,43 @@
-"""Call a tool of a server: wait for its turn and limit its time.
+"""Call a tool of a server: wait for its turn, limit its time, and convert its errors.
 
-Retry once if the connection was lost and that is safe.
+Retry once if the connection was lost and that is safe. This module loads the SDK.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, URL_ELICITATION_REQUIRED
+from pydantic import ValidationError
 
 from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.output import ToolOutput
 from .config import ServerConfig
+from .connection import Connection
 from .connector import Connectors
 from .downstream import downstream_of
-from .listed import ListedTool
+from .inflight import Expired, InFlight, ProgressTimeout, caller_of, current_call
+from .listed import Json, ListedTool
+from .operations import Operation, operation
+from .questions import signed
 from .relay import Relay
+from .sdk_private import says_lost
 from .tool_list import ToolList
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
 log = logging.getLogger("toolcrib.mcp")
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the answer came. `delivered` is False if the server did not process the call."""
+
+    def __init__(self, delivered: bool) -> None:
+        super().__init__(delivered)
+        self.delivered = delivered
 
 
 class ToolCaller:
@@ -31,13 +46,10 @@ class ToolCaller:
     def __init__(self, config: ServerConfig, connectors: Connectors, tools: ToolList, relay: Relay) -> None:
         self._config, self._connectors, self._tools, self._relay = config, connectors, tools, relay
 
-    async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    async def call(self, tool: ListedTool, arguments: Json, ctx: ToolContext) -> ToolOutput:
         """Call a tool once. Raises ToolError if the server cannot be reached, or refuses."""
         for last in (False, True):
-            connection = await self._connectors.of(downstream_of(ctx))  # loads the SDK, in a thread
-
-            from .calling import ConnectionLost
-
+            connection = await self._connectors.of(downstream_of(ctx))
             self._tools.check_once()
             try:
                 return await self._once(connection, tool, arguments, ctx)
@@ -53,13 +65,7 @@ class ToolCaller:
                     ) from error
         raise AssertionError("unreachable")
 
-    async def _once(
-        self, connection: Connection, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
-    ) -> ToolOutput:
-        from .calling import call
-        from .operations import operation
-        from .progress_timeout import Expired, ProgressTimeout
-
+    async def _once(self, connection: Connection, tool: ListedTool, arguments: Json, ctx: ToolContext) -> ToolOutput:
         config, own = self._config, self._config.of_tool(tool.name)
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
         connection.used = True
@@ -67,8 +73,8 @@ class ToolCaller:
             await self._turn(connection, tool, idle, ctx)
         try:
             async with ProgressTimeout(idle, most) as timeout:
-                work = operation(config, self._relay, tool, arguments, ctx)
-                return await call(connection, tool.name, work, ctx, timeout)
+                mine = InFlight(tool.name, ctx, timeout, caller_of(ctx))
+                return await _answer(connection, mine, operation(config, self._relay, tool, arguments, ctx))
         except Expired as over:
             waited = f"within {over.seconds:g} s"
             if over.progressed and over.seconds == idle:
@@ -82,8 +88,6 @@ class ToolCaller:
 
     async def _turn(self, connection: Connection, tool: ListedTool, seconds: float, ctx: ToolContext) -> None:
         """Wait while another caller's question must be answered first. Raises ToolError after this many seconds."""
-        from .inflight import caller_of
-
         try:
             async with asyncio.timeout(seconds):
                 await connection.callbacks.calls.turn(tool.name, caller_of(ctx))
@@ -92,3 +96,60 @@ class ToolCaller:
                 f"{tool.name} of MCP server {self._config.name} was not called: it asks questions, and another client "
                 "has not answered theirs yet. Try again later."
             ) from None
+
+
+async def _answer(connection: Connection, mine: InFlight, work: Operation) -> ToolOutput:
+    """Return the server's answer. Its progress extends the timeout, and a cancellation is sent to it.
+
+    Raises ConnectionLost, or ToolError if the server refused or its answer is invalid.
+    """
+    calls, ctx = connection.callbacks.calls, mine.ctx
+    calls.begin(mine)
+    token = current_call.set(mine)
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        mine.timeout.progress()
+        with mine.telling():
+            await ctx.progress(progress, total, message)
+
+    try:
+        result = await work(connection, report)
+        await mine.told()
+        return result
+    except MCPError as error:
+        if connection.lost or says_lost(error):
+            raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
+        client = downstream_of(ctx)
+        if client is not None and client.failure is None:  # an error about a missing client capability is more useful
+            client.failure = _signed(connection.name, error)
+        raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
+    except ValidationError as error:
+        raise ToolError(
+            f"MCP server {connection.name} answered {mine.tool} with something that is not a result: {_first(error)}. "
+            "It may have had its effect."
+        ) from error
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
+        raise ConnectionLost(False) from error
+    finally:
+        current_call.reset(token)
+        calls.end(mine)
+
+
+def _signed(server: str, error: MCPError) -> MCPError:
+    """Add the server's name to the pages that an error asks a person to visit, like to any other question."""
+    given = error.error.data
+    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(given, dict):
+        return error
+    data = cast("dict[str, Any]", given)
+    pages = data.get("elicitations")
+    shown = [
+        {**page, "message": signed(server, str(page.get("message", "")))}
+        for page in cast("list[dict[str, Any]]", pages if isinstance(pages, list) else [])
+        if isinstance(page, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+    ]
+    return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}"

@@ -3,7 +3,7 @@
     connectors     the connection for each client    (`states`: the possible states)
     tools          the server's listing
     subscriptions  what downstream clients subscribed to
-    caller         one call of a tool
+    tool_caller    one call of a tool
 
 Everything runs on one event loop, the one where the server was first needed. Work from other loops is sent there.
 """
@@ -24,13 +24,12 @@ from ...core.output import ToolOutput
 from .client_services import ClientServices
 from .config import ServerConfig
 from .connector import Connectors, McpFailure, is_handshake_era
-from .downstream import Downstream
+from .downstream import Downstream, downstream_of
 from .listed import ListedTool, ServerListing
 from .loops import HomeLoop, abroad, on_loop
 from .relay import Relay
 from .states import ServerState, State, server_state
 from .subscriptions import Subscriptions
-from .tool_caller import ToolCaller
 from .tool_list import ToolList
 
 if TYPE_CHECKING:
@@ -83,7 +82,6 @@ class Upstream:
             config, self.identity, services.cache, lambda: self.connectors.live, lambda found: listed(self, found)
         )
         self.subscriptions = Subscriptions(config.name, self.connectors, relay)
-        self._caller = ToolCaller(config, self.connectors, self.tools, relay)
         self._home = HomeLoop(self._abandon)
 
     @property
@@ -119,11 +117,16 @@ class Upstream:
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         """Call one tool. Raises ToolError if the server cannot be reached, or refuses."""
-        home = self._home.settle()
-        if home is asyncio.get_running_loop():
-            return await self._caller.call(tool, arguments, ctx)
-        elsewhere = abroad(ctx)
-        return await on_loop(home, lambda: self._caller.call(tool, arguments, elsewhere))
+        there = ctx if self._home.settle() is asyncio.get_running_loop() else abroad(ctx)
+
+        async def called() -> ToolOutput:
+            await self.connectors.of(downstream_of(there))  # loads the SDK, in a thread
+
+            from .tool_caller import ToolCaller
+
+            return await ToolCaller(self.config, self.connectors, self.tools, self._relay).call(tool, arguments, there)
+
+        return await self._home.run(called)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run something that is not a call, on its loop: `await server.run(lambda: server.subscriptions.add(uri))`.

@@ -50,6 +50,6 @@ def api_tools(document: OpenApiDocument, api: Api, given: OpenApiSettings) -> It
         wanted = given.operations is None or matches(operation.name, given.operations)
         if not wanted or matches(operation.name, given.disabled_operations):
             continue
-        name = free_name(tool_name(api.name, operation.name, prefix), taken.__contains__)
+        name = free_name(tool_name(api.name, operation.name, prefix), taken)
         taken.add(name)
         yield operation_tool(operation, api, name, given.category)

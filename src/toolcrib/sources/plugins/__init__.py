@@ -1,9 +1,8 @@
 """Plugins: folders with a manifest, whose programs are tools or carry messages; and Python packages with tools."""
 
 from .entrypoints import load_entry_points, permitted
-from .loading import check_plugin
 from .manifest import PLUGIN_NAME
-from .plugins import Plugin, Plugins, plugin_folders
+from .plugins import Plugin, Plugins, check_plugin, plugin_folders
 from .starters import Kind, starter
 
 __all__ = [

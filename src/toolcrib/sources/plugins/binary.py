@@ -144,7 +144,7 @@ def reply(ran: Ran, tool: str, seconds: float, redact: Callable[[str], str] | No
     """Return the output for the program's exit and its last line."""
     result = ran.result
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
-    if result.timed_out:
+    if result.ended_by == "timeout":
         text = f"Plugin tool {tool!r} timed out after {seconds:g} s; its program was ended."
         return ToolOutput.error(text + _said(result.stderr, redact), "timeout", meta=meta)
     if result.ended_by != "exit":

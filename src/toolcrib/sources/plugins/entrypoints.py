@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.errors import ToolcribError, ToolDefinitionError
 from ...core.registry import ToolRegistry
+from ...core.text import one_line
 from ...core.tool import Tool
 from ..registering import register_all
 
@@ -23,25 +23,14 @@ if TYPE_CHECKING:
 GROUP = "toolcrib.tools"
 
 
-@dataclass(frozen=True, slots=True)
-class PythonPlugin:
-    """One entry point and the result of loading it. `package` is the distribution that contains it."""
-
-    name: str
-    package: str
-    target: str
-    tools: tuple[str, ...] = ()
-    problem: str = ""
-
-
 def load_entry_points(
     registry: ToolRegistry, allowed: Collection[str] = (), blocked: Collection[str] = ()
-) -> list[PythonPlugin]:
-    """Import and register the permitted entry points.
+) -> list[tuple[str, str]]:
+    """Import and register the permitted entry points. Return the name of each, and why it failed; "" if it did not.
 
     The lists contain names of entry points or of packages; an empty `allowed` allows all.
     """
-    return [_load(registry, point) for point in permitted(allowed, blocked)]
+    return [(point.name, _load(registry, point)) for point in permitted(allowed, blocked)]
 
 
 def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
@@ -54,8 +43,7 @@ def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[En
             yield point
 
 
-def _load(registry: ToolRegistry, point: EntryPoint) -> PythonPlugin:
-    found = PythonPlugin(point.name, _package(point), point.value)
+def _load(registry: ToolRegistry, point: EntryPoint) -> str:
     try:
         tools = list(_tools(point.load()))
         if not tools:
@@ -65,16 +53,10 @@ def _load(registry: ToolRegistry, point: EntryPoint) -> PythonPlugin:
         register_all(registry, tools)
     except KeyboardInterrupt:
         raise
-    except ToolcribError as error:
-        return _failed(found, str(error))
     except BaseException as error:  # a package may do anything when it is imported, even call sys.exit
-        return _failed(found, f"{type(error).__name__}: {error}")
-    return PythonPlugin(found.name, found.package, found.target, tuple(tool.name for tool in tools))
-
-
-def _failed(plugin: PythonPlugin, why: str) -> PythonPlugin:
-    text = f"{plugin.target} of {plugin.package}: {' '.join(why.split())[:1000]}"
-    return PythonPlugin(plugin.name, plugin.package, plugin.target, (), text)
+        why = str(error) if isinstance(error, ToolcribError) else f"{type(error).__name__}: {error}"
+        return f"{point.value} of {_package(point)}: {one_line(why)[:1000]}"
+    return ""
 
 
 def _tools(named: object, *, called: bool = False) -> Iterator[Tool]:
@@ -93,10 +75,8 @@ def _tools(named: object, *, called: bool = False) -> Iterator[Tool]:
 
 def _called(function: Any) -> Any:
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not variadic:
             raise ToolDefinitionError("it names a function with parameters: decorate it with @tool, which makes a Tool")
     return function()
 

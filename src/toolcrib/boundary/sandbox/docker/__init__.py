@@ -1,33 +1,55 @@
-"""Backend `docker`: docker or podman runs each command in a separate container. All of the backend is in this
-package."""
+"""Backend `docker`: docker or podman runs each command in a separate container. All of the backend is in this package;
+here it is checked that the engine in the settings runs a command, once per process, engine and image."""
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
-from ..settings import SandboxSettings
-from ..spec import DoctorFinding, Sandbox, without_domains
+from ..remedies import engine_remedy
+from ..settings import DockerSettings, SandboxSettings
+from ..spec import DoctorFinding, Sandbox
+from ..trial import try_run
+from .container_engine import ContainerEngine, check_image, find_engine
+from .docker_sandbox import DockerSandbox
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
     """Return a sandbox that starts containers. Raises SandboxUnavailable with what to install or set."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    from .detect_docker import require
-    from .docker_sandbox import DockerSandbox
-
-    return DockerSandbox(require(settings.docker), settings, workspace)
+    return DockerSandbox(_require(settings.docker), settings, workspace)
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     """Return which engine answers, and whether it runs a command."""
-    from .detect_docker import findings as found
+    try:
+        engine = _require(settings.docker)
+    except SandboxUnavailable as error:
+        what, _, help_ = str(error).partition("\n")
+        return [DoctorFinding("docker", False, what, help_)]
+    detail = f"{engine.label} ({engine.program})"
+    image = settings.docker.image
+    if not image:
+        return [
+            DoctorFinding("docker", False, f"{detail}; no image is set", 'sandbox.docker.image = "python:3.12-slim"')
+        ]
+    return [DoctorFinding("docker", True, f"{detail}, image {image}; a real run works")]
 
-    return found(settings.docker)
+
+def _require(settings: DockerSettings) -> ContainerEngine:
+    """Return the engine after a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
+    engine = find_engine(settings.engine)
+    if settings.image:
+        check_image(engine, settings.image)
+        _run(engine, settings)
+    return engine
 
 
-def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """Report that allowed domains have no effect: containers have no network."""
-    return [without_domains("containers run with --network none, so commands have no network at all")]
+@functools.cache  # only successes are cached: a failure is tried again
+def _run(engine: ContainerEngine, settings: DockerSettings) -> None:
+    if found := try_run(lambda folder: DockerSandbox(engine, SandboxSettings(docker=settings), folder)):
+        text = f"{engine.label} runs no command here, so commands are refused. {found} {engine_remedy(found)}"
+        raise SandboxUnavailable(text.strip())

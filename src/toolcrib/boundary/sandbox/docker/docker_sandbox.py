@@ -88,9 +88,9 @@ class DockerSandbox:
             argv=[*arguments, "--entrypoint", entry, self.image, *rest],
             cwd="/",
             env={**passed, **_client_environment()},
-            handshake=container,
+            failure=container.failure,
             cleanup=lambda: container.gone(folder),
-            appeared=lambda: list(dict.fromkeys(path for found in guards for path in found.appeared())),
+            appeared=lambda: self._writable.appeared(guards),
             stop=container.stop,
         )
 
@@ -129,11 +129,7 @@ class _Container:
     def __init__(self, program: str, name: str, id_file: str, env: Mapping[str, str]) -> None:
         self._program, self._name, self._env = program, name, env
         self.id_file = id_file
-        self.fd, self._end = os.pipe()  # it never gets data, but a handshake must have a descriptor
         self._ended = False
-
-    def feed(self, data: bytes) -> int | None:
-        return None
 
     def stop(self) -> None:
         """Kill the container. The engine's command line ends with it; a signal to the command line would leave the
@@ -148,10 +144,6 @@ class _Container:
         if os.path.exists(self.id_file) and began:
             return None
         return SandboxUnavailable(explain_engine(stderr))
-
-    def close(self) -> None:
-        os.close(self.fd)
-        os.close(self._end)
 
     def gone(self, folder: str) -> None:
         """Clean up after the end. If the container was to be killed before it existed, it is removed now."""

@@ -13,7 +13,7 @@ from ....core.errors import SandboxUnavailable
 from ...landlock_calls import ask_version, landlock_abi
 from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
 from ..settings import SandboxSettings
-from ..spec import DoctorFinding, Sandbox, without_domains
+from ..spec import DoctorFinding, Sandbox
 from ..trial import try_run
 from .landlock_sandbox import LandlockSandbox
 
@@ -42,11 +42,6 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     if lacks:
         return [DoctorFinding("landlock", False, f"{detail}, but: {'; '.join(lacks)}", "a newer kernel", needed=False)]
     return [DoctorFinding("landlock", True, detail, needed=needed)]
-
-
-def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """Report that allowed domains have no effect: commands have no network."""
-    return [without_domains("landlock cannot limit the network to domains, so commands have no network at all")]
 
 
 @functools.cache

@@ -19,46 +19,25 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
+from ... import landlock_calls
 from ...descriptors import closing_fd
-from ...landlock_calls import (
-    EXECUTE,
-    IOCTL_DEV,
-    MAKE_BLOCK,
-    MAKE_CHAR,
-    OF_FILES,
-    READ_DIR,
-    READ_FILE,
-    TRUNCATE,
-    WRITE_FILE,
-    all_rights,
-    allow,
-    allow_path,
-    create_ruleset,
-    drop_capabilities,
-    filter_thread,
-    handled,
-    landlock_abi,
-    restrict_thread,
-)  # fmt: skip
 from ...process_tree import has_ended
+from ...remove_tree import remove_all
 from ...spawn import Spawn
 from .. import seccomp
-from ..cgroup import join_group
-from ..cgroup_events import CgroupEvents
-from ..known_roots import KnownRoots
+from ..cgroup import CgroupEvents, join_group
 from ..protected_paths import ProtectedPaths
-from ..readable_roots import system_paths
+from ..readable_roots import KnownRoots, system_paths
 from ..resource_limits import limit_process, resource_limits
 from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
 from .landlock_syscalls import MARK, build_filter
 
-_READ = EXECUTE | READ_FILE | READ_DIR
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 # HOME is another folder inside, so programs that look for these below HOME need a variable.
@@ -88,7 +67,7 @@ class LandlockSandbox:
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int | None = None) -> None:
         self.profile: Profile = settings.profile
         self.workspace = workspace_of(workspace)
-        self.abi = landlock_abi() if abi is None else abi
+        self.abi = landlock_calls.landlock_abi() if abi is None else abi
         machine = seccomp.this_machine()
         if machine is None or self.abi < 1:
             raise SandboxUnavailable("This machine has no Landlock, or a processor without a table of system calls.")
@@ -97,6 +76,7 @@ class LandlockSandbox:
                 'sandbox.loopback needs a network of its own, which backend "landlock" cannot make. Use bubblewrap or '
                 "docker, or leave it off."
             )
+        self._rights = landlock_calls.all_rights(self.abi)
         self._filter = build_filter(machine, self.abi)
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
@@ -113,12 +93,10 @@ class LandlockSandbox:
         with contextlib.ExitStack() as opened:
             folder = tempfile.mkdtemp(prefix="toolcrib-command-")
             opened.callback(_remove_later, folder)
-            home, tmp = f"{folder}/home", f"{folder}/tmp"  # noqa: S108
-            os.mkdir(home, 0o700)
-            os.mkdir(tmp, 0o700)
-            ruleset = create_ruleset(handled(self.abi, all_rights(self.abi)))
+            ruleset = landlock_calls.create_ruleset(landlock_calls.handled(self.abi, self._rights))
             opened.callback(os.close, ruleset)
             path = self._allow_reading(ruleset, env.get("PATH", ""), cwd)
+            inner = _environment(env, folder, path)
             self._allow_changes(ruleset, folder, guards)
             held, release = os.pipe()
             opened.callback(os.close, release)
@@ -128,9 +106,9 @@ class LandlockSandbox:
             cleanup = opened.pop_all().close
 
         def confine() -> None:
-            drop_capabilities()
-            restrict_thread(ruleset)
-            filter_thread(self._filter)
+            landlock_calls.drop_capabilities()
+            landlock_calls.restrict_thread(ruleset)
+            landlock_calls.filter_thread(self._filter)
 
         def started(pid: int) -> None:
             limit_process(pid, _limits(limits, timeout))
@@ -141,7 +119,7 @@ class LandlockSandbox:
         spawn = Spawn(
             argv=["/bin/sh", "-c", _HELD, f"/proc/self/fd/{held}", *argv],
             cwd=str(cwd),
-            env=_environment(env, home=home, tmp=tmp, path=path),
+            env=inner,
             child_fds=(held,),
             prepare=lambda: join_group(limits),
             confine=confine,
@@ -151,7 +129,7 @@ class LandlockSandbox:
 
         def appeared() -> list[str]:
             spawn.notes += counted.notes()
-            return list(dict.fromkeys(path for found in guards for path in found.appeared()))
+            return self._writable.appeared(guards)
 
         spawn.appeared = appeared
         return spawn
@@ -165,10 +143,9 @@ class LandlockSandbox:
         readable = [*system_paths(), *binds.values(), *map(os.path.realpath, roots), str(self.workspace), "/proc"]
         self._refuse_hidden(readable)
         for each in readable:
-            allow_path(ruleset, each, _READ)
-        device = (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV) & all_rights(self.abi)
+            landlock_calls.allow_path(ruleset, each, landlock_calls.READ)
         for each in _DEVICES:
-            allow_path(ruleset, each, device)
+            landlock_calls.allow_path(ruleset, each, landlock_calls.DEVICE & self._rights)
         return kept
 
     def _refuse_hidden(self, readable: Sequence[str]) -> None:
@@ -183,8 +160,8 @@ class LandlockSandbox:
 
     def _allow_changes(self, ruleset: int, folder: str, guards: Sequence[ProtectedPaths]) -> None:
         """Allow changes in the private folder, and in the writable folders of everything that is not protected."""
-        change = all_rights(self.abi) & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
-        allow_path(ruleset, folder, change)
+        change = self._rights & ~landlock_calls.NODES
+        landlock_calls.allow_path(ruleset, folder, change)
         closed = {path for found in guards for path in found.read_only | found.named}
         pinned = {path for found in guards for path in found.pinned}
         above = pinned | {str(parent) for path in closed | pinned for parent in Path(path).parents}
@@ -214,12 +191,11 @@ class _Changes:
         except OSError:  # without a rule it cannot be changed
             return
         with closing_fd(target):
-            mode = os.fstat(target).st_mode
             if path in self.above:
                 for entry in os.listdir(target):
                     self.allow(f"{path}/{entry}", target)
-            elif not stat.S_ISLNK(mode):
-                allow(self.ruleset, target, self.rights if stat.S_ISDIR(mode) else self.rights & OF_FILES)
+            elif not stat.S_ISLNK(os.fstat(target).st_mode):
+                landlock_calls.allow(self.ruleset, target, self.rights)
 
 
 def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
@@ -232,8 +208,11 @@ def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
     return found
 
 
-def _environment(env: Mapping[str, str], *, home: str, tmp: str, path: Sequence[str]) -> dict[str, str]:
-    inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": tmp}
+def _environment(env: Mapping[str, str], private: str, path: Sequence[str]) -> dict[str, str]:
+    """Return the command's environment. HOME and TMPDIR are made in the private folder."""
+    inner = {**env, "PATH": os.pathsep.join(path), "HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"}  # noqa: S108
+    for name in ("HOME", "TMPDIR"):
+        os.mkdir(inner[name], 0o700)
     inner.setdefault("GIT_CONFIG_NOSYSTEM", "1")  # git stops at a file that it may not read, but not at a missing file
     for name, folder in _HOMES_OF_TOOLS.items():
         real = os.path.expanduser(f"~/{folder}")
@@ -272,19 +251,9 @@ def _send(pids: set[int], number: signal.Signals) -> None:
 
 def _remove_later(folder: str) -> None:
     """Remove a private folder, in a thread: there may be many files, and others wait for this thread."""
-    threading.Thread(target=lambda: _remove_all(folder), name="toolcrib-remove", daemon=True).start()
 
-
-def _remove_all(folder: str) -> None:
-    for path in _folders(folder):  # a command may have closed them
+    def remove() -> None:
         with contextlib.suppress(OSError):
-            os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+            remove_all(folder)
 
-
-def _folders(folder: str) -> Iterator[str]:
-    yield folder
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _folders(entry.path)
+    threading.Thread(target=remove, name="toolcrib-remove", daemon=True).start()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from toolcrib.boundary.network.address_guard import AddressGuard
-from toolcrib.boundary.network.host_grants import HostGrants
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
+
+from .judging import judged
 
 
 def guard(*entries: str, ports: frozenset[int] = frozenset()) -> AddressGuard:
@@ -15,7 +16,7 @@ def guard(*entries: str, ports: frozenset[int] = frozenset()) -> AddressGuard:
 
 
 async def verdict(who: AddressGuard, url: str, **answers: list[str]) -> str:
-    return (await who.judge(url, {name.replace("_", "."): found for name, found in answers.items()})).verdict
+    return (await judged(who, url, {name.replace("_", "."): found for name, found in answers.items()})).verdict
 
 
 @pytest.mark.parametrize(
@@ -73,4 +74,4 @@ async def test_ports() -> None:
 )
 def test_what_is_no_grant(entry: str) -> None:
     with pytest.raises(ConfigError):
-        HostGrants.parse([entry])
+        guard(entry)
