@@ -41,7 +41,7 @@ class Settings(Section):
     workspace: AnyPath = Path()
     """The directory that tools work in. Unset: the current one."""
     dry_run: Annotated[bool, Only(True)] = False
-    """Describe what calls would do instead of doing it."""
+    """Only describe what calls would do."""
     approval: ApprovalSettings = ApprovalSettings()
     rules: RuleSettings = RuleSettings()
     labels: LabelSettings = LabelSettings()
