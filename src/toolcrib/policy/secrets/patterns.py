@@ -6,7 +6,6 @@ Every expression takes linear time: repeats are possessive or bounded, and begin
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ class Pattern:
         return found
 
     def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        expression = compiled(self.expression)
+        expression = re.compile(self.expression, re.ASCII)  # keys are ASCII; an é next to one ends it
         if self.scan:
             yield from expression.finditer(text)
             return
@@ -65,11 +64,6 @@ class Pattern:
 def mask(secret: str, *, whole: bool = False) -> str:
     """Return the mask `sk-a***wxyz`: the first and the last four characters; for fewer than 16 characters, none."""
     return "***" if whole or len(secret) < 16 else f"{secret[:4]}***{secret[-4:]}"
-
-
-@functools.cache
-def compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression, re.ASCII)  # keys are ASCII; an é next to one ends it
 
 
 def _mixed(token: str) -> bool:
