@@ -27,10 +27,10 @@ from ...core.errors import ToolError
 from .callbacks import Callbacks
 from .http import HttpTransport
 from .notifications import Notifications
+from .pipes import ReadStream
 from .relay import ListKind
 from .sdk_private import stamp_also
 from .stdio import StdioTransport
-from .streams import ReadStream
 
 log = logging.getLogger("toolcrib.mcp")
 
