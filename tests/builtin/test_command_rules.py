@@ -94,7 +94,7 @@ def test_the_timeout_that_is_set_is_the_default_that_the_model_reads(tmp_path: P
         assert tool.to_schema("openai")["function"]["parameters"]["properties"]["timeout"]["default"] == 7
         assert tool.timeout_for is not None
         assert tool.timeout_for({}) == 12.0
-        shell.close()
+        shell.sessions.close()
 
 
 def test_bare_comes_from_the_context(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_bare_comes_from_the_context(tmp_path: Path) -> None:
         full = tool.judge({"command": "touch x"}, ToolContext())
         assert full is not None
         assert full.verdict == "deny"
-        shell.close()
+        shell.sessions.close()
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,8 @@ def test_windows_are_what_splitting_gives(data, offset, limit, step):
     try:
         window = read_window(fill, offset, limit, max_bytes=10**6)
     except PastEnd as past:
-        assert past.lines == len(lines) < offset
+        assert len(lines) < offset
+        assert f"has {len(lines)} lines" in str(past)
         return
     assert window.lines == lines[offset - 1 : offset - 1 + limit]
     end = offset - 1 + len(window.lines)

@@ -70,7 +70,7 @@ class Bench:
         return self.registry.require(name)
 
     def close(self) -> None:
-        self.shell.close()
+        self.shell.sessions.close()
         self.workspace.close()
 
 

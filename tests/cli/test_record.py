@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.cli.exit_codes import Usage
-from toolcrib.cli.filters import read_time
+from toolcrib.cli.log import read_time
 
 from .conftest import COMMAND, Cli
 

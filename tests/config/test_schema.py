@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from toolcrib.config import config_schema
-from toolcrib.config.schema import schema_text
+from toolcrib.config.settings import schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs/config.schema.json"
 

@@ -510,7 +510,7 @@ async def test_a_yes_to_arguments_that_may_not_run_is_used_up(world, edited, at_
     from toolcrib import Judgement
 
     w = world()
-    w.service._at_intent = at_intent
+    w.service.at_intent = at_intent
     w.registry.require("wipe").judge = lambda args, ctx: Judgement("deny", "no") if args["path"] == "etc" else None
     request_id = (await w.wipe("a")).meta["approval_id"]
     w.store.resolve(request_id, True, approver="me", arguments=json.loads(edited))

@@ -48,11 +48,8 @@ _OTHERS = frozenset(
 
 def without_proxies(env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without variables about a proxy."""
-    return {name: value for name, value in env.items() if not _speaks_of_proxies(name.lower())}
-
-
-def _speaks_of_proxies(name: str) -> bool:
-    return name.endswith("_proxy") or name in _OTHERS
+    lower = {name: name.lower() for name in env}
+    return {name: env[name] for name in env if not lower[name].endswith("_proxy") and lower[name] not in _OTHERS}
 
 
 def proxy_variables(url: str, domains: Sequence[str] = ()) -> dict[str, str]:

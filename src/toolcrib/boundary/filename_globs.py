@@ -13,13 +13,15 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 
+from ..core.errors import ToolError
+
 MAX_ALTERNATIVES = 256
 MAX_LENGTH = 2_000  # characters
 
 _META = re.compile(r"[*?\[{\\]")
 
 
-class BadPattern(ValueError):
+class BadPattern(ToolError):
     """The pattern cannot be matched; the text says why."""
 
 

@@ -194,8 +194,6 @@ class Process:
         ends = self._streams.open()
 
         def start() -> subprocess.Popen[bytes]:
-            if spawn.confine is not None:
-                spawn.confine()
             return subprocess.Popen(
                 spawn.argv,
                 stdin=ends.stdin,
@@ -208,7 +206,12 @@ class Process:
             )
 
         try:
-            popen = start() if spawn.confine is None else _in_own_thread(start)
+            if spawn.confine is None:
+                popen = start()
+            else:
+                with ThreadPoolExecutor(1) as thread:  # one thread, which ends after it
+                    thread.submit(spawn.confine).result()
+                    popen = thread.submit(start).result()
         except BaseException:
             self._streams.abandon()
             raise
@@ -323,11 +326,6 @@ class Process:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
-
-
-def _in_own_thread(fn: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(fn).result()
 
 
 def start(

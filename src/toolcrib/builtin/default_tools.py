@@ -92,7 +92,7 @@ def default_tools(
 
         reader = DocumentReader(settings.documents)
         closers.append(reader.close)
-    closers.append(shell.close)
+    closers.append(shell.sessions.close)
     if network is None:
         from ..boundary.network.address_guard import AddressGuard
 
@@ -174,7 +174,7 @@ def web_tools(
     fetch = WebFetchTool(outgoing, settings.fetch, keep, documents)
     search = WebSearchTool(outgoing, settings.search, learn=None if redactor is None else redactor.grant)
     if closers is not None:
-        closers.append(fetch.close)
+        closers.append(fetch.workers.close)
     found: list[Tool] = []
     for name, made, modules in (
         ("web_fetch", fetch, ("httpx2", "trafilatura", "turbohtml")),

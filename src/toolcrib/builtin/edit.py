@@ -15,7 +15,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
-from .explain import explained, still_wanted
+from .explain import explained
 from .journaled import JournaledTools
 from .matching import Match, Matches, apply_matches, find_matches
 
@@ -81,7 +81,6 @@ class EditTools(JournaledTools):
             new = apply_matches(text, chosen)
             self._refuse_masks(text, new, shown)
             data = encoding.encode(new)
-            still_wanted(ctx)
             self._write(path, data, "edit_file", ctx, expect=identity(st))
         return _answer(text, shown, matches, chosen, changed)
 

@@ -30,7 +30,7 @@ from .explain import call_id_of, explained
 from .file_kinds import container, described
 from .journaled import MAX_EDIT, JournaledTools, Seen
 from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
-from .reading import Fill, PastEnd, Window, read_window, recoded
+from .reading import Fill, Window, read_window, recoded
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
@@ -150,25 +150,18 @@ class FileTools(JournaledTools):
             found = _encoding(st, sample, encoding, shown)
             if not sample:
                 return ToolOutput(f"({shown} is empty)")
-            window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
+            window = self._window(fd, found, offset, limit or DEFAULT_LINES, byte_offset)
         text, note = _render(window, found, is_utf8(sample), line_numbers)
         return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
-    def _window(self, fd: int, found: Encoding, shown: str, offset: int, limit: int, byte_offset: int) -> Window:
+    def _window(self, fd: int, found: Encoding, offset: int, limit: int, byte_offset: int) -> Window:
         # The end of the previous page: a read that starts there does not count the lines again.
         key, start = identity(os.fstat(fd)), (1, len(found.bom))
         if found.plain and self._places.get(key, start)[0] <= offset:
             start = self._places.get(key, start)
         os.lseek(fd, start[1], os.SEEK_SET)
         fill: Fill = (lambda buffer: os.readv(fd, [buffer])) if found.plain else recoded(fd, found.name)
-        try:
-            window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
-        except PastEnd as past:
-            if past.size is not None:
-                raise ToolError(
-                    f"line {offset} of {shown} has {past.size:,} bytes; byte_offset {byte_offset} is past its end"
-                ) from None
-            raise ToolError(f"{shown} has {past.lines:,} lines; offset {offset} is past the end") from None
+        window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         if found.plain and window.next is not None and window.position is not None:
             self._places[key] = (window.next[0], window.position)
             while len(self._places) > 64:

@@ -12,7 +12,7 @@ from ..boundary.workspace_paths import Identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..record.journal import Journal
-from .explain import call_id_of
+from .explain import call_id_of, still_wanted
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
@@ -73,12 +73,14 @@ class JournaledTools:
         self, path: str, data: bytes, tool: str, ctx: ToolContext, *, call: str | None = None, **options: Any
     ) -> None:
         """Write a file for a tool; `options` are those of `Journal.write`. The session knows the file afterwards."""
+        still_wanted(ctx)
         call = call or call_id_of(ctx, self.journal)
         identity = self.journal.write(path, data, call_id=call, tool=tool, session_id=ctx.session_id, **options)
         self.seen.note(ctx.session_id, self.ws.relative(path), identity)
 
     def _trash(self, path: str, tool: str, ctx: ToolContext, call: str) -> None:
         """Move a file or directory to the trash for a tool."""
+        still_wanted(ctx)
         self.journal.move_to_trash(path, call, tool, tool=tool, session_id=ctx.session_id)
         self.seen.forget(ctx.session_id, self.ws.relative(path))
 

@@ -16,7 +16,7 @@ from ..core.verdict import Judgement
 from ..record.undoing import undo
 from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
-from .explain import call_id_of, explained, still_wanted
+from .explain import call_id_of, explained
 from .journaled import JournaledTools
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
@@ -97,7 +97,6 @@ class PatchTools(JournaledTools):
             # Writes come first: a rename must not lose the file if the new name cannot be written.
             for path, file in sorted(changes.items(), key=lambda item: item[1].data is None):
                 with explained(self.ws, path):
-                    still_wanted(ctx)
                     begun = True
                     if file.data is None:
                         if file.identity is None or identity(self.ws.lstat(path)) != file.identity:

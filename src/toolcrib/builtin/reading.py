@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..core.errors import ToolError
+
 CHUNK = 256 * 1024
 
 Fill = Callable[[bytearray], int]
@@ -30,13 +32,8 @@ class Window:
     position: int | None = None
 
 
-class PastEnd(Exception):
-    """Says that the window begins after the end of the file (which has `lines` lines) or of the line (`size` bytes)."""
-
-    def __init__(self, lines: int | None = None, size: int | None = None) -> None:
-        super().__init__(f"past the end: {lines} lines, {size} bytes")
-        self.lines = lines
-        self.size = size
+class PastEnd(ToolError):
+    """Says that the window begins after the end of the file or of the line."""
 
 
 def recoded(fd: int, encoding: str) -> Fill:
@@ -82,7 +79,7 @@ def read_window(
     while wanted > 0:
         size = fill(buffer)
         if size == 0:
-            raise PastEnd(lines=line - (1 if at_start else 0))
+            raise _past_lines(line - (1 if at_start else 0), offset)
         ends = buffer.count(b"\n", 0, size)
         if ends < wanted:
             wanted -= ends
@@ -101,7 +98,7 @@ def read_window(
     while left > 0:
         end = data.find(b"\n", 0, left)
         if end >= 0:
-            raise PastEnd(size=byte_offset - left + end)
+            raise _past_bytes(byte_offset - left + end, offset, byte_offset)
         if len(data) > left:
             data, left, consumed = data[left:], 0, consumed + left
             break
@@ -111,7 +108,7 @@ def read_window(
         if size == 0:
             if left == 0:
                 break
-            raise PastEnd(size=byte_offset - left)
+            raise _past_bytes(byte_offset - left, offset, byte_offset)
         data = bytes(view[:size])
     return _collect(fill, buffer, data, offset, byte_offset, limit, max_bytes, consumed)
 
@@ -144,7 +141,7 @@ def _collect(
     if ended and position == len(data):
         total = offset + max(len(lines), 1 if skipped else 0) - 1
         if not lines and not skipped and offset > 1:
-            raise PastEnd(lines=total)
+            raise _past_lines(total, offset)
         return Window(lines, offset, skipped, None, total)
     return Window(lines, offset, skipped, (offset + len(lines), 0), None, consumed + position)
 
@@ -156,3 +153,11 @@ def _whole_characters(data: bytes, position: int, size: int) -> int:
         if position + cut - back < len(data) and data[position + cut - back] & 0xC0 != 0x80:
             return max(1, cut - back)
     return cut
+
+
+def _past_lines(lines: int, offset: int) -> PastEnd:
+    return PastEnd(f"the file has {lines:,} lines; offset {offset} is past the end")
+
+
+def _past_bytes(size: int, offset: int, byte_offset: int) -> PastEnd:
+    return PastEnd(f"line {offset} has {size:,} bytes; byte_offset {byte_offset} is past its end")

@@ -7,7 +7,7 @@ import functools
 import heapq
 import os
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ..boundary.descriptors import closing_fd
 from ..boundary.file_search import SearchResults, search
-from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
+from ..boundary.filename_globs import expand_braces, normalize, split_prefix
 from ..boundary.path_judgement import judge_path
 from ..boundary.read_only_run import Haystack, Stop
 from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
@@ -118,12 +118,11 @@ class SearchTools:
             hidden: Also find hidden files (never inside .git).
             no_ignore: Also find files that .gitignore excludes.
         """
-        with _pattern_errors():
-            if pattern.startswith("/"):
-                path, pattern = split_prefix(pattern)
-                path = path or "/"
-            prefix, rest = split_prefix(normalize(pattern))
-            include = tuple(expand_braces(rest))
+        if pattern.startswith("/"):
+            path, pattern = split_prefix(pattern)
+            path = path or "/"
+        prefix, rest = split_prefix(normalize(pattern))
+        include = tuple(expand_braces(rest))
         hidden = hidden or any(part.startswith(".") for name in include for part in name.split("/"))
         query = Query("names", include=include, hidden=hidden, no_ignore=no_ignore)
         where = f"{path}/{prefix}" if prefix else path
@@ -182,8 +181,7 @@ class SearchTools:
             hidden: Also search hidden files (never inside .git).
             no_ignore: Also search files that .gitignore excludes.
         """
-        with _pattern_errors():
-            include, exclude = _name_filter(glob)
+        include, exclude = _name_filter(glob)
         query = Query(
             _MODES[output_mode],
             pattern,
@@ -358,11 +356,3 @@ def _name_filter(glob: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         pattern = f"**/{pattern}"
     patterns = tuple(expand_braces(pattern))
     return ((), patterns) if excluded else (patterns, ())
-
-
-@contextlib.contextmanager
-def _pattern_errors() -> Generator[None]:
-    try:
-        yield
-    except BadPattern as error:
-        raise ToolError(str(error)) from None

@@ -48,11 +48,11 @@ class ExecSettings(Section):
     }
 
     timeout: Annotated[Seconds, Smaller()] = 60.0
-    """Seconds a command gets that asks for none."""
+    """Seconds that a command may take if the call names no timeout."""
     deny_patterns: Annotated[tuple[Expression, ...], More()] = ()
     """Regular expressions of commands to refuse."""
     allow_patterns: tuple[Expression, ...] = ()
-    """Regular expressions of commands; where there are any, no other command runs."""
+    """Regular expressions of allowed commands. If there are any, no other command runs."""
     restrict_to_workspace: Annotated[bool, Only(True)] = False
     """Refuse commands that name a path outside the workspace."""
 
@@ -68,7 +68,7 @@ class HttpSettings(Section):
     timeout: Annotated[Seconds, Smaller()] = 30.0
     """Seconds for one request with its redirects."""
     max_response_bytes: Annotated[Count, Smaller()] = 512 << 10
-    """Bytes of an answer's body that are read."""
+    """Bytes of a response body that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class BrowserSettings(Section):
     spellings = {"timeout_secs": "timeout", "executable": "executable_path", "max_download_size": "max_download_bytes"}
 
     enabled: Annotated[bool, Only(False)] = True
-    """false: they do not exist."""
+    """false: there are no browser tools."""
     executable_path: AnyPath | None = None
     """The Chromium to start. Unset: the first of chromium, google-chrome and microsoft-edge on PATH."""
     allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
-    """Domains (`*.myco.com`) where clicking and typing is not asked about and secrets may be typed; those of
-    web.allowed_domains count as well."""
+    """Domains (`*.myco.com`) where clicks and typing need no approval and secrets may be typed. Those of
+    web.allowed_domains count, too."""
     only_allowed_domains: Annotated[bool, Only(True)] = False
-    """Pages reach the domains of allowed_domains and nothing else."""
+    """Pages can reach only the domains of allowed_domains."""
     timeout: Annotated[Seconds, Smaller()] = 30.0
     """Seconds for a page to load. A click gets 10 at most."""
     idle_timeout: Annotated[Seconds, Smaller()] = 600.0
@@ -93,23 +93,23 @@ class BrowserSettings(Section):
     viewport: tuple[Pixels, Pixels] = (1280, 800)
     """Width and height of the window, in pixels."""
     max_chars: Annotated[Count, Smaller()] = 20_000
-    """Most characters of one snapshot."""
+    """The largest snapshot, in characters."""
     max_download_bytes: Annotated[Count, Smaller()] = 50 << 20
-    """Size of one download."""
+    """The largest download, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSettings(Section):
-    """Reading documents and images, by `read_file` and `web_fetch`: the limits of one of them."""
+    """Limits for each document or image that `read_file` and `web_fetch` read."""
 
     spellings = {"timeout_secs": "timeout"}
 
     max_bytes: Annotated[Count, Smaller()] = 50 << 20
-    """Of the file."""
+    """The largest file, in bytes."""
     timeout: Annotated[Seconds, Smaller()] = 30.0
     """Seconds until the process that reads it is killed."""
     memory: Annotated[Count, Smaller()] = 1 << 30
-    """Bytes of memory (address space) of that process."""
+    """The memory (address space) of that process, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class ToolsSettings(Section):
     """Our own tools."""
 
     disabled: Annotated[tuple[str, ...], More()] = ()
-    """These tools do not exist."""
+    """Names of built-in tools to leave out."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
     list_limit: Annotated[int, Bounds(ge=0)] = LIST_LIMIT
-    """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
+    """If there are more tools, only the built-in ones are listed, and `search_tools` finds the rest. 0: list all."""
     exec: ExecSettings = ExecSettings()
     http_request: HttpSettings = HttpSettings()
     documents: DocumentSettings = DocumentSettings()
@@ -139,15 +139,15 @@ class SearchSettings(Section):
     environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL); with api_key alone brave, with base_url
     alone searxng."""
     fallback: Annotated[tuple[str, ...], Fewer(), Checked(_providers)] = ("duckduckgo",)
-    """Who is asked where those fail. Empty: nobody."""
+    """The providers to ask if those fail. Empty: none."""
     api_key: str | None = None
     """The key of the first provider; `${secret:NAME}` is a granted secret. Unset: the one in the environment."""
     base_url: Annotated[str, Checked(_http_address)] | None = None
     """The address of the first provider's server: of a SearXNG, or of a proxy in front of another."""
     max_results: Annotated[Count, Smaller()] = 10
-    """Most results of one search; never more than 10."""
+    """The number of results of one search, at most 10."""
     timeout: Annotated[Seconds, Smaller()] = 20.0
-    """Seconds that one provider gets."""
+    """Seconds that one provider may take."""
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -161,9 +161,9 @@ class FetchSettings(Section):
     """The tool `web_fetch`."""
 
     max_chars: Annotated[Count, Smaller()] = 100_000
-    """Most characters of one answer, whatever a call asks for. A call that asks for nothing gets 50,000 at most."""
+    """The largest answer, in characters, whatever a call asks for. Without a request it is at most 50,000."""
     max_bytes: Annotated[Count, Smaller()] = 10 << 20
-    """Bytes of a body that are read, decompressed."""
+    """Bytes of a body that are read, after decompression."""
     timeout: Annotated[Seconds, Smaller()] = 30.0
     """Seconds for a request with its redirects and pauses."""
     robots: Annotated[bool, Only(True)] = False
@@ -172,9 +172,9 @@ class FetchSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class WebSettings(GuardSettings):
-    """What requests may leave this machine, and for where."""
+    """Which requests may leave this machine, and where they may go."""
 
     user_agent: Annotated[str, Checked(_header_text)] | None = None
-    """What our requests say they come from. Unset: Toolcrib, with its address."""
+    """The User-Agent of requests. Unset: Toolcrib and its address."""
     search: SearchSettings = SearchSettings()
     fetch: FetchSettings = FetchSettings()

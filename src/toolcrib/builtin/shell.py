@@ -80,10 +80,6 @@ class ShellTools:
             ),
         ]
 
-    def close(self) -> None:
-        """End all background sessions."""
-        self.sessions.close()
-
     # --- exec ---------------------------------------------------------------------------------------------
 
     async def exec(

@@ -55,7 +55,7 @@ class WebFetchTool:
         self._documents = documents
         self._settings = settings or FetchSettings()
         self._keep = keep
-        self._workers = Workers(_WORKER)
+        self.workers = Workers(_WORKER)
         self._robots = Robots(outgoing) if self._settings.robots else None
 
     def tool(self) -> Tool:
@@ -70,10 +70,6 @@ class WebFetchTool:
             timeout=self._settings.timeout + max(ARTICLE_SECONDS + PAGE_SECONDS, document) + 5,
             max_output=400_000,  # `_shown` cuts the text, so that the output stays valid JSON
         )
-
-    def close(self) -> None:
-        """End the processes that read pages."""
-        self._workers.close()
 
     async def web_fetch(
         self,
@@ -142,7 +138,7 @@ class WebFetchTool:
         why: WorkerFailed | None = None
         for what, seconds in tries:
             try:
-                found, text = await self._workers.run({**job, "what": what}, answer.body, seconds)
+                found, text = await self.workers.run({**job, "what": what}, answer.body, seconds)
                 return found, text.decode("utf-8")
             except WorkerFailed as error:
                 why = error if why is None or isinstance(error, WorkerTimeout) else why

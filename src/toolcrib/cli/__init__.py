@@ -19,19 +19,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         if reconfigure is not None:
             # File names that are not UTF-8 contain surrogates. Printing them must not fail.
             reconfigure(errors="backslashreplace")
+    from .app import run
     from .exit_codes import of_command
 
     words = sys.argv[1:] if argv is None else argv
-    sys.exit(of_command(lambda: _run(words)))
-
-
-def _run(words: Sequence[str]) -> int | None:
-    from . import app, completion
-
-    if completion.VARIABLE in os.environ:
-        print(*completion.complete(app.ROOT, words), sep="\n")
-        return None
-    return app.run(words)
+    sys.exit(of_command(lambda: run(words)))
 
 
 def _fill_closed_streams() -> None:

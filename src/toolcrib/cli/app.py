@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -69,5 +70,8 @@ ROOT = Group(
 
 
 def run(words: Sequence[str]) -> int | None:
-    """Do what a command line asks for. Raises Usage."""
+    """Do what a command line asks for, or complete it. Raises Usage."""
+    if completion.VARIABLE in os.environ:
+        print(*completion.complete(ROOT, words), sep="\n")
+        return None
     return read(ROOT, "toolcrib", words)()

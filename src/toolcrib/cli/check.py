@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, NoReturn, cast
 
 from ..boundary.lines import Lines
@@ -227,8 +228,9 @@ def _row(checker: Checker, line: bytes, number: int) -> Answer | asyncio.Task[An
     try:
         row = _parsed(line, number)
         known["id"] = row.get("id")
-        name, arguments = _call(row, number)
-        ctx = checker.with_answers(_pins(row, number))
+        _check_fields(row, number)
+        name, arguments = row["tool"], row.get("arguments")
+        ctx = checker.with_answers(row.get("resolve") or {})
         found = checker.check_now(name, arguments, ctx)
         if found is None:
             return asyncio.create_task(_looked_up(known, checker.check(name, arguments, ctx), number))
@@ -262,22 +264,17 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _call(row: Mapping[str, Any], number: int) -> tuple[str, dict[str, Any] | str | None]:
-    name, arguments = row.get("tool"), row.get("arguments")
-    if not isinstance(name, str):
-        raise _BadRow(f'line {number}: "tool" should be the name of a tool')
-    if arguments is not None and not isinstance(arguments, dict | str):
-        raise _BadRow(f'line {number}: "arguments" should be an object')
-    return name, cast("dict[str, Any] | str | None", arguments)
+_FIELDS: dict[str, tuple[Any, str]] = {
+    "tool": (str, "should be the name of a tool"),
+    "arguments": ((dict, str, NoneType), "should be an object"),
+    "resolve": ((dict, NoneType), "should map host names to lists of addresses"),
+}
 
 
-def _pins(row: Mapping[str, Any], number: int) -> dict[str, Any]:
-    resolve: Any = row.get("resolve")
-    if resolve is None:
-        return {}
-    if not isinstance(resolve, dict):
-        raise _BadRow(f'line {number}: "resolve" should map host names to lists of addresses')
-    return cast("dict[str, Any]", resolve)
+def _check_fields(row: Mapping[str, Any], number: int) -> None:
+    for name, (kind, should) in _FIELDS.items():
+        if not isinstance(row.get(name), kind):
+            raise _BadRow(f'line {number}: "{name}" {should}')
 
 
 def _no_number(name: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
 from ..config.hide import hidden, plain
-from ..config.schema import schema_text
+from ..config.settings import schema_text
 from . import show
 from .options import Options
 from .reader import Command, Option

@@ -124,7 +124,7 @@ def _show_change(path: Path, before: str, after: str) -> None:
     for line in difflib.unified_diff(
         before.splitlines(), after.splitlines(), str(path) if before else "(new file)", str(path), lineterm="", n=2
     ):
-        show.say(line, "green" if line.startswith("+") else "red" if line.startswith("-") else None)
+        show.changed_line(line)
 
 
 def _write(path: Path, text: str) -> Path | None:

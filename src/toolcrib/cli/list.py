@@ -43,7 +43,7 @@ def list_tools(
             for tool in tools:
                 _in_full(tool, box.policy)
         else:
-            rows = [[tool.name, str(tool.category), by_default(tool, box.policy), tool.summary] for tool in tools]
+            rows = [[tool.name, str(tool.category), box.policy.usual(tool).verdict, tool.summary] for tool in tools]
             show.columns(rows, ("bold", "dim", "verdict", None))
         for names, why in show.by_reason(box.missing):
             show.say(f"unavailable: {', '.join(names)} ({why})", "dim")
@@ -52,16 +52,11 @@ def list_tools(
                 show.say(f"unavailable: the tools of MCP server {server.name} ({server.error})", "dim")
 
 
-def by_default(tool: Tool, policy: Policy) -> str:
-    """The verdict on a call of a tool before its arguments are known."""
-    return policy.usual(tool).verdict
-
-
 def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:
     return {
         "name": tool.name,
         "category": str(tool.category),
-        "verdict": by_default(tool, policy),
+        "verdict": policy.usual(tool).verdict,
         "read_only": tool.is_read_only,
         "description": tool.description,
         "parameters": tool.schema,
@@ -70,7 +65,7 @@ def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:
 
 def _in_full(tool: Tool, policy: Policy) -> None:
     show.out(tool.name, "bold")
-    show.out(f"{tool.category}; {by_default(tool, policy)} by default\n\n{tool.description}\n")
+    show.out(f"{tool.category}; {policy.usual(tool).verdict} by default\n\n{tool.description}\n")
     properties = tool.schema.get("properties", {})
     required = set(tool.schema.get("required", ()))
     rows: list[list[str]] = []

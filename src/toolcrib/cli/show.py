@@ -53,6 +53,11 @@ def say(text: str = "", style: str | None = None) -> None:
     print(paint(clean, style, sys.stderr) if style else clean, file=sys.stderr)
 
 
+def changed_line(line: str) -> None:
+    """Print a line of a diff to stderr."""
+    say(line, "green" if line.startswith("+") else "red" if line.startswith("-") else None)
+
+
 def warn(text: str) -> None:
     """Print a warning to stderr."""
     print(paint("warning: ", "yellow", sys.stderr) + _still(text), file=sys.stderr)

@@ -200,9 +200,8 @@ def _indented(arguments: Mapping[str, Any]) -> str:
 def preview(text: str, limit: int | None = _SHOWN) -> None:
     """Show a preview line by line, behind a bar that it cannot forge; a diff has colours."""
     for line in (text if limit is None else fit(text, limit, "w shows all arguments")).splitlines():
-        style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         print(show.paint("  │ ", "cyan", sys.stderr), end="", file=sys.stderr)
-        show.say(line.replace("\r", "\\r"), style)
+        show.changed_line(line.replace("\r", "\\r"))
 
 
 def _forget_typed_ahead() -> None:

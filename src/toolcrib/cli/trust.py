@@ -34,7 +34,8 @@ def trust(
     settings = options.settings(quiet=True)
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
     if not files:
-        if revoke and _revoke_absent(store, settings.workspace):
+        gone = [settings.workspace / f"toolcrib.{end}" for end in ("toml", "json")]
+        if revoke and any(map(store.revoke, gone)):
             show.say("The file is no longer trusted.")
             return
         raise Usage(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
@@ -62,11 +63,6 @@ def trust(
     for file in open_:
         store.trust(file)  # exactly the text that was shown, even if the file has changed since
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
-
-
-def _revoke_absent(store: TrustStore, workspace: Path) -> bool:
-    """End the trust in a file that no longer exists."""
-    return any(store.revoke(workspace / f"toolcrib.{end}") for end in ("toml", "json"))
 
 
 def _whole(value: Any) -> str:

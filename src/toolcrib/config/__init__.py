@@ -2,8 +2,7 @@
 
 from .load import load_settings
 from .merge import make_settings
-from .schema import config_schema
-from .settings import Settings
+from .settings import Settings, config_schema
 from .trust import TrustStore
 
 __all__ = ["Settings", "TrustStore", "config_schema", "load_settings", "make_settings"]

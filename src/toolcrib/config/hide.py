@@ -22,18 +22,19 @@ _NAME = re.compile(
 _HARMLESS = {"max_tokens"}
 # Maps whose values a person wrote for a program: an environment, request headers.
 _MAPS = {"env", "headers", "environment"}
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+# In each, the group is what is shown in front of the secret.
+_USERINFO = re.compile(r"(://)[^/@\s]+(?=@)")
 _QUERY = re.compile(r"(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
 _ARGUMENT = re.compile(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
 _ASSIGNED = re.compile(r"((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+", re.IGNORECASE)
-_SCHEME = re.compile(r"\b(Bearer|Basic|Token)\s+\S+", re.IGNORECASE)
+_SCHEME = re.compile(r"\b((?:Bearer|Basic|Token)\s+)\S+", re.IGNORECASE)
 
 _LOGIN = re.compile(r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+")
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+")
 # Keys of a few issuers, matched from a length far below the real one: it does no harm to hide one setting too many. The
 # redactor knows full-length keys, and those of all other issuers.
 _KNOWN = re.compile(
-    r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
+    r"()\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
     r"|\d{6,}:[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*)"
 )
@@ -63,12 +64,8 @@ def hidden(value: Any, name: str = "") -> Any:
 
 def hidden_text(text: str) -> str:
     """Return a text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
-    text = _USERINFO.sub(MASK, text)
-    text = _QUERY.sub(rf"\1{MASK}", text)
-    text = _SCHEME.sub(rf"\1 {MASK}", text)
-    text = _LOGIN.sub(rf"\1{MASK}", text)
-    text = _WEBHOOK.sub(rf"\1{MASK}", text)
-    text = _KNOWN.sub(MASK, text)
+    for pattern in (_USERINFO, _QUERY, _SCHEME, _LOGIN, _WEBHOOK, _KNOWN):
+        text = pattern.sub(rf"\1{MASK}", text)
     for span in reversed(_redactor().spans(text)):
         text = f"{text[: span.start]}{MASK}{text[span.end :]}"
     return _ASSIGNED.sub(rf"\1{MASK}", text)

@@ -21,10 +21,9 @@ from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, exists, read_config_file
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
-from .origin import Origin
 from .remembered import remembered_layers
 from .rules import RuleLayer, Rules
-from .settings import Settings
+from .settings import Origin, Settings
 from .trust import Status, TrustStore
 
 # Keys that are accepted and stored, but that no code reads yet. We must at least warn about those that would tighten.

@@ -9,8 +9,7 @@ from typing import Any, cast
 from ..core.settings import Keys, Section, annotations_of
 from ..core.tightening import Tightening
 from .layers import Layer, code_layer
-from .origin import Ignored
-from .settings import Settings
+from .settings import Ignored, Settings
 
 ADDING = frozenset({"rules", "hooks"})
 """Sections whose lists grow from layer to layer: a later layer cannot remove a refusal."""

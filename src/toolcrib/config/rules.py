@@ -15,8 +15,7 @@ from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
 from ..policy.rules.match import why_never
 from .files import ConfigFile, absolute_path, read_config_file
 from .layers import Layer
-from .origin import Ignored
-from .settings import Settings
+from .settings import Ignored, Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,10 +95,8 @@ def _of_bytes(data: bytes) -> ContentBlock:
 
 
 def _of_blocks(blocks: list[ContentBlock]) -> ToolOutput:
-    texts = [describe(block) for block in blocks]
-    if all(isinstance(block, TextBlock) for block in blocks):
-        return ToolOutput("\n".join(texts), content=tuple(blocks) if len(blocks) > 1 else ())
-    return ToolOutput("\n".join(texts), content=tuple(blocks))
+    one_text = len(blocks) == 1 and isinstance(blocks[0], TextBlock)
+    return ToolOutput("\n".join(map(describe, blocks)), content=() if one_text else tuple(blocks))
 
 
 def describe(block: ContentBlock) -> str:

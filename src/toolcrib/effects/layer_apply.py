@@ -101,19 +101,19 @@ class Applier:
         return found
 
     def _conflict(self, step: Step, strict: bool) -> str:
-        if step.leaves is None and step.op.kind != "mode":  # the step itself finds a name that is taken
-            return "" if step.op.above in (None, self._above(step)) else _MOVED
-        now = self._now(step)
+        was = step.leaves
         if step.op.kind == "mode":
-            was = step.leaves
+            now = self._now(step)
             same = now is not None and was is not None and now.is_same(was) and now.mode == was.mode
             return "" if same else "was changed meanwhile"
         if step.op.above is not None and self._above(step) != step.op.above:
             return _MOVED
-        assert step.leaves is not None
+        if was is None:  # the step itself finds a name that is taken
+            return ""
+        now = self._now(step)
         if now is None:
             return "was removed meanwhile"
-        if not (step.leaves.is_untouched(now) if strict else step.leaves.is_same(now)):
+        if not (was.is_untouched(now) if strict else was.is_same(now)):
             return "was changed meanwhile"
         if now.kind == "dir" and not self._same_tree(step):
             return "was changed meanwhile, in what is below it"

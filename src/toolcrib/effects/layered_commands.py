@@ -111,11 +111,9 @@ class LayeredCommands:
     def _probe(self, sandbox: OverlaySandbox) -> str:
         """Run one test command over a layer, because kernels and file systems differ. Return "" if that works, else
         the problem."""
+        layer = None
         try:
             layer = self.layers.begin(sandbox.layer_roots())
-        except (ToolcribError, OSError) as error:
-            return str(error)
-        try:
             try:
                 os.setxattr(layer.roots[0].upper, "user.toolcrib", b"1")
                 os.removexattr(layer.roots[0].upper, "user.toolcrib")
@@ -130,7 +128,8 @@ class LayeredCommands:
         except (ToolcribError, OSError) as error:
             return str(error)
         finally:
-            layer.remove()
+            if layer is not None:
+                layer.remove()
         return ""
 
     # --- after

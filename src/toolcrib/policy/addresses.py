@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..core.errors import AddressRefused
@@ -19,6 +19,7 @@ RULE_ALLOWED_DOMAIN = "web.allowed_domains"
 WEB_TOOLS = {"web_fetch": "network_read", "http_request": "network_write", "browser_open": "network_read"}
 
 
+@dataclass(frozen=True)
 class UrlJudge:
     """A `Tool.judge` for tools with URLs in their arguments: `judge=UrlJudge(guard)`, or `judge=judge_url`.
 
@@ -30,11 +31,8 @@ class UrlJudge:
     From the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
     """
 
-    def __init__(
-        self, guard: AddressGuard | Callable[[], AddressGuard] | None = None, arguments: Sequence[str] = ("url",)
-    ) -> None:
-        self._guard = guard
-        self._names = tuple(arguments)
+    guard: AddressGuard | Callable[[], AddressGuard] | None = None
+    arguments: Sequence[str] = ("url",)
 
     def __call__(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         guard, urls = self._guard_for(ctx), self._urls(arguments)
@@ -77,14 +75,14 @@ class UrlJudge:
     def _guard_for(self, ctx: ToolContext) -> AddressGuard:
         from ..boundary.network.address_guard import AddressGuard
 
-        if self._guard is None or ctx.metadata.get("bare"):
+        if self.guard is None or ctx.metadata.get("bare"):
             return AddressGuard()
-        return self._guard() if callable(self._guard) else self._guard
+        return self.guard() if callable(self.guard) else self.guard
 
     def _urls(self, arguments: Mapping[str, Any]) -> list[str]:
         """Return every URL in the arguments: a text, or a list of texts."""
         found: list[str] = []
-        for name in self._names:
+        for name in self.arguments:
             value: Any = arguments.get(name)
             if isinstance(value, str):
                 found.append(value)

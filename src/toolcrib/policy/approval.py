@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
@@ -54,6 +54,7 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return tool.name
 
 
+@dataclass(eq=False)
 class ApprovalService:
     """Asks a person about one call at a time, and remembers the approvals for a session.
 
@@ -64,23 +65,19 @@ class ApprovalService:
     approver, stay exact. `workspace` is the folder for which a rule would be written.
     """
 
-    def __init__(
-        self,
-        store: Approvals,
-        approver: Approver | None,
-        events: EventStream,
-        timeout: float = LIVE_SECONDS,
-        *,
-        suggest: Suggest = rule_for,
-        remember: Remember | None = None,
-        at_intent: bool = False,
-        settle: Callable[[], object] = lambda: None,
-        redact: Redact = str,
-        workspace: str | None = None,
-    ) -> None:
-        self.store, self.approver, self.events, self.timeout = store, approver, events, timeout
-        self.suggest, self.remember = suggest, remember
-        self._at_intent, self._settle, self._redact, self._workspace = at_intent, settle, redact, workspace
+    store: Approvals
+    approver: Approver | None
+    events: EventStream
+    timeout: float = LIVE_SECONDS
+    _: KW_ONLY
+    suggest: Suggest = rule_for
+    remember: Remember | None = None
+    at_intent: bool = False
+    settle: Callable[[], object] = lambda: None
+    redact: Redact = str
+    workspace: str | None = None
+
+    def __post_init__(self) -> None:
         self._granted: dict[str, set[tuple[str | None, str]]] = {}
         self._token = secrets.token_hex(4)
         self._last = 0.0
@@ -117,11 +114,11 @@ class ApprovalService:
         now = self._now()
         if self.has_granted(request, rule, fixed=fixed):
             line = self.suggest(request.tool, request.arguments) or ""
-            return Grant(self._redact(line), "approved for this session", "session")
+            return Grant(self.redact(line), "approved for this session", "session")
         waiting = await self._stored(request, rule)
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
-        reason = self._redact(await self._with_notice(request, reason))
+        reason = self.redact(await self._with_notice(request, reason))
         approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
             return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
@@ -194,7 +191,7 @@ class ApprovalService:
         The code that commits the intent uses it up, if that is so; it is used up here if edited arguments cannot be
         bound, which the pipeline reports.
         """
-        later = self._at_intent and (decision.arguments is None or _bound(request, decision.arguments) is not None)
+        later = self.at_intent and (decision.arguments is None or _bound(request, decision.arguments) is not None)
         if not later and await shared_threads.run(self.store.consume, request_id, request.call_id) is None:
             return None
         rule, approver = f"approval:{request_id}", decision.approver or "unknown"
@@ -202,7 +199,7 @@ class ApprovalService:
 
     async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
-        await shared_threads.run(self._settle)
+        await shared_threads.run(self.settle)
         row = await shared_threads.run(self.store.cut_off, request.digest)
         if row is None:
             return reason
@@ -218,9 +215,9 @@ class ApprovalService:
         self, request: Call, reason: str, asked_by: str | None, now: float, *, live: bool
     ) -> ApprovalRequest:
         ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
-        preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self._redact)
+        preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self.redact)
         line = self.suggest(tool, request.arguments) or ""
-        shown = cut_line(self._redact(line))
+        shown = cut_line(self.redact(line))
         scopes = self._scopes(tool, line, asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
@@ -229,13 +226,13 @@ class ApprovalService:
             preview, cut_line(reason), shown, request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes,
         )  # fmt: skip
-        shown_arguments = map_texts(request.arguments, self._redact)  # the repeated call runs, bound by its digest
+        shown_arguments = map_texts(request.arguments, self.redact)  # the repeated call runs, bound by its digest
         row = {
             **{name: getattr(asked, name) for name in ApprovalRequest.__slots__},
             "arguments": _canonical(shown_arguments), "scopes": " ".join(scopes), "process": self._process(),
             "caller": caller_of(ctx),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
-            "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
+            "workspace": self.workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
         }  # fmt: skip
         await shared_threads.run(self.store.add, cast("NewApproval", row))
         return asked

@@ -39,20 +39,20 @@ class ApprovalSettings(Section):
     spellings = {"timeout_secs": "timeout", "auto_approve_timeout_secs": "timeout"}
 
     enabled: Annotated[bool, Only(True)] = True
-    """false: what would ask is allowed. A refusal stays a refusal."""
+    """false: calls that would ask are allowed. Refused calls are still refused."""
     policy: Annotated[
         ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
     ] = "require_for_dangerous"
-    """require_for_dangerous asks as the mode's table says, and for the two lists below; require_for_tools is the same:
-    a policy that asks less than the mode would have to be always_allow."""
+    """require_for_dangerous asks as the mode says, and for the tools in the two lists below. require_for_tools means
+    the same: only always_allow asks less than the mode."""
     never_ask: Annotated[bool, Only(True)] = False
-    """What would ask is refused, and nobody is asked: Claude Code's mode dontAsk."""
+    """Refuse calls that would ask, without asking anyone, as Claude Code's mode dontAsk does."""
     require_for: Annotated[tuple[str, ...], More()] = ()
     """Tools that always ask."""
     dangerous_tools: Annotated[tuple[str, ...], More()] = ()
-    """The same, under the designs' name."""
+    """More tools that always ask: another name for require_for."""
     timeout: Annotated[Seconds, Smaller(), Prepared(_never_is_the_default)] = APPROVAL_SECONDS
-    """Seconds until an unanswered question is a refusal. 0, the designs' "no auto-approval", is the default."""
+    """Seconds until an unanswered question counts as a refusal. 0 means the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,22 @@ class RuleSettings(Section):
     """A rule is a string, or a table: `{tool = "mcp__github__*", args = {repo = "me/*"}, reason = "…"}`."""
     ask: Annotated[tuple[RuleText, ...], More()] = ()
     deny: Annotated[tuple[RuleText, ...], More()] = ()
-    """deny counts before ask, ask before allow, whichever file says it."""
+    """deny takes precedence over ask, and ask over allow, whichever file a rule is in."""
     table: tuple[Json, ...] = ()
-    """Rules as tables, each with its verdict: `[[rules.table]]`. They are put into the lists above."""
+    """Rules as tables, each with its verdict: `[[rules.table]]`. They are added to the lists above."""
     imports: tuple[str, ...] = ()
     """Settings files of Claude Code whose `permissions` count, too; also spelled `import`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSettings(Section):
-    """Information flow: what is asked about because an untrusted result said it."""
+    """Information flow: which calls ask because of what an untrusted result said."""
 
     policy: Annotated[Literal["off", "said", "default", "strict"], Rank(("off", "said", "default", "strict"))] = (
         "default"
     )
-    """default asks where a call that sends or destroys uses a value out of an untrusted result; said only where the
-    user has not said that value; strict wherever anything untrusted was read before."""
+    """When a call that sends or destroys something asks. default: if it uses a value from an untrusted result. said:
+    the same, unless the user has mentioned that value. strict: if anything untrusted was read before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class CallLimitSettings(Section):
     """How many calls one run may make: since the last user message, or since the toolbox was opened."""
 
     calls: Annotated[Count | None, Smaller(lambda: float("inf"))] = None
-    """Of all tools together."""
+    """The limit for all tools together."""
     per_tool: dict[str, Count] = field(default_factory=dict[str, Count])
-    """By tool; names may have `*`."""
+    """The limit for each tool, by name; names may contain `*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,18 @@ class HookRule(Section):
 
     action: Literal["log", "notify", "ask", "block"] | None = None
     tools: OneOrMore = ()
-    """Names, with `*`. Empty: all."""
+    """Names of tools, which may contain `*`. Empty: all tools."""
     categories: OneOrMore = ()
     channels: OneOrMore = ()
     pattern: OneOrMore = ()
-    """Regular expressions, looked for in the arguments whatever the case. With several, each counts."""
+    """Regular expressions to search for in the arguments, ignoring case. Each one counts on its own."""
     message: str = ""
     when: tuple[Literal["finished", "failed", "denied"], ...] = ("finished", "failed", "denied")
-    """Which outcomes log and notify tell of."""
+    """The outcomes that log and notify report."""
     file: AnyPath | None = None
-    """log and notify write one JSON object a line to it."""
+    """A file to which log and notify append one JSON object per line."""
     command: tuple[str, ...] = ()
-    """log and notify start this program, without a shell, with a JSON object on its standard input."""
+    """A program that log and notify start, without a shell, with a JSON object on its standard input."""
     preset: Literal["safety"] | None = None
     """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
 
@@ -153,7 +153,7 @@ class SecretSettings(Section):
     keyring: str | None = None
     """`service/user` in the system's keyring; needs the package keyring."""
     tools: OneOrMore = ()
-    """Names of tools that get it, `*` allowed; `mcp:github` is an MCP server. Empty: none."""
+    """Names of tools that get it, which may contain `*`; `mcp:github` is an MCP server. Empty: none."""
     variable: str | None = None
     """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
 
@@ -170,9 +170,9 @@ class SecretSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class RedactionSettings(Section):
-    """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
+    """What is removed from texts, besides known kinds of keys and granted secrets. Redaction cannot be turned off."""
 
     patterns: tuple[Expression, ...] = ()
     """Regular expressions of further secrets; with a group named `s`, only that is the secret."""
     allow: tuple[str, ...] = ()
-    """Texts that look like secrets and are none: the keys of examples, in full."""
+    """Texts that look like secrets but are not, such as example keys; each in full."""

@@ -30,7 +30,7 @@ def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> Approva
         " RETURNING *"
     )
     rows = connection.execute(sql, [request_id, run, time.time()]).fetchall()
-    return _row(rows[0]) if rows else None
+    return cast("ApprovalRow", dict(rows[0])) if rows else None
 
 
 class Approvals:
@@ -39,7 +39,6 @@ class Approvals:
     def __init__(self, path: Path | str) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._tidied = False
 
     @functools.cached_property
     def _connection(self) -> sqlite3.Connection:
@@ -49,8 +48,9 @@ class Approvals:
         return connection
 
     def add(self, row: NewApproval) -> None:
-        """Store a request."""
-        self._forget_old()
+        """Store a request, and delete those that were answered or expired long ago."""
+        sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
+        self._run(sql, time.time() - KEPT_SECONDS)
         given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         self._run(sql, *given.values())
@@ -144,13 +144,6 @@ class Approvals:
         """End a pending request without an answer."""
         self._run("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", request_id)
 
-    def _forget_old(self) -> None:
-        """Delete requests that were answered or expired long ago. Runs once per process."""
-        if not self._tidied:
-            self._tidied = True
-            sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
-            self._run(sql, time.time() - KEPT_SECONDS)
-
     def _expire(self) -> None:
         over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
         self._update("state='expired'", over, time.time(), CLOCK_SLACK)
@@ -162,7 +155,7 @@ class Approvals:
 
     def _run(self, sql: str, *values: Any) -> list[ApprovalRow]:
         with self._lock:
-            return [_row(row) for row in self._connection.execute(sql, values)]
+            return [cast("ApprovalRow", dict(row)) for row in self._connection.execute(sql, values)]
 
     def _one(self, sql: str, *values: Any) -> ApprovalRow | None:
         return next(iter(self._run(sql, *values)), None)
@@ -172,7 +165,3 @@ class Approvals:
         with self._lock:
             if "_connection" in self.__dict__:
                 self._connection.close()
-
-
-def _row(row: sqlite3.Row) -> ApprovalRow:
-    return cast("ApprovalRow", dict(row))

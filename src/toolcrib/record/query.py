@@ -66,7 +66,9 @@ def select(
             raise TypeError(f"calls have no {column!r} to compare")
         if value is not None:
             clauses.append(f"r.{column} GLOB ?" if "*" in value else f"r.{column} = ?")
-            values.append(_pattern(value) if "*" in value else value)
+            values.append(
+                value.replace("[", "[[]").replace("?", "[?]") if "*" in value else value
+            )  # only `*` is special
     for comparison, number in (
         ("r.time >= ?", since), ("r.time <= ?", until), ("r.seq > ?", after), ("r.seq <= ?", upto),
     ):  # fmt: skip
@@ -108,11 +110,6 @@ def _counted(by: str, where: str) -> str:
         f" max(r.duration) AS longest, sum(r.size) AS size, max(r.time) AS latest {_FROM} {where}"
         f" GROUP BY r.{by} ORDER BY calls DESC"
     )
-
-
-def _pattern(value: str) -> str:
-    """Return a GLOB pattern in which only `*` has a meaning."""
-    return value.replace("[", "[[]").replace("?", "[?]")
 
 
 def _contains(text: str) -> str:

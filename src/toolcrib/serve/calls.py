@@ -69,8 +69,9 @@ class CallHandler:
         """Answer a request: a new call, or, with a `state`, the retry of a call that asked a question."""
         transport: TransportState = ctx.lifespan_context
         session = session_id(ctx, transport)
-        early = answers if state is None else None
-        peer = Peer(ctx, early, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
+        early, handshake = answers if state is None else None, transport.session_of(ctx)
+        level = handshake.level if handshake is not None else None
+        peer = Peer(ctx, early, exact=wanted.exact, level=level, redact=self.redact)
         if state is None:
             return await self._start(transport, peer, wanted, session)
         return await self._resume(transport, peer, wanted, answers or {}, state, session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
@@ -106,14 +105,11 @@ def _content(output: ToolOutput, version: str) -> list[Json]:
 
 def _block(block: ContentBlock, version: str) -> Json:
     wire = _bare(block, version)
-    return wire if block.extra is EMPTY else _with_extra(wire, block.extra, version)
-
-
-def _with_extra(wire: Json, extra: Mapping[str, Any], version: str) -> Json:
-    link = wire["type"] == "resource_link"
-    for key, value in extra.items():
+    for key, value in block.extra.items():
         since = EXTRA_SINCE.get(key)
-        if since is None or not is_version_at_least(version, since) or (key in _OF_LINKS and not link):
+        if since is None or not is_version_at_least(version, since):
+            continue
+        if key in _OF_LINKS and wire["type"] != "resource_link":
             continue
         if key != "resource":
             wire[key] = value

@@ -220,15 +220,11 @@ def authorities(names: Iterable[str], port: int) -> frozenset[str]:
             continue
         if bare.count(":") > 1 and not bare.startswith("["):
             bare = f"[{bare}]"
-        accepted.add(bare if _has_port(bare) else f"{bare}:{port}")
-        if not _has_port(bare) and port in DEFAULT_PORTS.values():
+        has_port = ":" in bare.rsplit("]", 1)[-1]
+        accepted.add(bare if has_port else f"{bare}:{port}")
+        if not has_port and port in DEFAULT_PORTS.values():
             accepted.add(bare)  # a client omits the scheme's default port
     return frozenset(accepted)
-
-
-def _has_port(authority: str) -> bool:
-    tail = authority.rsplit("]", 1)[-1]
-    return ":" in tail
 
 
 class RequestGuard:

@@ -15,19 +15,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import mcp_types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    NotificationParams,
-    PaginatedRequestParams,
-    SetLevelRequestParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-)
+from mcp_types import INVALID_PARAMS, SubscriptionsListenResult
 
 from .._version import __version__
 from ..core.events import traced
@@ -93,9 +86,9 @@ class McpServer:
         )
         if not traced():  # without a reader, spans would still cost the same
             without_spans(self.sdk)
-        self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        self.sdk.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._initialized)
         if self.gateway is not None:
-            self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.gateway.set_level)
+            self.sdk.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, self.gateway.set_level)
 
     def _open_gateway(self) -> Gateway | None:
         if self.box.servers is None or not has_wing("gateway"):
@@ -137,7 +130,7 @@ class McpServer:
         if transport.tasks:
             await asyncio.wait(transport.tasks, timeout=1)
 
-    async def _initialized(self, ctx: Request, _: NotificationParams) -> None:
+    async def _initialized(self, ctx: Request, _: mcp_types.NotificationParams) -> None:
         """Remember a handshake-era session until its connection closes, to announce changes to it."""
         transport: TransportState = ctx.lifespan_context
         connection = connection_of(ctx)
@@ -171,7 +164,9 @@ class McpServer:
         for each in tuple(transport.sessions.values()):
             await each.session.send_tool_list_changed()
 
-    async def _listen(self, ctx: Request, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def _listen(
+        self, ctx: Request, params: mcp_types.SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
         transport: TransportState = ctx.lifespan_context
         uris = params.notifications.resource_subscriptions or ()
         if self.gateway is None or not uris:
@@ -191,7 +186,7 @@ class McpServer:
         shown = self.exposure.listed(session_id(ctx, ctx.lifespan_context))
         return self.registry.definitions("mcp", [tool.name for tool in shown])
 
-    async def _list_tools(self, ctx: Request, params: PaginatedRequestParams | None) -> dict[str, Any]:
+    async def _list_tools(self, ctx: Request, params: mcp_types.PaginatedRequestParams | None) -> dict[str, Any]:
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
         listed: list[dict[str, Any]] = []
@@ -204,7 +199,7 @@ class McpServer:
 
     # --- calling
 
-    async def _call_tool(self, ctx: Request, params: CallToolRequestParams) -> Answer:
+    async def _call_tool(self, ctx: Request, params: mcp_types.CallToolRequestParams) -> Answer:
         def finish(output: ToolOutput, peer: Peer) -> Json:
             return result_of(output, self.registry.find(params.name), peer.request.protocol_version)
 

@@ -14,28 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+import mcp_types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import (
-    LOG_LEVEL_META_KEY,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    ClientCapabilities,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    CreateMessageResultWithTools,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequest,
-    InputResponse,
-    ListRootsRequest,
-    ListRootsResult,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-)
+from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitRequest, ElicitRequestURLParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..core.context import ToolContext
@@ -49,9 +32,12 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 """The levels of log messages, the least severe first (RFC 5424)."""
 
 _REQUESTS: dict[type[Any], tuple[Capability, tuple[type[Any], ...]]] = {
-    ElicitRequest: ("elicitation", (ElicitResult,)),
-    CreateMessageRequest: ("sampling", (CreateMessageResult, CreateMessageResultWithTools)),
-    ListRootsRequest: ("roots", (ListRootsResult,)),
+    ElicitRequest: ("elicitation", (mcp_types.ElicitResult,)),
+    mcp_types.CreateMessageRequest: (
+        "sampling",
+        (CreateMessageResult, CreateMessageResultWithTools),
+    ),
+    mcp_types.ListRootsRequest: ("roots", (mcp_types.ListRootsResult,)),
 }
 """For each request to a client, the capability that it needs and the types of its answer."""
 _PROTOCOLS = frozenset({"progressToken"})
@@ -64,7 +50,7 @@ def peer_of(ctx: ToolContext) -> Peer | None:
     return peer if isinstance(peer, Peer) else None
 
 
-def fits(request: InputRequest, answer: object) -> bool:
+def fits(request: mcp_types.InputRequest, answer: object) -> bool:
     """Whether an answer has the type that the request asked for."""
     return isinstance(answer, _REQUESTS[type(request)][1])
 
@@ -88,7 +74,7 @@ class Peer:
     def __init__(
         self,
         request: ServerRequestContext[Any, Any],
-        answers: Mapping[str, InputResponse] | None = None,
+        answers: Mapping[str, mcp_types.InputResponse] | None = None,
         *,
         exact: bool = False,
         level: str | None = None,
@@ -108,7 +94,7 @@ class Peer:
     # --- identity
 
     @property
-    def capabilities(self) -> ClientCapabilities | None:
+    def capabilities(self) -> mcp_types.ClientCapabilities | None:
         """The capabilities that the client declared, at the handshake or in its request."""
         return self.request.session.client_capabilities
 
@@ -125,7 +111,7 @@ class Peer:
         return {key: value for key, value in given.items() if not key.startswith(_OURS) and key not in _PROTOCOLS}
 
     @property
-    def _usable(self) -> ClientCapabilities | None:
+    def _usable(self) -> mcp_types.ClientCapabilities | None:
         """The declared capabilities, if the client can be asked now."""
         return self.capabilities if self.modern or self.request.session.can_send_request else None
 
@@ -139,7 +125,7 @@ class Peer:
             return mode is not None and (mode.form is not None or mode.url is None)
         return getattr(declared, capability) is not None
 
-    def can_answer(self, request: InputRequest) -> bool:
+    def can_answer(self, request: mcp_types.InputRequest) -> bool:
         """Whether this request can be sent to the client."""
         if isinstance(request, ElicitRequest) and isinstance(request.params, ElicitRequestURLParams):
             declared = self._usable
@@ -156,7 +142,7 @@ class Peer:
         if self.modern:
             needed: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
             text = f"this tool needs a client with the {capability} capability"
-            self.failure = MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, text, needed)
+            self.failure = MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, text, needed)
         raise ToolError(f"This tool needs a client with the {capability} capability; this one has none.")
 
     # --- asking
@@ -180,23 +166,23 @@ class Peer:
         """Show a form (a flat JSON Schema) to the person. Raises ToolError if the client cannot."""
         answers = await self.exchange({key: form_request(message, schema)})
         result = answers[key]
-        assert isinstance(result, ElicitResult)
+        assert isinstance(result, mcp_types.ElicitResult)
         return FormAnswer(result.action, result.content or {})
 
-    async def sample(self, params: CreateMessageRequestParams, key: str = "sampling") -> CreateMessageResult:
+    async def sample(self, params: mcp_types.CreateMessageRequestParams, key: str = "sampling") -> CreateMessageResult:
         """Let the client's model write a message. Raises ToolError if the client cannot."""
-        answer = (await self.exchange({key: CreateMessageRequest(params=params)}))[key]
+        answer = (await self.exchange({key: mcp_types.CreateMessageRequest(params=params)}))[key]
         if not isinstance(answer, CreateMessageResult):
             raise ToolError("the client's model answered with a tool call, not a message")
         return answer
 
-    async def roots(self, key: str = "roots") -> ListRootsResult:
+    async def roots(self, key: str = "roots") -> mcp_types.ListRootsResult:
         """Return the folders that the client works in. Raises ToolError if the client cannot."""
-        answer = (await self.exchange({key: ListRootsRequest()}))[key]
-        assert isinstance(answer, ListRootsResult)
+        answer = (await self.exchange({key: mcp_types.ListRootsRequest()}))[key]
+        assert isinstance(answer, mcp_types.ListRootsResult)
         return answer
 
-    async def exchange(self, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
+    async def exchange(self, requests: Mapping[str, mcp_types.InputRequest]) -> dict[str, mcp_types.InputResponse]:
         """Send several requests at once and wait for all answers.
 
         The caller chooses the keys, which must be stable. Raises ToolError if the client cannot answer.
@@ -214,10 +200,10 @@ class Peer:
         answers = await self.running.ask(dict(requests))
         return {key: answers[key] for key in requests}
 
-    async def _send(self, request: InputRequest) -> InputResponse:
+    async def _send(self, request: mcp_types.InputRequest) -> mcp_types.InputResponse:
         """Send one request from server to client. On HTTP it travels in the response stream of the call that asks."""
         _, kinds = _REQUESTS[type(request)]
-        tools = isinstance(request, CreateMessageRequest) and request.params.tools is not None
+        tools = isinstance(request, mcp_types.CreateMessageRequest) and request.params.tools is not None
         result_type: Any = kinds[-1] if tools else kinds[0]
         related = ServerMessageMetadata(related_request_id=self.request.request_id)
         try:
@@ -235,13 +221,13 @@ class Peer:
         """
         if not self.modern:
             return self._level or LEVELS[0]
-        level = cast("Mapping[str, Any]", self.request.meta or {}).get(LOG_LEVEL_META_KEY)
+        level = cast("Mapping[str, Any]", self.request.meta or {}).get(mcp_types.LOG_LEVEL_META_KEY)
         return level if level in LEVELS else None
 
-    async def log(self, params: LoggingMessageNotificationParams) -> None:
+    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Send the client a log message of this request, if it wants messages of that level."""
         if wants(self.log_level, params.level):
-            note = LoggingMessageNotification(params=sanitize_model(params, self._redact))
+            note = mcp_types.LoggingMessageNotification(params=sanitize_model(params, self._redact))
             await self.request.session.send_notification(note, related_request_id=self.request.request_id)
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
@@ -254,7 +240,7 @@ class Peer:
             await self.request.session.report_progress(done, total, message)
 
 
-def _with_id(request: InputRequest) -> InputRequest:
+def _with_id(request: mcp_types.InputRequest) -> mcp_types.InputRequest:
     """Add an id to a page to visit. The handshake era requires it; a server of 2026-07-28 does not send one."""
     params = request.params
     if not isinstance(params, ElicitRequestURLParams) or params.elicitation_id:
@@ -270,4 +256,4 @@ def wants(least: str | None, level: str) -> bool:
 
 def form_request(message: str, schema: Mapping[str, Any]) -> ElicitRequest:
     """Return an elicitation request with a form."""
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=dict(schema)))
+    return ElicitRequest(params=mcp_types.ElicitRequestFormParams(message=message, requested_schema=dict(schema)))

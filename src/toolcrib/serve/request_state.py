@@ -7,6 +7,7 @@ approval or a waiting call. Single use is enforced there: the approval is in the
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 
 PREFIX = "tc1"
@@ -106,26 +108,23 @@ def load_key(path: Path) -> bytes:
     Create it if it is missing; the first process wins. Raises ConfigError if the key cannot be read or created, or
     is damaged.
     """
-    for _ in range(2):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-        except FileNotFoundError:
+    try:
+        if not path.exists():
             _make_key(path)
-            continue
-        except OSError as error:
-            raise ConfigError(f"the key {path} cannot be read: {error}") from None
-        try:
-            info = os.fstat(fd)
-            mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
-            if not stat.S_ISREG(info.st_mode) or not mine or info.st_mode & 0o077:
-                raise ConfigError(f"the key {path} should be a file that only its owner can read; remove it")
-            key = os.read(fd, KEY_BYTES + 1)
-        finally:
-            os.close(fd)
-        if len(key) != KEY_BYTES:
-            raise ConfigError(f"the key {path} is damaged ({len(key)} bytes instead of {KEY_BYTES}); remove it")
-        return key
-    raise ConfigError(f"the key {path} could not be made")
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        raise ConfigError(f"the key {path} cannot be read or made: {error}") from None
+    try:
+        info = os.fstat(fd)
+        mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
+        if not stat.S_ISREG(info.st_mode) or not mine or info.st_mode & 0o077:
+            raise ConfigError(f"the key {path} should be a file that only its owner can read; remove it")
+        key = os.read(fd, KEY_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"the key {path} is damaged ({len(key)} bytes instead of {KEY_BYTES}); remove it")
+    return key
 
 
 def _make_key(path: Path) -> None:
@@ -134,16 +133,10 @@ def _make_key(path: Path) -> None:
     So no process reads half a key, and two processes use the same one.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    replace_file(temporary, secrets.token_bytes(KEY_BYTES))
     try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
-        except FileExistsError:
-            pass
     finally:
         temporary.unlink()
 

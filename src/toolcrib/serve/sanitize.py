@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -12,7 +11,7 @@ from pydantic import BaseModel
 
 from ..core.bound import map_texts, safe
 from ..core.output import foreign_meta
-from ..sources.mcp.fields import size_of
+from ..sources.mcp.fields import from_base64, size_of
 
 MAX_ERROR = 50_000
 """The most characters of a server's own error message that are passed on; also the limit for its data as JSON."""
@@ -45,25 +44,18 @@ def _entry(key: str, value: Any, redact: Redact | None, *, media: bool, held: bo
         return kept if redact is None else map_texts(kept, redact)
     if redact is not None and isinstance(value, str):
         if key == "data" and media:
-            return value if _bytes(value) is not None else redact(value)
+            return value if from_base64(value) is not None else redact(value)
         if key == "blob" and held:
             return _blob(value, redact)
     return sanitize(value, redact)
 
 
 def _blob(text: str, redact: Redact) -> str:
-    data = _bytes(text)
+    data = from_base64(text)
     if data is None:
         return redact(text)
     found = redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     return text if found == data else base64.b64encode(found).decode("ascii")
-
-
-def _bytes(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
 
 
 def sanitize_model(model: M, redact: Redact | None) -> M:

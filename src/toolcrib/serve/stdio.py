@@ -23,7 +23,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from ..boundary.lines import Lines, LineTooLong
-from ..sources.mcp.streams import MessageStream, ReadStream, from_line, to_line
+from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
 from .signals import stop_signal
 

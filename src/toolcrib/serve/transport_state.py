@@ -55,11 +55,6 @@ class TransportState:
         """Return the session of a request; None in 2026-07-28, which has no sessions."""
         return self.sessions.get(id(connection_of(ctx)))
 
-    def level_of(self, ctx: Request) -> str | None:
-        """Return the log level that a request's session set."""
-        session = self.session_of(ctx)
-        return session.level if session is not None else None
-
     def spawn(self, work: Any) -> None:
         """Run something in the background. A reference to the task is held until it ends."""
         task = self.loop.create_task(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.errors import ToolConflictError, ToolcribError
+from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
 from ..core.tool import Tool
 
@@ -17,10 +17,8 @@ def register_all(registry: ToolRegistry, tools: Iterable[Tool]) -> list[Tool]:
     done: list[Tool] = []
     try:
         for tool in tools:
-            owner = registry.find(tool.name)
-            if owner is not None:
-                raise ToolConflictError(f"a tool named {tool.name!r} is registered already ({owner.source})")
-            done.append(registry.register(tool))
+            registry.register(tool)
+            done.append(tool)
     except ToolcribError:
         for tool in done:
             registry.unregister(tool.name)

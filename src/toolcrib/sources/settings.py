@@ -20,7 +20,7 @@ class CustomToolSettings(Section):
     name: str
     description: str
     command: str
-    """A command line. Each `{{name}}` is one argument, whatever its value holds; it cannot stand inside quotes."""
+    """A command line. Each `{{name}}` is one argument, whatever its value contains. It cannot be inside quotes."""
     parameters: Json = field(default_factory=Json)
     """`{file = "string"}` (string, integer, number, boolean), or a JSON Schema."""
     working_dir: str | None = None
@@ -28,9 +28,9 @@ class CustomToolSettings(Section):
     timeout: Seconds = DEFAULT_SECONDS
     """Seconds that it may run."""
     env: dict[str, str] = field(default_factory=dict[str, str])
-    """Variables for it, besides a few harmless ones (PATH, HOME, LANG …)."""
+    """Environment variables for it, besides a few harmless ones (PATH, HOME, LANG …)."""
     category: str | None = None
-    """Unset: shell. The command with its values is judged as those of exec, whatever stands here."""
+    """Unset: shell. In any case the command with its values is judged like a command of exec."""
     read: tuple[str, ...] = ()
     """Further files and folders that it may read."""
 
@@ -45,7 +45,7 @@ class PluginsSettings(Section):
     allowed_plugins: tuple[str, ...] = ()
     """Names of plugins, entry points or packages. Empty: all that are not blocked."""
     blocked_plugins: Annotated[tuple[str, ...], More()] = ()
-    """These are never loaded, whatever else is said."""
+    """Names that are never loaded, even if allowed_plugins has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,17 @@ class OpenApiSettings(Section):
     spec: AnyPath
     """The description: a JSON file, OpenAPI 3.0 or 3.1."""
     base_url: str | None = None
-    """Where the API is. Unset: the first of its servers. No request goes anywhere else."""
+    """The address of the API. Unset: the first server in the description. Requests go nowhere else."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and its name."""
+    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`. Grant the secret to `openapi:` and the
+    API's name."""
     operations: tuple[str, ...] | None = None
-    """Names of the operations that count, `*` allowed. Unset: all."""
+    """Names of the operations to use, which may contain `*`. Unset: all."""
     disabled_operations: tuple[str, ...] = ()
-    """Names of operations that do not, `*` allowed."""
+    """Names of operations to leave out, which may contain `*`."""
     category: str | None = None
-    """Of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""
+    """The category of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""
     prefix: str | None = None
-    """What its tools' names begin with. Unset: the API's name and `_`."""
+    """The beginning of its tools' names. Unset: the API's name and `_`."""
     timeout: Seconds = DEFAULT_SECONDS
     """Seconds for one request."""

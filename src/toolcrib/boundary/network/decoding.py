@@ -17,6 +17,7 @@ from typing import Any
 from ...core.errors import ToolError
 
 PIECE = 64 * 1024
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 
 Decoder = Callable[[bytes], Iterator[bytes]]
 """A decoder takes the next encoded bytes and yields the decoded ones in pieces. Raises ToolError for bytes that
@@ -33,7 +34,7 @@ def accepted() -> str:
     names = ["gzip", "deflate"]
     if _brotli() is not None:
         names.append("br")
-    if _zstd() is not None:
+    if _optional(_ZSTD) is not None:
         names.append("zstd")
     return ", ".join(names)
 
@@ -61,7 +62,7 @@ def _layer(name: str) -> Decoder:
         return _Zlib(lambda data: zlib.decompressobj(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS))
     if name == "br" and (brotli := _brotli()) is not None:
         return _Brotli(brotli)
-    if name == "zstd" and (zstd := _zstd()) is not None:
+    if name == "zstd" and (zstd := _optional(_ZSTD)) is not None:
         return _Zlib(lambda _: zstd.ZstdDecompressor())
     raise ToolError(f"the body is encoded as {name[:40]!a}, which cannot be decoded here")
 
@@ -123,20 +124,14 @@ class _Brotli:
                 return
 
 
-@functools.cache
 def _brotli() -> Any:
-    try:
-        brotli: Any = import_module("brotli")
-    except ImportError:
-        return None
-    # before 1.2 its output had no limit
-    return brotli if hasattr(brotli.Decompressor, "can_accept_more_data") else None
+    brotli = _optional("brotli")  # before 1.2 its output had no limit
+    return brotli if brotli is not None and hasattr(brotli.Decompressor, "can_accept_more_data") else None
 
 
 @functools.cache
-def _zstd() -> Any:
+def _optional(module: str) -> Any:
     try:
-        zstd: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+        return import_module(module)
     except ImportError:
         return None
-    return zstd

@@ -108,21 +108,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 def _pool(guard: AddressGuard) -> httpcore2.AsyncConnectionPool:
     settings = guard.settings
     tls = tls_context(settings.proxy_ca)
+    common: dict[str, Any] = {"ssl_context": tls, "max_connections": MAX_CONNECTIONS, "keepalive_expiry": KEEP_SECONDS}
     if settings.proxy is None:
-        return httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=MAX_CONNECTIONS,
-            keepalive_expiry=KEEP_SECONDS,
-            network_backend=GuardedBackend(guard),
-        )
+        return httpcore2.AsyncConnectionPool(**common, network_backend=GuardedBackend(guard))
     proxy = httpx2.Proxy(settings.proxy)
     return httpcore2.AsyncHTTPProxy(
         proxy_url=httpcore2.URL(scheme=proxy.url.raw_scheme, host=proxy.url.raw_host, port=proxy.url.port, target="/"),
         proxy_auth=proxy.raw_auth,
-        ssl_context=tls,
         proxy_ssl_context=tls if proxy.url.scheme == "https" else None,
-        max_connections=MAX_CONNECTIONS,
-        keepalive_expiry=KEEP_SECONDS,
+        **common,
     )
 
 

@@ -36,7 +36,7 @@ async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ..
     """
     try:
         async with asyncio.timeout(seconds):
-            found = await _threads.run(_getaddrinfo, name)
+            return await _threads.run(_getaddrinfo, name)
     except TimeoutError:
         raise AddressRefused(f"{name} did not resolve within {seconds:g} s", RULE_UNRESOLVED) from None
     except ThreadsExhausted:
@@ -44,9 +44,6 @@ async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ..
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise AddressRefused(f"{name} does not resolve: {reason}", RULE_UNRESOLVED) from None
-    if not found:
-        raise AddressRefused(f"{name} does not resolve: it has no address", RULE_UNRESOLVED)
-    return found
 
 
 def _getaddrinfo(name: str) -> tuple[Address, ...]:

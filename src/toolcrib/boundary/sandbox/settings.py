@@ -28,13 +28,13 @@ def _processors() -> int:
 
 @dataclass(frozen=True, slots=True)
 class CommandLimits(Section):
-    """What one command may use: bytes, and counts."""
+    """Limits for one command, in bytes and numbers."""
 
     # V8 and the JVM reserve far more than they use: WebAssembly in node fails under 16 GiB, measured with node 20
     address_space: Annotated[Count, Smaller()] = 64 * _GIB
     """Virtual memory of one process."""
     memory: Annotated[Count | None, Smaller(most_memory)] = None
-    """Of all processes of a command together. Unset: three quarters of this machine's."""
+    """Memory of all processes of a command together. Unset: three quarters of this machine's."""
     file_size: Annotated[Count, Smaller()] = 4 * _GIB
     open_files: Annotated[Count, Smaller()] = 4096
     processes: Annotated[Count, Smaller()] = 4096
@@ -52,7 +52,7 @@ class DockerSettings(Section):
     image: str | None = None
     """The image that commands run in. It must be on this machine; nothing is downloaded for a command."""
     cpus: Annotated[Seconds | None, Smaller(_processors)] = None
-    """How many processors' time a command may use. Unset: those of this machine."""
+    """The number of processors that a command may use. Unset: all of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class SandboxSettings(Section):
     profile: Annotated[Profile, Rank(("unrestricted", "workspace-write", "read-only"))] = "workspace-write"
     """unrestricted is backend none."""
     network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "proxy"
-    """off: none, whatever allowed_domains says. proxy: what allowed_domains says, through our filtering proxy."""
+    """off: no network, even if allowed_domains is set. proxy: the domains of allowed_domains, through our proxy."""
     allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
     """Domains that commands may reach (`pypi.org`, `*.myco.com`); without any they have no network. With bubblewrap
     only; the section web has the rules for addresses and ports."""
     effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
-    """What becomes of what a command changes: direct writes it at once; journal applies it when the command has ended,
+    """What happens to a command's changes: direct writes it at once; journal applies it when the command has ended,
     so that undo covers it; review shows it and asks first. The last two need bubblewrap 0.11 (docs/effects.md)."""
     env: Annotated[tuple[str, ...], Fewer()] = ()
     """Names of environment variables that commands get besides the harmless ones. This is how a secret is granted."""

@@ -53,11 +53,10 @@ def try_run(make: Callable[[Path], Sandbox]) -> str:
             return str(error)
         except OSError as error:
             return f"{error.strerror or error}"
-        if result is None or result.exit_code != 7:
-            said = "" if result is None else result.stderr.excerpt().text.strip()[:200]
-            return (
-                f"a test command ended with {None if result is None else result.exit_code} instead of 7. {said}".strip()
-            )
+        assert result is not None  # nothing bounds this wait
+        if result.exit_code != 7:
+            said = result.stderr.excerpt().text.strip()[:200]
+            return f"a test command ended with {result.exit_code} instead of 7. {said}".strip()
         return "" if (folder / "probe").exists() else "what a test command wrote did not arrive in its folder"
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import io
 from collections import Counter
 from typing import Any
 
 from ...core.output import ImageBlock
 from ...core.text import one_line
 from .document import ParsedDocument, Part, Refused
-from .picture import MAX_SIDE
+from .picture import MAX_SIDE, saved
 
 LITTLE = 20  # characters: a page with an image and less text than this counts as scanned
 _HEADING = ((1.7, "# "), (1.35, "## "), (1.15, "### "))  # in multiples of the height of most lines
@@ -135,7 +134,4 @@ def _is_picture(page: Any, chars: int) -> bool:
 def _rendered(page: Any) -> ImageBlock:
     width, height = page.get_size()
     scale = min(MAX_SIDE / max(width, height, 1), _MAX_DPI / 72)
-    image = page.render(scale=scale).to_pil().convert("RGB")
-    out = io.BytesIO()
-    image.save(out, "JPEG", quality=_QUALITY)
-    return ImageBlock(out.getvalue(), "image/jpeg")
+    return saved(page.render(scale=scale).to_pil().convert("RGB"), "JPEG", quality=_QUALITY)

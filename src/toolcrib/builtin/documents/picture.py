@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Literal
 
 from ...core.output import ImageBlock
 from ..file_kinds import image_type
@@ -60,10 +60,9 @@ def _picture(image: Any, data: bytes, mime: str, frames: int) -> ImageBlock:
     upright = mime == "image/jpeg" and image.getexif().get(_ORIENTATION, 1) == 1
     if upright and image.mode in ("RGB", "L") and _fits(image, data):
         image.info.pop("comment", None)
-        out = io.BytesIO()
-        image.save(out, "JPEG", quality="keep", icc_profile=image.info.get("icc_profile"))
-        if out.tell() <= MAX_BYTES:
-            return ImageBlock(out.getvalue(), mime)
+        kept = saved(image, "JPEG", quality="keep", icc_profile=image.info.get("icc_profile"))
+        if len(kept.data) <= MAX_BYTES:
+            return kept
     return _scaled(image, lossless=mime in ("image/png", "image/gif", "image/bmp", "image/tiff"))
 
 
@@ -95,13 +94,17 @@ def _scaled(image: Any, *, lossless: bool) -> ImageBlock:
     image = ImageOps.exif_transpose(image)
     image.thumbnail((MAX_SIDE, MAX_SIDE))
     if lossless or image.mode in ("LA", "RGBA"):
-        out = io.BytesIO()
-        _bare(image, ("1", "L", "LA", "RGB", "RGBA")).save(out, "PNG")
-        if out.tell() <= MAX_BYTES:
-            return ImageBlock(out.getvalue(), "image/png")
+        exact = saved(_bare(image, ("1", "L", "LA", "RGB", "RGBA")), "PNG")
+        if len(exact.data) <= MAX_BYTES:
+            return exact
+    return saved(_bare(_on_white(image), ("L", "RGB")), "JPEG", quality=_QUALITY)
+
+
+def saved(image: Any, kind: Literal["PNG", "JPEG"], **options: Any) -> ImageBlock:
+    """Return an image as a file of this kind."""
     out = io.BytesIO()
-    _bare(_on_white(image), ("L", "RGB")).save(out, "JPEG", quality=_QUALITY)
-    return ImageBlock(out.getvalue(), "image/jpeg")
+    image.save(out, kind, **options)
+    return ImageBlock(out.getvalue(), f"image/{kind.lower()}")
 
 
 def _bare(image: Any, modes: tuple[str, ...]) -> Any:

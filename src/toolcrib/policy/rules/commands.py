@@ -44,25 +44,25 @@ SAFE_VARIABLES = frozenset({
 _OWN_VARIABLE = re.compile(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
 
 # Options before a subcommand that take the next word as their value. Other options there take no value.
-VALUED: dict[str, frozenset[str]] = {
-    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
-                      "--attr-source"}),
-    "docker": frozenset({"-c", "--context", "-H", "--host", "-l", "--log-level", "--config", "--tlscacert",
-                         "--tlscert", "--tlskey"}),
-    "podman": frozenset({"-c", "--connection", "--log-level", "--root", "--runroot", "--url", "--identity"}),
-    "kubectl": frozenset({"-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server",
-                          "--token", "--as", "-v"}),
-    "helm": frozenset({"-n", "--namespace", "--kube-context", "--kubeconfig"}),
-    "npm": frozenset({"--prefix", "-C", "-w", "--workspace", "--userconfig", "--registry"}),
-    "pnpm": frozenset({"-C", "--dir", "-F", "--filter"}),
-    "yarn": frozenset({"--cwd"}),
-    "cargo": frozenset({"-C", "--config", "--color", "-Z"}),
-    "gh": frozenset({"-R", "--repo"}),
-    "systemctl": frozenset({"-H", "--host", "-M", "--machine", "-t", "--type"}),
-    "terraform": frozenset(),
-    "aws": frozenset({"--profile", "--region", "--endpoint-url", "--output", "--query", "--color"}),
-    "gcloud": frozenset({"--project", "--account", "--configuration"}),
-}  # fmt: skip
+VALUED = {
+    name: frozenset(options.split())
+    for name, options in {
+        "git": "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source",
+        "docker": "-c --context -H --host -l --log-level --config --tlscacert --tlscert --tlskey",
+        "podman": "-c --connection --log-level --root --runroot --url --identity",
+        "kubectl": "-n --namespace --context --cluster --user --kubeconfig -s --server --token --as -v",
+        "helm": "-n --namespace --kube-context --kubeconfig",
+        "npm": "--prefix -C -w --workspace --userconfig --registry",
+        "pnpm": "-C --dir -F --filter",
+        "yarn": "--cwd",
+        "cargo": "-C --config --color -Z",
+        "gh": "-R --repo",
+        "systemctl": "-H --host -M --machine -t --type",
+        "terraform": "",
+        "aws": "--profile --region --endpoint-url --output --query --color",
+        "gcloud": "--project --account --configuration",
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True)

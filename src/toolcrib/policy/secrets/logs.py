@@ -14,39 +14,30 @@ NAMES = (
 _FORMATTER = logging.Formatter()
 
 
-class LogRedaction(logging.Filter):
-    """A filter that passes every record on, with the secrets removed from its message and its traceback."""
+def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
+    """Redact the messages and tracebacks of our loggers from now on. Returns a function that ends it."""
 
-    def __init__(self, redact: Callable[[str], str]) -> None:
-        super().__init__()
-        self._redact = redact
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return True for every record, after redacting it."""
+    def clean(record: logging.LogRecord) -> bool:
         try:
             said = record.getMessage()
-            clean = self._redact(said)
-            if clean is not said:
-                record.msg, record.args = clean, ()
+            shown = redact(said)
+            if shown is not said:
+                record.msg, record.args = shown, ()
             if record.exc_info and record.exc_info[0] is not None:
                 trace = _FORMATTER.formatException(record.exc_info)
-                clean = self._redact(trace)
-                if clean is not trace:
-                    record.exc_info, record.exc_text = None, clean
+                shown = redact(trace)
+                if shown is not trace:
+                    record.exc_info, record.exc_text = None, shown
         except Exception as error:  # a message that cannot be formatted is not shown either
             record.msg, record.args = "(a message that could not be redacted: %s)", (type(error).__name__,)
             record.exc_info = None
         return True
 
-
-def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
-    """Redact the messages of our loggers from now on. Returns a function that ends it."""
-    added = LogRedaction(redact)
     for name in NAMES:
-        logging.getLogger(name).addFilter(added)
+        logging.getLogger(name).addFilter(clean)
 
     def end() -> None:
         for name in NAMES:
-            logging.getLogger(name).removeFilter(added)
+            logging.getLogger(name).removeFilter(clean)
 
     return end

@@ -18,8 +18,7 @@ from urllib.parse import quote, quote_plus
 from ...core.errors import ConfigError
 from ...core.text import one_line
 from ..regexes import UserPattern, compile_pattern
-from . import pem
-from .patterns import CONTEXTS, TOKENS, Span, mask
+from .patterns import CONTEXTS, TOKENS, Span, mask, private_keys
 
 MIN_SECRET = 8
 """Minimum length of a granted value: a shorter one occurs in many texts by chance."""
@@ -30,7 +29,7 @@ _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[Sequence[str], Callable[[str], list[Span]]], ...] = (
     *((pattern.needles, pattern.spans) for pattern in (*TOKENS, *CONTEXTS)),
-    (("IVATE KEY",), pem.spans),
+    (("IVATE KEY",), private_keys),
 )
 """Functions that find one kind of secret, each with the texts of which one must be there."""
 

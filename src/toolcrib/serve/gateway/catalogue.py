@@ -207,7 +207,8 @@ class Catalogue:
         """Return a unique name for each server, for use in addresses."""
         names: dict[str, Upstream] = {}
         for server in self._servers.enabled:
-            names[free_name(address_name(server), names, "-")] = server
+            plain = re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
+            names[free_name(plain, names, "-")] = server
         return {server: name for name, server in names.items()}
 
     def _place(self, server: Upstream, own: str) -> ContentPlace | None:
@@ -223,11 +224,6 @@ def _put(table: dict[str, Entry], server: Upstream, name: str, entries: Iterable
                 continue  # listed twice by the same server
             shown = f"mcp+{name}:{own}"
         table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
-
-
-def address_name(server: Upstream) -> str:
-    """Return a server's name in the form used in addresses."""
-    return re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
 
 
 def shown_prompt(server: Upstream, own: str) -> str:

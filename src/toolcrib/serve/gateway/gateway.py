@@ -12,23 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, cast
 
+import mcp_types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    CompleteRequest,
-    CompleteRequestParams,
-    CompleteResult,
-    EmptyResult,
-    GetPromptRequestParams,
-    PaginatedRequestParams,
-    PromptReference,
-    ReadResourceRequestParams,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PromptReference
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...core.errors import ToolError
@@ -76,7 +62,7 @@ class Gateway:
 
     # --- lists
 
-    async def _list(self, what: str, key: str, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+    async def _list(self, what: str, key: str, ctx: Request, params: mcp_types.PaginatedRequestParams | None) -> Json:
         entries = await self._catalogue.entries(what, self._who(ctx))
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
@@ -84,7 +70,7 @@ class Gateway:
 
     # --- reading resources and prompts
 
-    async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
+    async def _read_resource(self, ctx: Request, params: mcp_types.ReadResourceRequestParams) -> Answer:
         uri = str(params.uri)
         place = await self._catalogue.at(uri, self._who(ctx))
         if place is None:
@@ -101,7 +87,7 @@ class Gateway:
         wanted = WantedCall(place.tool.name, {"uri": place.own}, finish, exact=True)
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
-    async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
+    async def _get_prompt(self, ctx: Request, params: mcp_types.GetPromptRequestParams) -> Answer:
         place = await self._catalogue.prompt(params.name, self._who(ctx))
         if place is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
@@ -140,7 +126,7 @@ class Gateway:
 
     # --- completion
 
-    async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
+    async def _complete(self, ctx: Request, params: mcp_types.CompleteRequestParams) -> Json:
         ref = params.ref
         if isinstance(ref, PromptReference):
             place = await self._catalogue.prompt(ref.name, self._who(ctx))
@@ -153,12 +139,12 @@ class Gateway:
             return {"completion": {"values": []}, "resultType": "complete"}
         own = place.own
         ref = ref.model_copy(update={"name": own} if isinstance(ref, PromptReference) else {"uri": own})
-        request = CompleteRequest(
-            params=CompleteRequestParams(ref=ref, argument=params.argument, context=params.context)
+        request = mcp_types.CompleteRequest(
+            params=mcp_types.CompleteRequestParams(ref=ref, argument=params.argument, context=params.context)
         )
 
         async def ask(client: Any) -> Json:
-            result = await client.session.send_request(request, CompleteResult)
+            result = await client.session.send_request(request, mcp_types.CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
         try:
@@ -175,21 +161,21 @@ class Gateway:
 
     # --- subscriptions and logs
 
-    async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
+    async def _subscribe(self, ctx: Request, params: mcp_types.SubscribeRequestParams) -> mcp_types.EmptyResult:
         await self.subscribers.subscribe(ctx.lifespan_context.session_of(ctx), str(params.uri), self._who(ctx))
-        return EmptyResult()
+        return mcp_types.EmptyResult()
 
-    async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
+    async def _unsubscribe(self, ctx: Request, params: mcp_types.UnsubscribeRequestParams) -> mcp_types.EmptyResult:
         await self.subscribers.unsubscribe(ctx.lifespan_context.session_of(ctx), str(params.uri))
-        return EmptyResult()
+        return mcp_types.EmptyResult()
 
-    async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
+    async def set_level(self, ctx: Request, params: mcp_types.SetLevelRequestParams) -> mcp_types.EmptyResult:
         """Handle `logging/setLevel` of the handshake era. Raises MCPError if there is no session."""
         session = ctx.lifespan_context.session_of(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
         await self.subscribers.set_level(session, params.level)
-        return EmptyResult()
+        return mcp_types.EmptyResult()
 
     def watching(self, ctx: Request, uris: Iterable[Any]) -> AbstractAsyncContextManager[None]:
         """Watch these resources while a 2026-07-28 stream listens for them."""

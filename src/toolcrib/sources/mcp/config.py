@@ -55,7 +55,7 @@ ServerName = Annotated[str, Checked(_server_name)]
 
 @dataclass(frozen=True, slots=True)
 class ToolConfig(Section):
-    """What is set for one tool of a server."""
+    """The settings of one tool of a server."""
 
     spellings = {"tool_timeout": "timeout", "timeout_secs": "timeout"}
 
@@ -77,9 +77,9 @@ class OAuthConfig(Section):
     scopes: str | None = None
     """Scopes to ask for, separated by spaces. Unset: those the server says it needs."""
     metadata_url: str | None = None
-    """An https address of a document that describes this client, for servers that know clients by such."""
+    """The https address of a document that describes this client, for servers that identify clients this way."""
     redirect_port: Annotated[int, Bounds(ge=1, le=65535)] | None = None
-    """The local port that the browser comes back to. Unset: any that is free."""
+    """The local port to which the browser returns. Unset: any free port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ServerConfig(Section):
     command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict[str, str])
-    """Variables for a local server, besides a few harmless ones (PATH, HOME, LANG …)."""
+    """Environment variables for a local server, besides a few harmless ones (PATH, HOME, LANG …)."""
     cwd: str | None = None
     """Where a local server starts. Unset: the workspace."""
     url: Annotated[str, Checked(_address)] | None = None
@@ -113,26 +113,26 @@ class ServerConfig(Section):
     protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
     """auto asks for the stateless revision first. legacy is up to 2025-11-25."""
     timeout: Seconds = 30.0
-    """Seconds that a call may take without a report of progress."""
+    """Seconds that a call may take without reporting progress."""
     max_timeout: Seconds = 600.0
-    """Seconds that a call may take in all, however much progress it reports."""
+    """Seconds that a call may take in total, even if it reports progress."""
     start_timeout: Seconds = 30.0
     """Seconds to connect."""
     idle_timeout: Annotated[float, Bounds(ge=0)] = 1800.0
-    """Seconds without a call after which it is ended, to be started again at the next. 0: never."""
+    """Seconds without a call after which it is stopped; the next call starts it again. 0: never."""
     disabled: bool = False
     required: bool = False
-    """Nothing works without it: a toolbox does not open where it cannot be reached."""
+    """true: a toolbox does not open if this server cannot be reached."""
     tools: tuple[str, ...] | None = None
-    """Names of the tools that count, `*` allowed. Unset: all."""
+    """Names of the tools to use, which may contain `*`. Unset: all."""
     disabled_tools: tuple[str, ...] = ()
-    """Names of tools that do not, `*` allowed."""
+    """Names of tools to leave out, which may contain `*`."""
     per_tool: dict[str, ToolConfig] = field(default_factory=dict[str, ToolConfig])
     """Settings by the server's own name of a tool."""
     resources: bool = True
-    """A tool that lists and reads its resources, where it has any."""
+    """Add a tool that lists and reads its resources, if it has any."""
     prompts: bool = True
-    """A tool that lists and fills in its prompts, where it has any."""
+    """Add a tool that lists and fills in its prompts, if it has any."""
     roots: bool | None = None
     """true: tell it the workspace's folder, if it asks. Unset: the roots of a client of the gateway. false: none.
     Some file servers use roots and not their arguments."""
@@ -145,10 +145,10 @@ class ServerConfig(Section):
     read: tuple[AnyPath, ...] = ()
     """Further paths that a server in a sandbox may read: its own files, where they are not on the PATH."""
     guarded: bool = False
-    """Send its requests past the address guard, as those of the web tools."""
+    """Check its addresses with the address guard, as for the web tools."""
     oauth: OAuthConfig = OAuthConfig()
     prefix: str | None = None
-    """What its tools' names begin with. Unset: mcp_{server}_."""
+    """The beginning of its tools' names. Unset: mcp_{server}_."""
     fault: Annotated[str | None, NotASetting()] = None
     """An error in the settings, found before the server was tried. Such a server is not tried."""
 

@@ -17,16 +17,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, cast
 
 import anyio
+import mcp_types
 from mcp.client import Client
 from mcp.client.session import IncomingMessage
-from mcp_types import (
-    ElicitCompleteNotification,
-    Implementation,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ToolListChangedNotification,
-)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..._version import __version__
@@ -34,10 +27,10 @@ from ...core.errors import ToolError
 from .callbacks import Callbacks
 from .http import HttpTransport
 from .notifications import Notifications
+from .pipes import ReadStream
 from .relay import ListKind
 from .sdk_private import stamp_also
 from .stdio import StdioTransport
-from .streams import ReadStream
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -47,9 +40,9 @@ CLOSE_SECONDS = 12.0
 This is more than a server needs that gets both signals.
 """
 _CHANGES: Mapping[type[object], ListKind] = {
-    ToolListChangedNotification: "tools",
-    ResourceListChangedNotification: "resources",
-    PromptListChangedNotification: "prompts",
+    mcp_types.ToolListChangedNotification: "tools",
+    mcp_types.ResourceListChangedNotification: "resources",
+    mcp_types.PromptListChangedNotification: "prompts",
 }
 
 
@@ -198,7 +191,7 @@ class Connection:
                 self._streams(),
                 mode=self._mode,
                 cache=None,
-                client_info=Implementation(name="toolcrib", version=__version__),
+                client_info=mcp_types.Implementation(name="toolcrib", version=__version__),
                 elicitation_callback=callbacks.elicitation,
                 sampling_callback=callbacks.sampling,
                 list_roots_callback=callbacks.roots,
@@ -242,9 +235,9 @@ class Connection:
     async def _heard(self, message: IncomingMessage) -> None:
         if (kind := _CHANGES.get(type(message))) is not None:
             self.callbacks.changed(kind)
-        elif isinstance(message, ResourceUpdatedNotification):
+        elif isinstance(message, mcp_types.ResourceUpdatedNotification):
             self.callbacks.updated(str(message.params.uri))
-        elif isinstance(message, ElicitCompleteNotification):
+        elif isinstance(message, mcp_types.ElicitCompleteNotification):
             self.callbacks.completed(message)
 
 

@@ -6,6 +6,7 @@ reject the whole list or result.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -43,6 +44,14 @@ def valid_fields(value: Any, model: type[BaseModel]) -> Json:
         wrong = {each["loc"][0] for each in error.errors(include_url=False, include_input=False)}
     known = {field.alias for field in model.model_fields.values()} - wrong
     return {key: each for key, each in given.items() if key in known and each is not None}
+
+
+def from_base64(text: str) -> bytes | None:
+    """Decode base64; None if it is invalid."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
 
 
 def icons(value: Any) -> list[Json]:

@@ -12,7 +12,7 @@ from collections.abc import Generator, Hashable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Any
 
 from ...core.context import ToolContext
 from .downstream import downstream_of
@@ -48,11 +48,9 @@ class ProgressTimeout:
         self._extend()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         try:
-            await self._timeout.__aexit__(kind, error, trace)
+            await self._timeout.__aexit__(*error)
         except TimeoutError:
             raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._progressed) from None
         if self._timeout.expired():

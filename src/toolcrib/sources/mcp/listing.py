@@ -96,7 +96,12 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
     async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
         params = mcp_types.PaginatedRequestParams(cursor=cursor)
         raw = await send_raw(client.session, mcp_types.ListToolsRequest(params=params))
-        return _page(raw, faults)
+        tools, after = raw.get("tools"), raw.get("nextCursor")
+        if not isinstance(tools, list):
+            raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
+        if after is not None and not isinstance(after, str):
+            faults.append("its list of tools has an invalid cursor; only the tools before it count")
+        return cast("list[Any]", tools), after if isinstance(after, str) and after else None
 
     entries = await every_page(fetch, faults, "tools")
     headers = client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -107,15 +112,6 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
     ]
     know_tools(client.session, known)
     return tools
-
-
-def _page(raw: Json, faults: list[str]) -> tuple[list[Any], str | None]:
-    tools, cursor = raw.get("tools"), raw.get("nextCursor")
-    if not isinstance(tools, list):
-        raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
-    if cursor is not None and not isinstance(cursor, str):
-        faults.append("its list of tools has an invalid cursor; only the tools before it count")
-    return cast("list[Any]", tools), cursor if isinstance(cursor, str) and cursor else None
 
 
 def _usable(entries: list[Any], faults: list[str], headers: bool) -> tuple[list[ListedTool], list[Json]]:

@@ -18,14 +18,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
+from mcp.shared import auth
 from pydantic import AnyUrl, BaseModel
 
 from ...core.errors import ToolError
@@ -55,7 +48,7 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
     if given.client_id is not None:
         secret = services.resolve(given.client_secret, f"mcp:{config.name}") if given.client_secret else None
         method = "client_secret_basic" if secret else "none"
-        client = OAuthClientInformationFull(
+        client = auth.OAuthClientInformationFull(
             client_id=given.client_id, client_secret=secret, redirect_uris=[AnyUrl(redirect)],
             token_endpoint_auth_method=method,
         )  # fmt: skip
@@ -65,7 +58,7 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
     login = _Login(config, door)
     found = OAuthClientProvider(
         server_url=url,
-        client_metadata=OAuthClientMetadata(
+        client_metadata=auth.OAuthClientMetadata(
             client_name=CLIENT_NAME, redirect_uris=[AnyUrl(redirect)],
             grant_types=["authorization_code", "refresh_token"], scope=given.scopes,
         ),
@@ -92,11 +85,13 @@ class _Login:
     async def send(self, url: str) -> None:
         await self._opened().open(with_scopes(url, self._config.oauth.scopes))
 
-    async def receive(self) -> AuthorizationCodeResult:
+    async def receive(self) -> auth.AuthorizationCodeResult:
         answer = dict(await self._opened().answer())
         if answer.get("error"):
             raise ToolError(f"the login was refused: {answer['error']} {answer.get('error_description', '')}".strip())
-        return AuthorizationCodeResult(code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss"))
+        return auth.AuthorizationCodeResult(
+            code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss")
+        )
 
 
 def with_scopes(url: str, scopes: str | None) -> str:
@@ -117,10 +112,10 @@ class SavedLogin(BaseModel):
     """
 
     url: str
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-    metadata: OAuthMetadata | None = None
-    resource: ProtectedResourceMetadata | None = None
+    tokens: auth.OAuthToken | None = None
+    client: auth.OAuthClientInformationFull | None = None
+    metadata: auth.OAuthMetadata | None = None
+    resource: auth.ProtectedResourceMetadata | None = None
     issuer: str | None = None
     expires_at: float | None = None
 
@@ -146,7 +141,7 @@ class TokenFile:
         uris = self._uris
         return uris[0] if uris else "http://127.0.0.1/callback"
 
-    def use_client(self, client: OAuthClientInformationFull) -> None:
+    def use_client(self, client: auth.OAuthClientInformationFull) -> None:
         """Use the client from the settings."""
         saved = self._saved.client
         if saved is None or saved.client_id != client.client_id:
@@ -168,10 +163,10 @@ class TokenFile:
 
     # --- the SDK's storage
 
-    async def get_tokens(self) -> OAuthToken | None:
+    async def get_tokens(self) -> auth.OAuthToken | None:
         return self._saved.tokens
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
+    async def set_tokens(self, tokens: auth.OAuthToken) -> None:
         saved, context = self._saved, self._context
         saved.tokens = tokens
         saved.expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in - EXPIRY_SLACK
@@ -183,10 +178,10 @@ class TokenFile:
             saved.client = context.client_info or saved.client
         self._save()
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
+    async def get_client_info(self) -> auth.OAuthClientInformationFull | None:
         return self._saved.client
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+    async def set_client_info(self, client_info: auth.OAuthClientInformationFull) -> None:
         self._saved.client = client_info
         self._save()
 

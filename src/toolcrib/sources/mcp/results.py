@@ -6,8 +6,6 @@ wrong types.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -29,7 +27,7 @@ from ...core.output import (
     from_wire,
 )
 from ...core.wrap import as_text, describe, image_type
-from .fields import Json, block_extra, foreign_meta, result_meta
+from .fields import Json, block_extra, foreign_meta, from_base64, result_meta
 
 MAX_SHOWN = 2_000
 """The most characters of JSON that are shown of unknown content."""
@@ -169,17 +167,11 @@ def _decoded(text: Any) -> bytes | None:
     """Decode base64, also with line breaks or as a `data:` address; None if it is invalid."""
     if not isinstance(text, str):
         return None
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    if text.startswith("data:"):
-        text = text.partition(",")[2]
-    bare = "".join(text.split())
-    try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
+    data = from_base64(text)
+    if data is None:
+        bare = "".join((text.partition(",")[2] if text.startswith("data:") else text).split())
+        data = from_base64(bare + "=" * (-len(bare) % 4))
+    return data
 
 
 def _no_base64(what: str) -> TextBlock:

@@ -114,7 +114,7 @@ class McpServers:
         Connect if needed. The returned statuses show failures. Raises ConfigError if there is no such server.
         """
         servers = [self._require(name)] if name is not None else self.enabled
-        await asyncio.gather(*(self._try(server) for server in servers))
+        await self._refresh(servers)
         found = self.servers
         return {server.name: found[server.name] for server in servers}
 
@@ -191,14 +191,15 @@ class McpServers:
     async def start(self) -> None:
         """Connect all servers that were never asked, at once. Raises McpFailure if a required one fails."""
         new = [server for server in self.enabled if self._is_new(server)]
-        errors = await asyncio.gather(*(self._try(server) for server in new))
-        for server, error in zip(new, errors, strict=True):
-            if error is not None and server.config.required:
+        failed = await self._refresh(new)
+        for server, error in failed.items():
+            if server.config.required:
                 raise McpFailure(f"{error} (mcp_servers.{server.name}.required is set)")
-        failed = [server for server, error in zip(new, errors, strict=True) if error is not None]
         if failed:
             loop = asyncio.get_running_loop()
-            task = loop.create_task(self._revive(failed), name="toolcrib-mcp-revive", context=contextvars.Context())
+            task = loop.create_task(
+                self._revive(list(failed)), name="toolcrib-mcp-revive", context=contextvars.Context()
+            )
             self._reviving = (loop, task)
 
     async def _revive(self, servers: list[Upstream]) -> None:
@@ -207,9 +208,9 @@ class McpServers:
         while servers:
             await asyncio.sleep(delay)
             delay = min(2 * delay, LAST_RETRY)
-            servers = [server for server in servers if self._servers.get(server.name) is server]
-            errors = await asyncio.gather(*(self._try(server) for server in servers))
-            servers = [server for server, error in zip(servers, errors, strict=True) if error is not None]
+            servers = list(
+                await self._refresh([server for server in servers if self._servers.get(server.name) is server])
+            )
 
     def _stop_reviving(self) -> None:
         self._closed = True
@@ -246,10 +247,16 @@ class McpServers:
             raise ConfigError(f"there is no MCP server {name!r}; configured: {known}")
         return server
 
-    async def _try(self, server: Upstream) -> McpFailure | None:
-        try:
-            await server.refresh()
-        except McpFailure as error:
-            log.warning("%s", error)
-            return error
-        return None
+    async def _refresh(self, servers: list[Upstream]) -> dict[Upstream, McpFailure]:
+        """Ask servers for their listings, all at once. Return the errors of those that failed."""
+        failed: dict[Upstream, McpFailure] = {}
+
+        async def ask(server: Upstream) -> None:
+            try:
+                await server.refresh()
+            except McpFailure as error:
+                log.warning("%s", error)
+                failed[server] = error
+
+        await asyncio.gather(*map(ask, servers))
+        return failed

@@ -36,8 +36,8 @@ CONNECTOR: Mapping[State, Mapping[Event, State]] = {
 is over. `abandon`: the event loop has ended, with everything on it. `close`: the toolbox closes.
 """
 
-SERVER: Mapping[State, ServerState] = {"connected": "connected", "connecting": "connecting"}
-"""The server's state while one of its connectors is in a state; the first that applies.
+SERVER: tuple[Literal["connected", "connecting"], ...] = ("connected", "connecting")
+"""The server's state while one of its connectors is in the same state; the first that applies.
 
 Otherwise it is "failed" if the last attempt or listing failed, else "idle".
 """
@@ -55,7 +55,7 @@ def server_state(connectors: Collection[State], *, disabled: bool, failed: bool)
     """Return the shown state of a server with connectors in these states."""
     if disabled:
         return "disabled"
-    for state, shown in SERVER.items():
+    for state in SERVER:
         if state in connectors:
-            return shown
+            return state
     return "failed" if failed else "idle"

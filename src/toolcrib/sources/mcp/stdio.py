@@ -50,11 +50,6 @@ class StdioTransport:
         return self._process.pid if self._process is not None else None
 
     @property
-    def stderr(self) -> str:
-        """The beginning and the end of its stderr."""
-        return self._process.errors().strip() if self._process is not None else ""
-
-    @property
     def error(self) -> BaseException | None:
         """Why it could not be run, if the cause was on our side or in the sandbox."""
         return self._process.error if self._process is not None else None
@@ -74,8 +69,8 @@ class StdioTransport:
         said = [self.fault or self.ended or ""]
         if self._rubbish:
             said.append(f"on stdout it printed something that is not a message: {' | '.join(self._rubbish)}")
-        if self.stderr:
-            said.append(f"its stderr ends: {_tail(self.stderr)}")
+        if errors := self._process.errors().strip() if self._process is not None else "":
+            said.append(f"its stderr ends: {_tail(errors)}")
         return "; ".join(part for part in said if part)
 
     def kill(self) -> None:

@@ -37,7 +37,6 @@ class PinnedProgram:
         self.folder, self.path, self.sha256 = folder, path, sha256
         self.place = folder / path
         """The path of the file."""
-        self._spelled = str(self.place)
         self._lock = threading.Lock()
         self._kept: int | None = None
         self._identity: tuple[int, ...] | None = None
@@ -50,7 +49,7 @@ class PinnedProgram:
         if self._identity is not None:
             with self._lock, contextlib.suppress(OSError):
                 # Even if the path now leads to another file, the hashed copy runs.
-                if self._kept is not None and _identity(os.stat(self._spelled)) == self._identity:
+                if self._kept is not None and _identity(os.stat(self.place)) == self._identity:
                     return os.dup(self._kept)
         fd = self._opened()
         if self.sha256 is None:
@@ -85,14 +84,16 @@ class PinnedProgram:
         except OSError as error:
             raise ProgramRefused(f"{self.place}: cannot be opened: {error.strerror}") from None
         st = os.fstat(fd)
-        if stat.S_ISREG(st.st_mode) and st.st_mode & 0o111 and st.st_size <= MAX_BYTES:
+        if not stat.S_ISREG(st.st_mode):
+            problem = "is not a regular file"
+        elif not st.st_mode & 0o111:
+            problem = "may not be executed (chmod +x makes it a program)"
+        elif st.st_size > MAX_BYTES:
+            problem = f"has more than {MAX_BYTES:,} bytes"
+        else:
             return fd
         os.close(fd)
-        if not stat.S_ISREG(st.st_mode):
-            raise ProgramRefused(f"{self.place}: is not a regular file")
-        if not st.st_mode & 0o111:
-            raise ProgramRefused(f"{self.place}: may not be executed (chmod +x makes it a program)")
-        raise ProgramRefused(f"{self.place}: has more than {MAX_BYTES:,} bytes")
+        raise ProgramRefused(f"{self.place}: {problem}")
 
     def _check(self, fd: int, sha256: str) -> None:
         """Make a copy of these bytes. Raises ProgramRefused if their hash is not the pinned one."""
