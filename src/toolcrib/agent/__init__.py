@@ -1,22 +1,31 @@
-"""The agent: a model in a loop over the guarded tools, with stored sessions."""
+"""The agent: a model in a loop over the guarded tools, with stored sessions. Names load when they are first touched."""
 
-from .agent import Agent
-from .events import AgentEvent, Outcome
-from .history import Image, UserTurn
-from .limits import RunLimits
-from .model import Model, ModelError
-from .session import AgentSession
-from .store import SessionError
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .events import AgentEvent, Outcome
+    from .history import Image, UserTurn
+    from .limits import RunLimits
+    from .model import Model, ModelError
+    from .session import AgentSession
+    from .store import SessionError
 
 __all__ = [
-    "Agent",
-    "AgentEvent",
-    "AgentSession",
-    "Image",
-    "Model",
-    "ModelError",
-    "Outcome",
-    "RunLimits",
-    "SessionError",
+    "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "Outcome", "RunLimits", "SessionError",
     "UserTurn",
 ]  # fmt: skip
+
+_HOMES = {
+    "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "Image": "history", "Model": "model",
+    "ModelError": "model", "Outcome": "events", "RunLimits": "limits", "SessionError": "store", "UserTurn": "history",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
