@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from .limits import RunLimits
     from .model import Model, ModelError
     from .session import AgentSession
+    from .skills import texts_to_trust
     from .store import SessionError
 
 __all__ = [
     "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "Outcome", "RunLimits", "SessionError",
-    "UserTurn",
+    "UserTurn", "texts_to_trust",
 ]  # fmt: skip
 
 _HOMES = {
     "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "Image": "history", "Model": "model",
     "ModelError": "model", "Outcome": "events", "RunLimits": "limits", "SessionError": "store", "UserTurn": "history",
+    "texts_to_trust": "skills",
 }  # fmt: skip
 
 

@@ -20,12 +20,13 @@ from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
 from .find_model import find_model
-from .history import Image, UserTurn, user
+from .history import Entry, Image, ModelCall, UserTurn, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
+from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, skills_prompt
 from .store import SessionRow, SessionStore
 from .structured import AnswerForm
@@ -51,6 +52,7 @@ class Agent:
             self.settings.max_iterations, self.settings.max_tokens, self.settings.max_seconds, self.settings.max_cost
         )
         self.skills = find_skills(box.workspace.root, self.settings.skills)
+        self.skill_limits = SkillLimits(self.skills, box)
         self.subagents = Subagents(
             self._subagent,
             self._run_subagent,
@@ -199,6 +201,7 @@ class Agent:
         settings = self.settings
         return LoopParts(
             self.box, self.models, self._tools, settings.context_window, settings.max_output_tokens, settings.effort,
+            refusal=self.skill_limits.refusal,
         )  # fmt: skip
 
     # --- subagents
@@ -217,10 +220,17 @@ class Agent:
         def may(name: str, arguments: Any) -> bool:
             return allowed(name, arguments, resolve)
 
+        above = self.store.turns(session.row.parent) if session.row.parent else []
+
+        def refusal(entries: Sequence[Entry], call: ModelCall, ctx: ToolContext) -> str:
+            limits = self.skill_limits  # those of the skills that its parent used when it began hold for it too
+            return limits.refusal(above, call, ctx) or limits.refusal(entries, call, ctx)
+
         parts = replace(
             self.parts(),
             tools=tuple(tool for tool in self.parts().tools if tool.name in TOOLS),
             allowed=may,
+            refusal=refusal,
         )
         spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, self._live.get(session.row.parent or ""))
         return await loop.run_session(parts, session, ctx, spent, lambda event: None)

@@ -31,7 +31,7 @@ from .events import (
     ReplyDropped,
     RequestStarted,
 )
-from .history import CallResult, Image, ModelCall, ModelTurn, ResultTurn, Text, for_model, user
+from .history import CallResult, Entry, Image, ModelCall, ModelTurn, ResultTurn, Text, for_model, user
 from .limits import Spent
 from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition
 from .structured import NAME as FINAL
@@ -70,6 +70,8 @@ class LoopParts:
     effort: Effort | None = None
     allowed: Callable[[str, Any], bool] | None = None
     """Which calls (name, arguments) may run; None for all."""
+    refusal: Callable[[Sequence[Entry], ModelCall, ToolContext], str] = lambda entries, call, ctx: ""
+    """Why a call may not run after this history; empty if it may."""
     form: AnswerForm | None = None
     """The form of the answer; None for text."""
 
@@ -205,7 +207,7 @@ async def _run_calls(
     calls = {session.run_id(call): call for call in turn.calls}
     fresh: list[ToolCall] = []
     for run_id, call in calls.items():
-        known = _not_run(parts, call) or (_known(parts.box, session, run_id, call) if resumed else None)
+        known = _not_run(parts, session, call, ctx) or (_known(parts.box, session, run_id, call) if resumed else None)
         if known is not None:
             session.store_result(run_id, known)
         else:
@@ -252,12 +254,15 @@ async def _run_calls(
     return waiting
 
 
-def _not_run(parts: LoopParts, call: ModelCall) -> CallResult | None:
+def _not_run(parts: LoopParts, session: AgentSession, call: ModelCall, ctx: ToolContext) -> CallResult | None:
     """Return the result of a call that must not run at all."""
     if call.cut:
         return CallResult(call.id, call.name, CUT_CALL, is_error=True)
     if parts.allowed is not None and not parts.allowed(call.name, call.arguments):
         return CallResult(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
+    refused = parts.refusal(session.entries, call, ctx)
+    if refused:
+        return CallResult(call.id, call.name, refused, is_error=True)
     return parts.form.result(call) if parts.form is not None and call.name == FINAL else None
 
 

@@ -59,16 +59,22 @@ def project_instructions(root: Path) -> str:
     """
     found: list[str] = []
     left = MAX_INSTRUCTIONS
-    for folder in (root, *root.parents):  # the nearest one first: it gets its share before the others
-        file = read_text(folder / NAME)
-        if file is not None and left > 0:
+    for file in instruction_files(root):
+        if left > 0:
             cut = "" if len(file.text) <= left else "\n(The rest of this file was left out.)"
             head = TRUSTED if TrustStore().status(file) == "trusted" else NOT_TRUSTED
             found.append(f"{head}\n<{NAME} path={file.path}>\n{file.text[:left]}{cut}\n</{NAME}>")
             left -= len(file.text)
-        if (folder / ".git").exists():
-            break
     return "\n\n".join(reversed(found))
+
+
+def instruction_files(root: Path) -> list[ConfigFile]:
+    """Return the AGENTS.md files from a folder up to its repository's root, the nearest first: it gets its share of
+    MAX_INSTRUCTIONS before the others. Outside of a repository only the folder's own."""
+    folders = [root, *root.parents]
+    top = next((index for index, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    files = (read_text(folder / NAME) for folder in folders[: top + 1])
+    return [file for file in files if file is not None]
 
 
 def read_text(path: Path) -> ConfigFile | None:

@@ -6,6 +6,7 @@ Scripts of a skill run through `exec`, in the sandbox, as any command.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,20 +15,23 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field
 
-from ..config import TrustStore
+from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
-from .prompt import read_text
+from .prompt import instruction_files, read_text
 
 FOLDERS = (".agents/skills", ".claude/skills")
 """Below the workspace, and below the home directory."""
 FILE = "SKILL.md"
 MAX_SKILLS = 200
+MAX_FILES = 50
+"""Files of a skill that are named to the model and to the person."""
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_ENTRY = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
 
 
@@ -89,14 +93,40 @@ class ReadSkillTool(Tool):
             known = ", ".join(each.name for each in self._skills.values() if not each.problem)
             why = f"it cannot be used: {skill.problem}" if skill else "there is no such skill"
             return ToolOutput.error(f"{name!r}: {why}; known are: {known or 'none'}", "not_found")
-        files = [str(path.relative_to(skill.folder)) for path in sorted(skill.folder.rglob("*")) if path.is_file()]
-        allowed = f"\nUse only these tools for it: {', '.join(skill.allowed)}." if skill.allowed else ""
-        return ToolOutput(
-            f"Folder of the skill: {skill.folder}\nFiles: {', '.join(files[:50])}{allowed}\n\n{skill.body}"
-        )
+        allowed = ""
+        if skill.allowed:
+            allowed = f"\nUntil the person's next message, only these tools run: {', '.join(skill.allowed)}."
+        files = ", ".join(files_of(skill.folder))
+        return ToolOutput(f"Folder of the skill: {skill.folder}\nFiles: {files}{allowed}\n\n{skill.body}")
+
+
+def texts_to_trust(workspace: Path) -> list[TextToTrust]:
+    """Return the AGENTS.md files and the skills of a workspace, whose texts count only if a person trusts them."""
+    found = [TextToTrust(file, "instructions for agents") for file in instruction_files(workspace)]
+    for name in FOLDERS if workspace != Path.home() else ():
+        for folder, file in _skill_files(workspace / name):
+            skill = _skill(folder, file, trusted=True)
+            if not skill.problem:
+                others = tuple(each for each in files_of(folder) if each != FILE)
+                found.append(TextToTrust(file, f"the skill {skill.name}", others))
+    return found
+
+
+def files_of(folder: Path) -> list[str]:
+    """Return the files of a skill, at most MAX_FILES; the last entry says how many more there are."""
+    found = sorted(
+        os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names
+    )
+    more = len(found) - MAX_FILES
+    return [*found[:MAX_FILES], f"and {more} more"] if more > 0 else found
 
 
 def _in_folder(folder: Path, *, trusted: bool) -> Iterable[Skill]:
+    for entry, file in _skill_files(folder):
+        yield _skill(entry, file, trusted=trusted)
+
+
+def _skill_files(folder: Path) -> Iterable[tuple[Path, ConfigFile]]:
     try:
         entries = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink())
     except OSError:
@@ -104,7 +134,7 @@ def _in_folder(folder: Path, *, trusted: bool) -> Iterable[Skill]:
     for entry in entries[:MAX_SKILLS]:
         file = read_text(entry / FILE)
         if file is not None:
-            yield _skill(entry, file, trusted=trusted)
+            yield entry, file
 
 
 def _skill(folder: Path, file: ConfigFile, *, trusted: bool) -> Skill:
@@ -112,7 +142,8 @@ def _skill(folder: Path, file: ConfigFile, *, trusted: bool) -> Skill:
     fields = _fields(front.group(1)) if front else {}
     name, description = str(fields.get("name") or ""), one_line(str(fields.get("description") or ""))
     allowed = fields.get("allowed-tools") or ""
-    tools = tuple(cast("list[str]", allowed)) if isinstance(allowed, list) else tuple(re.split(r"[,\s]+", str(allowed)))
+    listed = cast("list[str]", allowed) if isinstance(allowed, list) else _ENTRY.findall(str(allowed).strip("[] "))
+    tools = tuple(map(_plain, listed))
     problem = ""
     if front is None:
         problem = f"{file.path} does not begin with `---`, fields and `---`"

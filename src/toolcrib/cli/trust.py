@@ -1,29 +1,44 @@
-"""`toolcrib trust`: accept a project's configuration as it is, after showing what it allows."""
+"""`toolcrib trust`: accept a project's settings and texts as they are, after showing them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ..config import TrustStore
+from ..config import TextToTrust, TrustStore
 from ..core.text import one_line
+from ..core.wings import has_wing
+from ..policy.plain import plain_line
+from ..policy.preview import fit, visible
 from . import show
 from .exit_codes import Usage
 from .options import Options
-from .reader import Command, Option
+from .reader import Argument, Command, Option
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..config.files import ConfigFile
+
+MAX_TEXT = 8_000
+"""Characters of a text that are shown."""
 
 
 def trust(
     options: Options,
+    only: Annotated[
+        list[str] | None, Argument(metavar="FILE", help="Trust only these files. Default: all that are not trusted.")
+    ] = None,
     listed: Annotated[bool, Option("--list", help="List the trusted files.")] = False,
-    revoke: Annotated[bool, Option("--revoke", help="Stop trusting this workspace's file.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Stop trusting the files.")] = False,
 ) -> None:
-    """Trust the project's toolcrib.toml, and the settings files that it imports rules from, exactly as they are now.
+    """Trust the project's files exactly as they are now: toolcrib.toml, the settings files that it imports rules from,
+    and, for the agent, AGENTS.md and the SKILL.md of skills.
 
-    Without trust only stricter settings count. The settings are shown first. A change of a file ends its trust.
+    Without trust only stricter settings count, AGENTS.md counts as information, and skills are not offered. Everything
+    is shown first. A change of a file ends its trust.
     """
     store = TrustStore()
     if listed:
@@ -33,36 +48,90 @@ def trust(
         raise Usage("a file named by --config is always trusted; leave --config out")
     settings = options.settings(quiet=True)
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
-    if not files:
-        gone = [settings.workspace / f"toolcrib.{end}" for end in ("toml", "json")]
-        if revoke and any(map(store.revoke, gone)):
-            show.say("The file is no longer trusted.")
-            return
-        raise Usage(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
+    texts = texts_to_trust(settings.workspace)
+    known = {_real(file.path) for file in (*files, *(text.file for text in texts))}
+    wanted = {_real(Path(name)) for name in only or ()}
     if revoke:
-        for file in files:
-            was = store.revoke(file.path)
-            show.say(f"{file.path} is no longer trusted." if was else f"{file.path} was not trusted.")
+        _revoke(store, wanted or known | _gone(store, settings.workspace))
         return
-    if os.environ.get("TOOLCRIB_CONFIG"):
+    unknown = sorted(wanted - known)
+    if unknown:
+        raise Usage(f"{unknown[0]} is not a file that trust can change; `toolcrib trust` shows those of this folder")
+    if not known:
+        raise Usage(
+            f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}, and no AGENTS.md or skill either"
+        )
+    files = [file for file in files if _is_open(store, file, wanted)]
+    texts = [text for text in texts if _is_open(store, text.file, wanted)]
+    if files and os.environ.get("TOOLCRIB_CONFIG"):
         raise Usage("TOOLCRIB_CONFIG names the configuration, so the project's is not read; unset it first")
-    open_ = [file for file in files if store.status(file) != "trusted"]
-    named = " and ".join(str(file.path) for file in open_ or files)
+    open_ = [*files, *(text.file for text in texts)]
     if not open_:
-        show.say(f"{named}: already trusted.")
+        show.say(f"{' and '.join(sorted(wanted or known))}: already trusted.")
         return
-    if settings.origin.ignored:
-        show.say(f"With trust, these settings of {named} count:", "bold")
-        for item in settings.origin.ignored:
-            # In full and unmasked: a person must see all that they trust, even if it may hold a secret.
-            show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
-    else:
-        show.say(f"{named}: every setting is stricter than the default, and counts without trust.")
+    if files:
+        _show_settings(settings, files)
+    for text in texts:
+        _show_text(text)
     question = "Trust this file, as it is now?" if len(open_) == 1 else "Trust these files, as they are now?"
     options.confirm(question, "not trusted")
     for file in open_:
         store.trust(file)  # exactly the text that was shown, even if the file has changed since
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
+
+
+def texts_to_trust(workspace: Path) -> list[TextToTrust]:
+    """Return the texts of a workspace that the agent uses."""
+    if not has_wing("agent"):
+        return []
+    from ..agent import texts_to_trust
+
+    return texts_to_trust(workspace)
+
+
+def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
+    return (not wanted or _real(file.path) in wanted) and store.status(file) != "trusted"
+
+
+def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
+    named = " and ".join(str(file.path) for file in files)
+    if not settings.origin.ignored:
+        show.say(f"{named}: every setting is stricter than the default, and counts without trust.")
+        return
+    show.say(f"With trust, these settings of {named} count:", "bold")
+    for item in settings.origin.ignored:
+        # In full and unmasked: a person must see all that they trust, even if it may hold a secret.
+        show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
+
+
+def _show_text(text: TextToTrust) -> None:
+    path = plain_line(str(text.file.path))
+    show.say(f"With trust, the model follows {text.what} in {path}:", "bold")
+    where = f"read {path} before you say yes"
+    for line in fit(visible(text.file.text), MAX_TEXT, where).splitlines():
+        show.say(f"  | {line}")
+    if text.others:
+        show.say("  Its other files, which it may tell the model to read or run, are not shown and may change later:")
+        for name in text.others:
+            show.say(f"    {plain_line(name)}")
+
+
+def _revoke(store: TrustStore, paths: set[str]) -> None:
+    if not paths:
+        raise Usage("there is no trusted file here; `toolcrib trust --list` lists all")
+    for path in sorted(paths):
+        was = store.revoke(Path(path))
+        show.say(f"{path} is no longer trusted." if was else f"{path} was not trusted.")
+
+
+def _gone(store: TrustStore, workspace: Path) -> set[str]:
+    """Return the trusted files below the workspace that no longer exist, or that were left out of what is found."""
+    root = Path(os.path.realpath(workspace))
+    return {entry.path for entry in store.entries() if Path(entry.path).is_relative_to(root)}
+
+
+def _real(path: Path) -> str:
+    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def _whole(value: Any) -> str:

@@ -28,6 +28,16 @@ class Trusted:
     when: float
 
 
+@dataclass(frozen=True, slots=True)
+class TextToTrust:
+    """A file of a project whose text counts only if a person trusts it: what it is for, and the files that belong to
+    it, which are not checked."""
+
+    file: ConfigFile
+    what: str
+    others: tuple[str, ...] = ()
+
+
 class TrustStore:
     """The list of trusted files, stored in one file that only this user can read or write."""
 

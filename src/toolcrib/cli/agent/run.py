@@ -15,7 +15,7 @@ from ..options import Options
 from ..reader import Argument, Command, Option
 
 if TYPE_CHECKING:
-    from ...agent import AgentEvent, Image, Outcome, RunLimits
+    from ...agent import Agent, AgentEvent, Image, Outcome, RunLimits
     from ...config import Settings
     from ...toolbox import Toolbox
     from .display import AnswerLines, JsonLines
@@ -72,6 +72,7 @@ async def _run(
         display = JsonLines() if options.json else AnswerLines()
         box.approval_service.approver = approver = terminal_approver(display.pause)
         async with await Agent.open(box, model or _stored_model(box, session_id), say=show.say) as agent:
+            say_what_is_left_out(agent)
             session = agent.session(session_id) if session_id else agent.new_session()
             texts, images = read_files(files)
             whole = "\n\n".join([*([text] if text else []), *texts]) or None
@@ -86,6 +87,24 @@ async def _run(
             finally:
                 reader.show_end(session.id)
             return outcome
+
+
+def say_what_is_left_out(agent: Agent) -> None:
+    """Say which texts of the project are not trusted, and which skills have mistakes, each in one line."""
+    from ...agent import texts_to_trust
+    from ...config import TrustStore
+
+    store = TrustStore()
+    texts = [text for text in texts_to_trust(agent.box.workspace.root) if store.status(text.file) != "trusted"]
+    notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
+    skills = len(texts) - notes
+    parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
+    parts += [f"{skills} skill{'s are' if skills > 1 else ' is'} not offered"] if skills else []
+    if parts:
+        show.say(f"Not trusted in this folder: {', '.join(parts)}. `toolcrib trust` shows and trusts them.", "dim")
+    for skill in agent.skills:
+        if skill.problem and "toolcrib trust" not in skill.problem:
+            show.warn(f"the skill {skill.name} is not offered: {skill.problem}")
 
 
 class EventPrinter:

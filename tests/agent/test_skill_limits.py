@@ -1,0 +1,117 @@
+"""A skill in use that names tools: only they run, until the person's next message."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.agent import Agent
+from toolcrib.agent.history import ModelCall, ResultTurn
+from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.testing import temporary_toolbox
+
+from .test_loop import call
+from .test_subagents import ByTask
+
+READ = call("read_skill", name="look")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TOOLCRIB_TOOLS__LIST_LIMIT", "10")  # so that there is call_tool
+    return tmp_path
+
+
+def skill(home: Path, allowed: str, name: str = "look") -> None:
+    folder = home / ".agents/skills" / name
+    folder.mkdir(parents=True)
+    head = f"---\nname: {name}\ndescription: Looks.\nallowed-tools: {allowed}\n---\n"
+    (folder / "SKILL.md").write_text(f"{head}Look.")
+
+
+@asynccontextmanager
+async def agent(model: Any) -> AsyncGenerator[Agent]:
+    async with temporary_toolbox({"a.txt": "alpha\n"}, yes=True) as box, await Agent.open(box, model) as made:
+        yield made
+
+
+async def tried(*calls: Mapping[str, Any], before: Mapping[str, Any] = READ) -> list[str]:
+    """The results of calls that a model makes after it read the skill."""
+    async with agent(ScriptedModel([{"calls": [before]}, {"calls": list(calls)}, {"text": "done"}])) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        results = session.entries[4]
+        assert isinstance(results, ResultTurn)
+        return [result.text if result.is_error else "ok" for result in results.results]
+
+
+async def test_other_tools_do_not_run_and_the_model_reads_why(home: Path) -> None:
+    skill(home, "read_file, Bash(ls *)")
+    look = call("call_tool", name="write_file", arguments={"path": "b", "content": ""})
+    read, write, hidden, todo, ls, rm, both = await tried(
+        call("read_file", path="a.txt"), call("write_file", path="b", content=""), look, call("todo", items=[]),
+        call("exec", command="ls -a"), call("exec", command="rm a.txt"), call("exec", command="ls -a; rm a.txt"),
+    )  # fmt: skip
+    assert [read, todo, ls] == ["ok"] * 3
+    for text in (write, hidden, rm, both):
+        assert "the skill 'look' is in use, and allows only read_file, Bash(ls *)" in text
+
+
+async def test_names_of_other_hosts_are_understood_and_nonsense_allows_nothing(home: Path) -> None:
+    skill(home, "[Read, \"Grep\", '((']")
+    read, edit = await tried(
+        call("read_file", path="a.txt"), call("edit_file", path="a.txt", old_text="a", new_text="")
+    )
+    assert read == "ok"
+    assert "did not run" in edit
+
+
+async def test_a_skill_read_through_another_tool_counts(home: Path) -> None:
+    skill(home, "read_file")
+    through = call("call_tool", name="read_skill", arguments={"name": "look"})
+    assert "did not run" in (await tried(call("list_dir", path="."), before=through))[0]
+
+
+async def test_a_second_skill_does_not_widen_the_first(home: Path) -> None:
+    skill(home, "read_file")
+    skill(home, "read_file list_dir", "list")
+    model = ScriptedModel([
+        {"calls": [READ]}, {"calls": [call("read_skill", name="list")]}, {"calls": [call("list_dir", path=".")]},
+        {"text": "done"},
+    ])  # fmt: skip
+    async with agent(model) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        assert session.entries[6].results[0].is_error  # type: ignore[union-attr]
+
+
+async def test_the_limit_ends_with_the_next_message_and_holds_in_another_process(home: Path) -> None:
+    skill(home, "read_file")
+    write = {"calls": [call("write_file", path="b", content="x")]}
+    model = ScriptedModel([{"calls": [READ]}, {"text": "read"}, write, {"text": "written"}])
+    async with agent(model) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        denied = made.skill_limits.refusal
+        written = ModelCall("x", "write_file", '{"path": "b", "content": ""}')
+        assert denied(made.session(session.id).entries, written, made.box.context)
+        await made.run("now write", session)
+        assert not session.entries[6].results[0].is_error  # type: ignore[union-attr]
+
+
+async def test_a_subagent_gets_no_more_than_its_parent(home: Path) -> None:
+    skill(home, "read_file spawn")
+    model = ByTask(
+        go=[[READ], [call("spawn", task="look", wait=True)], "done"],
+        look=[[call("write_file", path="b", content=""), call("read_file", path="a.txt")], "x"],
+    )
+    async with agent(model) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        child = made.session(made.store.children(session.id)[0].id)
+        assert [r.is_error for r in child.entries[2].results] == [True, False]  # type: ignore[union-attr]
