@@ -10,7 +10,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from ..core.errors import AddressRefused
-from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, ReplyEnd, Wire
+from .history import whole_characters
+from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta, Wire
 from .wires.errors import error_of
 from .wires.sse import SseParser
 
@@ -27,7 +28,7 @@ TRIES = 4
 MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
 FIRST_PAUSE = 0.5  # seconds before the second try; each later one waits twice as long
 MAX_ERROR = 64 * 1024  # bytes of an error's body
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What a decoder raises for an event of a shape that no provider documents."""
 
 
@@ -55,7 +56,8 @@ class HttpModel:
 
         A request that failed is tried again, up to four times, as long as nothing of a reply was yielded.
         """
-        body = json.dumps(self._wire.encode(request), ensure_ascii=False, separators=(",", ":")).encode()
+        text = json.dumps(self._wire.encode(request), ensure_ascii=False, separators=(",", ":"))
+        body = whole_characters(text).encode()
         for number in range(1, self._tries + 1):
             shown = False
             try:
@@ -143,7 +145,7 @@ class HttpModel:
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
         try:
             for event, data in found:
-                yield decoder.take(event, data)
+                yield [_whole(each) for each in decoder.take(event, data)]
         except UNREADABLE as error:
             raise self._unreadable(error) from error
 
@@ -154,12 +156,19 @@ class HttpModel:
             except UNREADABLE:  # cut off within the event
                 break
         try:
-            return decoder.finish()
+            return decoder.finish().whole()
         except UNREADABLE as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> ModelError:
         return ModelError(f"{self.name} sent an event that cannot be read: {error!r}", "protocol")
+
+
+def _whole(event: ModelEvent) -> ModelEvent:
+    """Return an event without halves of characters, which can be neither shown nor stored."""
+    if isinstance(event, TextDelta | ThinkingDelta) and not event.text.isascii():
+        return type(event)(whole_characters(event.text))
+    return event
 
 
 def _pause(error: ModelError, number: int) -> float:

@@ -67,7 +67,7 @@ class ModelCall:
         """The arguments as a JSON object; empty if they are not one. Providers refuse a history with anything else."""
         try:
             value = json.loads(self.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -112,14 +112,30 @@ class UserTurn:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """One reply of a model. `wire` and `model` say who made it: reasoning goes back only there."""
+    """One reply of a model. `wire` and `model` say who made it: reasoning goes back only there.
+
+    `prefix` is that of the request.
+    """
 
     parts: tuple[Text | Thinking | ModelCall, ...]
     stop: Stop = "end"
     usage: TokenUsage = NOTHING
     wire: str = ""
     model: str = ""
+    prefix: str = ""
     kind: Literal["model"] = "model"
+
+    def whole(self) -> ModelTurn:
+        """Return the reply without halves of characters: streams may cut a pair of surrogates in two."""
+        parts = (
+            replace(
+                p, arguments=whole_characters(p.arguments), name=whole_characters(p.name), id=whole_characters(p.id)
+            )
+            if isinstance(p, ModelCall)
+            else replace(p, text=whole_characters(p.text))
+            for p in self.parts
+        )
+        return replace(self, parts=tuple(parts))
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
@@ -186,8 +202,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def dump(turn: Entry) -> str:
-    """Return an entry as JSON text."""
-    return _adapter(Entry).dump_json(turn).decode()
+    """Return an entry as JSON text. Halves of characters, which no file can hold, become U+FFFD."""
+    return _dumped(_adapter(Entry), turn)
 
 
 def load(text: str | bytes) -> Entry:
@@ -195,9 +211,29 @@ def load(text: str | bytes) -> Entry:
     return _adapter(Entry).validate_json(text)
 
 
+def whole_characters(text: str) -> str:
+    """Return the text with its surrogates joined to characters where they are pairs, and as U+FFFD where not."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _dumped(adapter: TypeAdapter[Any], value: Any) -> str:
+    try:
+        return adapter.dump_json(value).decode()
+    except ValueError:  # lone surrogates
+        return json.dumps(_whole(adapter.dump_python(value, mode="json")), ensure_ascii=False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_characters(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(each) for key, each in cast("dict[Any, Any]", value).items()}
+    return [_whole(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
 def dump_result(result: CallResult) -> str:
     """Return a result as JSON text."""
-    return _adapter(CallResult).dump_json(result).decode()
+    return _dumped(_adapter(CallResult), result)
 
 
 def load_result(text: str | bytes) -> CallResult:
@@ -223,6 +259,10 @@ def for_model(turns: Sequence[Entry]) -> list[Turn]:
     return complete([turn for turn in shown if not isinstance(turn, Compaction)])
 
 
+def _is_unsaid(part: Text | Thinking | ModelCall) -> bool:
+    return isinstance(part, Thinking) or (isinstance(part, Text) and not part.text.strip())
+
+
 def _shortened(turn: Entry, mark: Compaction) -> Entry:
     """Return a turn without what the mark cleared. Reasoning goes too: providers bind it to what was before it."""
     if isinstance(turn, ModelTurn):
@@ -238,7 +278,7 @@ def _shortened(turn: Entry, mark: Compaction) -> Entry:
 
 
 def complete(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns with a result for each call, and without replies that hold only reasoning."""
+    """Return the turns with a result for each call, and without replies that hold only reasoning or blanks."""
     done: list[Turn] = []
     for index, turn in enumerate(turns):
         if not isinstance(turn, ModelTurn):
@@ -246,7 +286,7 @@ def complete(turns: Sequence[Turn]) -> list[Turn]:
                 done.append(turn)
             continue
         parts = turn.parts
-        while parts and isinstance(parts[-1], Thinking):
+        while parts and (_is_unsaid(parts[-1])):
             parts = parts[:-1]
         if not parts:
             continue

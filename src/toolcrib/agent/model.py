@@ -30,6 +30,8 @@ class ModelRequest:
     tools: Sequence[ToolDefinition] = ()
     max_tokens: int | None = None
     effort: Effort | None = None
+    prefix: str = ""
+    """Says which system prompt and tools these are: some providers bind reasoning to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,29 @@ from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Te
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
-from .shared import count, data_url, ended_early, fields, is_complete, listed, make_id
+from .shared import (
+    accepted_id,
+    accepted_name,
+    count,
+    data_url,
+    ended_early,
+    fields,
+    is_complete,
+    is_own,
+    listed,
+    make_id,
+    result_content,
+    seen_content,
+    text_of,
+)
 
 NAME = "chat"
-_STOPS: dict[str, Stop] = {"stop": "end", "length": "length", "content_filter": "refusal", "tool_calls": "calls"}
+_STOPS: dict[str, Stop] = {
+    "stop": "end", "length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refusal",
+    "tool_calls": "calls",
+}  # fmt: skip
+_FAILED = ("error", "abort", "insufficient_system_resource")
+"""What servers give as the reason of a reply that they could not finish."""
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields of reasoning: DeepSeek and older vLLM; Ollama and newer vLLM; OpenRouter. Each goes back where it came."""
 
@@ -31,6 +50,7 @@ class ChatWire:
 
     def __init__(self, model: str, quirks: Quirks) -> None:
         self.model, self.quirks = model, quirks
+        self._place = f"{NAME}@{quirks.host}"
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
@@ -59,16 +79,32 @@ class ChatWire:
 
     def decoder(self) -> ChatDecoder:
         """Return a decoder for one reply."""
-        return ChatDecoder(self.model)
+        return ChatDecoder(self.model, self._place)
 
     def _messages(self, history: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+        """Yield messages in which no two of a person follow each other: templates of local models refuse that."""
+        waiting: list[Content] = []
+        after_tool = False
         for turn in history:
             if isinstance(turn, UserTurn):
-                yield {"role": "user", "content": self._content(turn.content)}
-            elif isinstance(turn, ModelTurn):
+                waiting += turn.content
+                continue
+            yield from self._user(waiting, after_tool=after_tool)
+            waiting = []
+            after_tool = isinstance(turn, ResultTurn)
+            if isinstance(turn, ModelTurn):
                 yield self._reply(turn)
             else:
                 yield from self._results(turn)
+                waiting += self._result_images(turn)
+        yield from self._user(waiting, after_tool=after_tool)
+
+    def _user(self, content: Sequence[Content], *, after_tool: bool) -> Iterator[dict[str, Any]]:
+        if not content:
+            return
+        if after_tool and not self.quirks.user_after_tool:
+            yield {"role": "assistant", "content": "I have the results."}
+        yield {"role": "user", "content": self._content(content)}
 
     def _reply(self, turn: ModelTurn) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
@@ -77,15 +113,19 @@ class ChatWire:
             return message
         if self.quirks.reasoning_field:
             message[self.quirks.reasoning_field] = ""
+        own = is_own(turn, self._place, self.model)
         for part in turn.parts:
-            if isinstance(part, Thinking) and part.place in _REASONING and turn.wire == NAME:
+            if isinstance(part, Thinking) and part.place in _REASONING and own:
                 message[part.place] = part.text if part.raw is None else part.raw
         message["tool_calls"] = [
             {
-                **(call.raw or {} if turn.wire == NAME else {}),
-                "id": call.id,
+                **(call.raw or {} if own else {}),
+                "id": accepted_id(call.id, *self.quirks.call_ids),
                 "type": "function",
-                "function": {"name": call.name, "arguments": json.dumps(call.object, ensure_ascii=False)},
+                "function": {
+                    "name": accepted_name(call.name),
+                    "arguments": json.dumps(call.object, ensure_ascii=False),
+                },
             }
             for call in turn.calls
         ]
@@ -93,16 +133,22 @@ class ChatWire:
 
     def _results(self, turn: ResultTurn) -> Iterator[dict[str, Any]]:
         for result in turn.results:
-            yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-        images = [(result.name, image) for result in turn.results for image in result.images]
-        if images and self.quirks.images:  # a tool message holds text only
-            names = ", ".join(dict.fromkeys(name for name, _ in images))
-            text = Text(f"The images that {names} returned:")
-            yield {"role": "user", "content": self._content((text, *(image for _, image in images)))}
+            content = result_content(result, images=self.quirks.images)
+            call_id = accepted_id(result.call_id, *self.quirks.call_ids)
+            yield {"role": "tool", "tool_call_id": call_id, "content": text_of(content)}
 
-    def _content(self, content: Sequence[Content]) -> str | list[dict[str, Any]]:
-        if not self.quirks.images or not any(isinstance(part, Image) for part in content):
-            return "\n".join(part.text for part in content if isinstance(part, Text))
+    def _result_images(self, turn: ResultTurn) -> Iterator[Content]:
+        """Yield the images of results for a message of their own: a tool message holds text only."""
+        images = [(result.name, image) for result in turn.results for image in result.images]
+        if images and self.quirks.images:
+            names = ", ".join(dict.fromkeys(name for name, _ in images))
+            yield Text(f"The images that {names} returned:")
+            yield from (image for _, image in images)
+
+    def _content(self, parts: Sequence[Content]) -> str | list[dict[str, Any]]:
+        content = seen_content(parts, images=self.quirks.images)
+        if not any(isinstance(part, Image) for part in content):
+            return text_of(content)
         return [
             {"type": "image_url", "image_url": {"url": data_url(part)}}
             if isinstance(part, Image)
@@ -129,8 +175,8 @@ class _OpenCall:
 class ChatDecoder:
     """Collects one reply."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, model: str, place: str) -> None:
+        self._model, self._place = model, place
         self._text: list[str] = []
         self._reasoning: dict[str, list[Any]] = {}
         self._calls: list[_OpenCall] = []
@@ -232,12 +278,14 @@ class ChatDecoder:
         """Return the reply. Raises ModelError if the stream ended before the reply did."""
         if self._finish is None and not self._done:
             raise ended_early(self._model)
-        stop = _STOPS.get(self._finish or "stop", "end")
+        if self._finish in _FAILED:
+            raise ModelError(f"{self._model} could not finish its reply ({self._finish})", "server")
+        stop = _STOPS.get((self._finish or "stop").lower(), "end")
         calls = self._finished_calls(stop)
         if calls and stop == "end":
             stop = "calls"
         parts = [*self._thinking(), *([Text("".join(self._text))] if self._text else []), *calls]
-        return ModelTurn(tuple(parts), stop, self._usage, NAME, self._model)
+        return ModelTurn(tuple(parts), stop, self._usage, self._place, self._model)
 
     def _thinking(self) -> Iterator[Thinking]:
         for place, pieces in self._reasoning.items():
@@ -254,7 +302,11 @@ class ChatDecoder:
                 raise ModelError(f"{self._model} sent a call without a tool's name", "protocol")
             call_id = call.id if call.id and call.id not in taken else make_id()
             taken.add(call_id)
-            cut = stop == "length" and (call is self._calls[-1] or not is_complete(call.arguments))
+            whole = not call.arguments or is_complete(call.arguments)
+            if self._finish is None:  # the server did not say why it ended
+                cut = not whole
+            else:
+                cut = stop in ("length", "refusal") and (call is self._calls[-1] or not whole)
             calls.append(ModelCall(call_id, call.name, call.arguments or "{}", cut, call.raw or None))
         return calls
 

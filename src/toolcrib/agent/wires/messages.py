@@ -21,12 +21,24 @@ from ..history import (
     Text,
     Thinking,
     TokenUsage,
-    Turn,
 )
 from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
-from .shared import base64_of, count, ended_early, fields, is_complete, make_id
+from .shared import (
+    accepted_id,
+    accepted_name,
+    base64_of,
+    count,
+    ended_early,
+    fields,
+    is_complete,
+    is_own,
+    make_id,
+    result_content,
+    seen_content,
+    text_of,
+)
 
 NAME = "messages"
 _STOPS: dict[str, Stop] = {
@@ -34,6 +46,7 @@ _STOPS: dict[str, Stop] = {
     "refusal": "refusal", "model_context_window_exceeded": "context",
 }  # fmt: skip
 _BUDGETS: dict[Effort, int] = {"low": 2_000, "medium": 6_000, "high": 12_000}
+_CALL_IDS = ("[a-zA-Z0-9_-]{1,64}", 32)
 _CACHE = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -44,10 +57,11 @@ class MessagesWire:
 
     def __init__(self, model: str, quirks: Quirks) -> None:
         self.model, self.quirks = model, quirks
+        self._place = f"{NAME}@{quirks.host}"
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
-        messages = list(self._messages(request.history))
+        messages = list(self._messages(request))
         for message in messages[-2:]:
             message["content"][-1] |= _CACHE
         body: dict[str, Any] = {
@@ -73,17 +87,17 @@ class MessagesWire:
 
     def decoder(self) -> MessagesDecoder:
         """Return a decoder for one reply."""
-        return MessagesDecoder(self.model)
+        return MessagesDecoder(self.model, self._place)
 
-    def _messages(self, history: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+    def _messages(self, request: ModelRequest) -> Iterator[dict[str, Any]]:
         """Yield messages in which the roles alternate."""
         waiting: list[dict[str, Any]] = []
-        for turn in history:
+        for turn in request.history:
             if isinstance(turn, ModelTurn):
                 if waiting:
                     yield {"role": "user", "content": waiting}
                     waiting = []
-                yield {"role": "assistant", "content": list(self._reply(turn))}
+                yield {"role": "assistant", "content": list(self._reply(turn, request.prefix))}
             elif isinstance(turn, ResultTurn):
                 waiting += [self._result(result) for result in turn.results]
             else:
@@ -91,39 +105,45 @@ class MessagesWire:
         if waiting:
             yield {"role": "user", "content": waiting}
 
-    def _reply(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
-        ours = turn.wire == NAME and turn.model == self.model
+    def _reply(self, turn: ModelTurn, prefix: str) -> Iterator[dict[str, Any]]:
+        """Yield the blocks of a reply; thinking only if what it was bound to is still there: model, system, tools."""
+        ours = is_own(turn, self._place, self.model) and turn.prefix == prefix
         for part in turn.parts:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):
                     yield dict(part.raw)
             elif isinstance(part, ModelCall):
-                yield {"type": "tool_use", "id": part.id, "name": part.name, "input": part.object}
+                yield {
+                    "type": "tool_use",
+                    "id": accepted_id(part.id, *_CALL_IDS),
+                    "name": accepted_name(part.name),
+                    "input": part.object,
+                }
             elif part.text.strip():  # the provider refuses blank text
                 yield {"type": "text", "text": part.text}
 
     def _result(self, result: CallResult) -> dict[str, Any]:
-        content: Any = result.text or "(no output)"
-        if result.images and self.quirks.images:
-            content = self._content((Text(content), *result.images))
+        shown = result_content(result, images=self.quirks.images)
+        content: Any = self._content(shown) if result.images else text_of(shown)
         error = {"is_error": True} if result.is_error else {}
-        return {"type": "tool_result", "tool_use_id": result.call_id, "content": content, **error}
+        return {
+            "type": "tool_result", "tool_use_id": accepted_id(result.call_id, *_CALL_IDS), "content": content, **error,
+        }  # fmt: skip
 
     def _content(self, content: Sequence[Content]) -> list[dict[str, Any]]:
         return [
             {"type": "image", "source": {"type": "base64", "media_type": p.mime_type, "data": base64_of(p)}}
             if isinstance(p, Image)
-            else {"type": "text", "text": p.text or " "}
-            for p in content
-            if self.quirks.images or isinstance(p, Text)
+            else {"type": "text", "text": p.text}
+            for p in seen_content(content, images=self.quirks.images)
         ]
 
 
 class MessagesDecoder:
     """Collects one reply."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, model: str, place: str) -> None:
+        self._model, self._place = model, place
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, list[str]] = {}
         self._stop: str | None = None
@@ -187,7 +207,7 @@ class MessagesDecoder:
         parts = [part for index in sorted(self._blocks) if (part := self._part(index, stop)) is not None]
         if stop == "end" and any(isinstance(part, ModelCall) for part in parts):
             stop = "calls"
-        return ModelTurn(tuple(parts), stop, _usage(self._usage), NAME, self._model)
+        return ModelTurn(tuple(parts), stop, _usage(self._usage), self._place, self._model)
 
     def _part(self, index: int, stop: Stop) -> Text | Thinking | ModelCall | None:
         block = self._blocks[index]
@@ -201,7 +221,7 @@ class MessagesDecoder:
             case "tool_use":
                 text = "".join(self._json.get(index, ())) or json.dumps(fields(block.get("input")), ensure_ascii=False)
                 last = index == max(self._blocks)
-                cut = stop in ("length", "context") and (last or not is_complete(text))
+                cut = stop in ("length", "context", "refusal") and (last or not is_complete(text))
                 return ModelCall(block.get("id") or make_id(), block.get("name") or "", text, cut)
             case _:
                 return None

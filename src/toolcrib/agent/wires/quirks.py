@@ -16,8 +16,11 @@ class Quirks:
 
     `max_tokens_field` is the name of the output limit in chat completions. `default_max_tokens` is sent where a limit
     is required. `reasoning_field`: chat completions need this field on each reply with calls, even if it is empty.
-    `effort_field`: how chat completions are asked for reasoning. `thinking`: how Messages are.
+    `effort_field`: how chat completions are asked for reasoning. `thinking`: how Messages are. `call_ids`: the form and
+    the length of the ids of calls. `user_after_tool`: whether a person's message may follow the results of calls.
     """
+
+    host: str = ""
 
     max_tokens_field: str = "max_tokens"
     default_max_tokens: int = 32_000
@@ -26,6 +29,8 @@ class Quirks:
     effort_field: Literal["reasoning_effort", "reasoning", None] = "reasoning_effort"
     thinking: Literal["adaptive", "budget", None] = "adaptive"
     images: bool = True
+    call_ids: tuple[str, int] = ("[!-~]{1,64}", 32)
+    user_after_tool: bool = True
 
 
 _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -33,7 +38,15 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"openrouter\.ai/", {"effort_field": "reasoning"}),
     (r"api\.deepseek\.com/", {"reasoning_field": "reasoning_content", "images": False}),
     (r"/deepseek-(v4|reasoner)", {"reasoning_field": "reasoning_content"}),
-    (r"api\.mistral\.ai/", {"effort_field": None, "stream_usage": False}),
+    (
+        r"api\.mistral\.ai/",
+        {
+            "effort_field": None,
+            "stream_usage": False,
+            "call_ids": ("[a-zA-Z0-9]{9}", 9),
+            "user_after_tool": False,
+        },
+    ),
     (r"api\.cerebras\.ai/|api\.groq\.com/", {"max_tokens_field": "max_completion_tokens"}),
     (r"/claude-(3|2|instant)", {"default_max_tokens": 4096, "thinking": None}),
     (r"/claude-3-[57]", {"default_max_tokens": 8192}),
@@ -44,7 +57,7 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
 def quirks_of(host: str, model: str) -> Quirks:
     """Return the quirks of a model at a host."""
     text = f"{host}/{model}".lower()
-    found = Quirks()
+    found = Quirks(host=host.lower())
     for pattern, changes in _ROWS:
         if re.search(pattern, text):
             found = replace(found, **changes)

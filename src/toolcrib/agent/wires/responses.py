@@ -27,9 +27,24 @@ from ..history import (
 from ..model import CallBegun, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
-from .shared import count, data_url, ended_early, fields, is_complete, listed, make_id
+from .shared import (
+    accepted_id,
+    accepted_name,
+    count,
+    data_url,
+    ended_early,
+    fields,
+    is_complete,
+    is_own,
+    listed,
+    make_id,
+    result_content,
+    seen_content,
+    text_of,
+)
 
 NAME = "responses"
+_CALL_IDS = ("[a-zA-Z0-9_-]{1,64}", 32)
 
 
 class ResponsesWire:
@@ -39,6 +54,7 @@ class ResponsesWire:
 
     def __init__(self, model: str, quirks: Quirks) -> None:
         self.model, self.quirks = model, quirks
+        self._place = f"{NAME}@{quirks.host}"
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
@@ -69,7 +85,7 @@ class ResponsesWire:
 
     def decoder(self) -> ResponsesDecoder:
         """Return a decoder for one reply."""
-        return ResponsesDecoder(self.model)
+        return ResponsesDecoder(self.model, self._place)
 
     def _items(self, history: Sequence[Turn]) -> Iterator[dict[str, Any]]:
         for turn in history:
@@ -81,42 +97,42 @@ class ResponsesWire:
                 yield from self._results(turn)
 
     def _reply(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
-        ours = turn.wire == NAME and turn.model == self.model
+        ours = is_own(turn, self._place, self.model)
         for part in turn.parts:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):
                     yield dict(part.raw)
             elif isinstance(part, ModelCall):
                 arguments = json.dumps(part.object, ensure_ascii=False)
-                yield {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments}
-            else:
+                call_id, name = accepted_id(part.id, *_CALL_IDS), accepted_name(part.name)
+                yield {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+            elif part.text.strip():
                 phase = {"phase": part.phase} if part.phase else {}
                 yield {"role": "assistant", "content": [{"type": "output_text", "text": part.text}], **phase}
 
     def _results(self, turn: ResultTurn) -> Iterator[dict[str, Any]]:
         for result in turn.results:
-            yield {"type": "function_call_output", "call_id": result.call_id, "output": self._output(result)}
+            call_id = accepted_id(result.call_id, *_CALL_IDS)
+            yield {"type": "function_call_output", "call_id": call_id, "output": self._output(result)}
 
     def _output(self, result: CallResult) -> str | list[dict[str, Any]]:
-        if not result.images or not self.quirks.images:
-            return result.text
-        return self._content((Text(result.text), *result.images))
+        content = result_content(result, images=self.quirks.images)
+        return self._content(content) if result.images else text_of(content)
 
     def _content(self, content: Sequence[Content]) -> list[dict[str, Any]]:
         return [
             {"type": "input_image", "image_url": data_url(p)}
             if isinstance(p, Image)
             else {"type": "input_text", "text": p.text}
-            for p in content
-            if self.quirks.images or isinstance(p, Text)
+            for p in seen_content(content, images=self.quirks.images)
         ]
 
 
 class ResponsesDecoder:
     """Collects one reply."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, model: str, place: str) -> None:
+        self._model, self._place = model, place
         self._items: dict[int, dict[str, Any]] = {}
         self._arguments: dict[int, list[str]] = {}
         self._texts: dict[int, list[str]] = {}
@@ -176,7 +192,7 @@ class ResponsesDecoder:
             stop = "calls"
         if any(c.get("type") == "refusal" for item in self._items.values() for c in listed(item.get("content"))):
             stop = "refusal"
-        return ModelTurn(tuple(parts), stop, self._usage, NAME, self._model)
+        return ModelTurn(tuple(parts), stop, self._usage, self._place, self._model)
 
     def _parts(self, index: int, stop: Stop) -> Iterator[Text | Thinking | ModelCall]:
         item = self._items[index]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, cast
 
-from ..history import Image
+from ...core.dialects import legal_name
+from ..history import CallResult, Content, Image, ModelTurn, Text
 from ..model import ModelError
+
+_BLANK_RESULT = "(no output)"
+_NO_IMAGE = "(An image was here, but this model does not see images.)"
 
 
 def make_id() -> str:
@@ -20,9 +27,41 @@ def is_complete(text: str) -> bool:
     """Return whether the text is complete JSON."""
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
+
+
+def accepted_name(name: str) -> str:
+    """Return a tool's name in a form that all providers accept. A model may have written a name that no tool has."""
+    return legal_name(name or "unknown")
+
+
+def accepted_id(call_id: str, form: str, length: int) -> str:
+    """Return a call's id if it has this form, else another one of this length, always the same for the same id."""
+    return call_id if re.fullmatch(form, call_id) else sha256(call_id.encode("utf-8", "replace")).hexdigest()[:length]
+
+
+def seen_content(content: Sequence[Content], *, images: bool) -> list[Content]:
+    """Return what a model sees of a message: not its blank texts, and a note for each image that it cannot see."""
+    shown = [p if images or isinstance(p, Text) else Text(_NO_IMAGE) for p in content]
+    return [p for p in shown if isinstance(p, Image) or p.text.strip()] or [Text("(empty)")]
+
+
+def result_content(result: CallResult, *, images: bool) -> list[Content]:
+    """Return what a model sees of a result: its text first."""
+    text = Text(result.text if result.text.strip() else _BLANK_RESULT)
+    return seen_content((text, *result.images), images=images)
+
+
+def text_of(content: Sequence[Content]) -> str:
+    """Return the texts of a message, joined."""
+    return "\n".join(part.text for part in content if isinstance(part, Text))
+
+
+def is_own(turn: ModelTurn, place: str, model: str) -> bool:
+    """Return whether this model, at this place, made a reply: only then it gets its reasoning back."""
+    return turn.wire == place and turn.model == model
 
 
 def fields(value: Any) -> dict[str, Any]:
