@@ -241,8 +241,8 @@ def test_foreign_keys_warn(place: Place) -> None:
 
 
 def test_what_has_no_effect_yet_is_said(place: Place) -> None:
-    place.user('[channels]\nchat = "x"\n')
-    assert any("without effect" in warning and "channels.chat" in warning for warning in place.load().origin.warnings)
+    place.user('[jobs]\nchat = "x"\n')
+    assert any("without effect" in warning and "jobs.chat" in warning for warning in place.load().origin.warnings)
 
 
 def test_settings_for_the_sandbox(place: Place) -> None:

@@ -16,6 +16,8 @@ from ..core.errors import ConfigError
 from ..core.tool import Tool
 from . import loop
 from .ask_user import AskUserTool
+from .bus import MessageBus
+from .channels import channels_of
 from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
@@ -23,6 +25,7 @@ from .find_model import find_model
 from .history import Entry, Image, ModelCall, UserTurn, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
+from .message import MessageTool
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
@@ -43,10 +46,13 @@ Emit = Callable[[AgentEvent], None]
 class Agent:
     """Runs sessions with the tools of a toolbox. Make one with `Agent.open`."""
 
-    def __init__(self, box: Toolbox, models: Sequence[Model]) -> None:
+    def __init__(self, box: Toolbox, models: Sequence[Model], bus: MessageBus | None = None) -> None:
         self.box, self.models = box, list(models)
         self.settings = box.settings.agent
         self.store = SessionStore(box.state)
+        if bus is None and box.settings.channels:
+            bus = MessageBus(channels_of(box, self.store))
+        self.bus = bus
         self.prices = Prices(self.settings.prices)
         self.limits = RunLimits(
             self.settings.max_iterations, self.settings.max_tokens, self.settings.max_seconds, self.settings.max_cost
@@ -68,15 +74,22 @@ class Agent:
             TodoTool(lambda session, items: self.store.set_extra(session, "todo", items)),
             SpawnTool(self.subagents),
             *([ReadSkillTool(self.skills)] if any(not skill.problem for skill in self.skills) else []),
+            *([MessageTool(bus, box)] if bus is not None and bus.channels else []),
         )
 
     @classmethod
     async def open(
-        cls, box: Toolbox, model: str | Model | None = None, *, say: Callable[[str], object] = lambda text: None
+        cls,
+        box: Toolbox,
+        model: str | Model | None = None,
+        *,
+        say: Callable[[str], object] = lambda text: None,
+        bus: MessageBus | None = None,
     ) -> Self:
         """Make an agent with the model of this name, of the settings, or the first one found; `say` gets its name.
 
-        Raises ConfigError if there is none.
+        `bus` has the channels of the tool `message`; by default those of the settings. The agent closes it. Raises
+        ConfigError if there is no model.
         """
         settings = box.settings.agent
         place = ModelPlace(box.settings.web, settings.base_url, settings.idle_timeout)
@@ -85,11 +98,13 @@ class Agent:
             first = await find_model(place, say)
         else:
             first = model_of(name, place) if isinstance(name, str) else name
-        return cls(box, [first, *(model_of(name, place) for name in settings.fallback)])
+        return cls(box, [first, *(model_of(name, place) for name in settings.fallback)], bus)
 
     async def aclose(self) -> None:
         """End the subagents and close the models' connections. The toolbox stays open, without the agent's tools."""
         await self.subagents.cancel()
+        if self.bus is not None:
+            await self.bus.aclose()
         for name in self._own_tools:
             self.box.registry.unregister(name)
         for model in self.models:

@@ -63,6 +63,10 @@ CREATE TABLE IF NOT EXISTS agent_message (
     turn TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS agent_message_session ON agent_message (session, kind, seq);
+CREATE TABLE IF NOT EXISTS agent_seen (  -- messages from channels that came, so that none counts twice
+    key TEXT PRIMARY KEY,
+    expires REAL NOT NULL
+) WITHOUT ROWID;
 """
 
 
@@ -156,6 +160,24 @@ class SessionStore:
             if row.parent and row.extra.pop("background", None):
                 self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(row.extra), session_id)
                 self.send(row.parent, "steer", turn)
+
+    def of_chat(self, channel: str, chat_id: str) -> SessionRow | None:
+        """Return the newest session that was begun for a chat; None if there is none."""
+        found = [row for row in self.chats(channel) if row.extra["chat"][1] == chat_id]
+        return found[-1] if found else None
+
+    def chats(self, channel: str) -> list[SessionRow]:
+        """Return the sessions that were begun for chats of a channel, oldest first."""
+        sql = (
+            "SELECT * FROM agent_session WHERE json_extract(extra, '$.chat[0]') = ?"
+            " AND json_extract(extra, '$.forked_from') IS NULL ORDER BY created, rowid"
+        )
+        return [_session(row) for row in self._run(sql, channel)]
+
+    def is_first(self, key: str, until: float) -> bool:
+        """Return whether a key comes for the first time, and remember it until that time (Unix seconds)."""
+        self._run("DELETE FROM agent_seen WHERE expires < ?", time.time())
+        return bool(self._run("INSERT OR IGNORE INTO agent_seen VALUES (?,?) RETURNING key", key, until))
 
     def update(self, session_id: str, **changes: Any) -> None:
         """Change columns of a session: state, waiting, title, model, system, usage, cost, extra."""

@@ -30,6 +30,7 @@ from ..record.settings import RecordSettings
 from ..sources.mcp.config import ServerConfig, ServerName
 from ..sources.settings import CustomToolSettings, OpenApiSettings, PluginsSettings
 from .agent import AgentSettings
+from .channels import ChannelName, ChannelSettings
 from .files import ConfigFile
 from .hide import hidden
 
@@ -111,7 +112,7 @@ class Settings(Section):
     hooks: Annotated[tuple[HookRule, ...], OnlySome(is_tightening)] = ()
     limits: CallLimitSettings = CallLimitSettings()
     agent: AgentSettings = AgentSettings()
-    channels: Json = field(default_factory=Json)
+    channels: dict[ChannelName, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])
     jobs: Json = field(default_factory=Json)
 
     origin: Annotated[Origin, NotASetting()] = field(default=MADE_IN_CODE, compare=False, repr=False)

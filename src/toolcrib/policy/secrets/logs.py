@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 
 NAMES = (
-    "toolcrib", "toolcrib.builtin.shell", "toolcrib.events", "toolcrib.hooks", "toolcrib.pipeline", "toolcrib.policy",
-    "toolcrib.policy.shell.judge", "toolcrib.record", "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
+    "apprise", "toolcrib", "toolcrib.agent", "toolcrib.builtin.shell", "toolcrib.channels", "toolcrib.events",
+    "toolcrib.hooks", "toolcrib.pipeline", "toolcrib.plugins", "toolcrib.policy", "toolcrib.policy.shell.judge",
+    "toolcrib.record", "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
 )  # fmt: skip
-"""All our loggers: a filter on a logger does not apply to its children."""
+"""All our loggers, because a filter on a logger does not apply to its children; and that of apprise, whose URLs are
+secrets."""
 
 _FORMATTER = logging.Formatter()
 

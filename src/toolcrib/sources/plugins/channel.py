@@ -2,8 +2,8 @@
 
 We send on stdin: `{"jsonrpc": "2.0", "id": N, "method": "send", "params": {"channel", "chat_id", "content", …}}`.
 It sends on stdout: the answers, by id, and incoming messages, as notifications without an id: `{"jsonrpc": "2.0",
-"method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?}}`. Its stderr is stored
-for people. Both pipes are read all the time, so that it never waits for us.
+"method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?, "message_id"?}}`. Its stderr
+is stored for people. Both pipes are read all the time, so that it never waits for us.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from ...boundary.environment import command_environment
 from ...boundary.lines import Lines
+from ...core.empty import EMPTY
 from ...core.errors import ToolcribError
 from .manifest import Manifest
 from .program import PinnedProgram
@@ -47,6 +48,7 @@ class Inbound:
     content: str
     sender_id: str | None = None
     media: tuple[str, ...] = ()
+    message_id: str | None = None
 
 
 class Channel:
@@ -110,11 +112,15 @@ class Channel:
         self._tasks = [asyncio.create_task(work) for work in (self._read_stdout(), self._read_stderr())]
         self._tasks.append(asyncio.create_task(self._watch()))
 
-    async def send(self, chat_id: str, content: str, *, media: Sequence[str] = ()) -> Any:
+    async def send(
+        self, chat_id: str, content: str, *, media: Sequence[str] = (), metadata: Mapping[str, Any] = EMPTY
+    ) -> Any:
         """Send a message and return the plugin's answer (`result`). Raises ChannelError if it fails."""
         params: dict[str, Any] = {"channel": self.manifest.name, "chat_id": chat_id, "content": content}
         if media:
             params["media"] = list(media)
+        if metadata:
+            params["metadata"] = dict(metadata)
         process = self._process
         if process is None or process.stdin is None or self._ended.is_set():
             raise ChannelError(self._gone())
@@ -221,12 +227,13 @@ class Channel:
     def _inbound(self, params: Mapping[str, Any], line: bytes) -> None:
         chat_id, content, sender = params.get("chat_id"), params.get("content"), params.get("sender_id")
         media: Any = params.get("media") or []
+        message_id: Any = params.get("message_id")
         if not isinstance(chat_id, (str, int)) or not isinstance(content, str) or not isinstance(media, list):
             self._complain("sent a message without chat_id or content", line)
             return
         message = Inbound(
             self.manifest.name, str(chat_id), content, None if sender is None else str(sender),
-            tuple(str(each) for each in cast("list[Any]", media)),
+            tuple(str(each) for each in cast("list[Any]", media)), None if message_id is None else str(message_id),
         )  # fmt: skip
         if self._messages.full():
             self.dropped += 1

@@ -1,0 +1,339 @@
+"""Runs the agent for its channels: one session for each chat, which goes on after a restart.
+
+A message that comes while a turn runs reaches that turn. What waits for a person (an approval, a question) goes to the
+chat as a message that says how to answer it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..config.channels import ANYONE, ChannelSettings
+from ..core.errors import ConfigError, ToolcribError
+from ..core.threads import shared_threads
+from ..policy.preview import fit
+from ..policy.replies import answer_reply, parse_reply
+from ..policy.requests import about_rule, scopes_of
+from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
+from .channels.terminal import SENDER
+from .events import AgentEvent, Outcome
+from .history import Image
+from .message import was_said
+from .session import AgentSession
+
+if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
+    from .agent import Agent
+
+log = logging.getLogger("toolcrib.channels")
+
+POLL_SECONDS = 1.0
+"""Seconds between two looks for answers that were given elsewhere, for example by `toolcrib approvals`."""
+SEEN_SECONDS = 7 * 86400.0
+"""Seconds in which a message with the same id does not count again."""
+MAX_PREVIEW = 2_500  # characters of a call in a message
+MAX_IMAGE = 5 << 20
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+NOT_APPROVER = "You may not answer approvals here. The setting channels.{}.approvers names who may."
+FAILED = "The agent could not go on: {}"
+
+OnEvent = Callable[[str, str, AgentEvent], object]
+"""Gets the channel, the chat and an event of its session."""
+
+
+@dataclass(eq=False)
+class _Chat:
+    """A chat with its session, and the task that runs it."""
+
+    channel: str
+    chat_id: str
+    session: AgentSession
+    task: asyncio.Task[None] | None = None
+    announced: frozenset[str] = frozenset()
+    """The calls that wait for a person, and were shown in the chat."""
+
+    @property
+    def runs(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+class ChannelHost:
+    """Runs an agent's channels. Make the agent with a bus, then `await ChannelHost(agent).run()`."""
+
+    def __init__(self, agent: Agent, on_event: OnEvent = lambda channel, chat_id, event: None) -> None:
+        if agent.bus is None or not agent.bus.channels:
+            raise ConfigError("there are no channels; add one to the settings as [channels.NAME]")
+        self.agent, self.box, self.bus = agent, agent.box, agent.bus
+        self._on_event = on_event
+        self._chats: dict[tuple[str, str], _Chat] = {}
+
+    async def run(self) -> None:
+        """Run all channels until it is cancelled. Raises ConfigError if one cannot begin to listen."""
+        self._load()
+        works = [channel.listen(self.bus.publish_inbound) for channel in self.bus.channels.values()]
+        tasks = [asyncio.ensure_future(work) for work in (self._read(self.bus), self._watch(), *works)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            running = [chat.task for chat in self._chats.values() if chat.task is not None]
+            for task in (*tasks, *running):
+                task.cancel()
+            await asyncio.gather(*tasks, *running, return_exceptions=True)
+
+    async def idle(self) -> None:
+        """Wait until no session runs."""
+        while running := [chat.task for chat in self._chats.values() if chat.task is not None and chat.runs]:
+            await asyncio.gather(*running, return_exceptions=True)
+
+    # --- messages from people
+
+    async def _read(self, bus: MessageBus) -> None:
+        while True:
+            message = await bus.next_inbound()
+            try:
+                await self.handle(message)
+            except Exception:
+                log.exception("a message of the channel %s could not be handled", message.channel)
+
+    async def handle(self, message: InboundMessage) -> None:
+        """Do what a message asks for, if its sender may talk to the agent; the others get no answer."""
+        settings = self.box.settings.channels.get(message.channel)
+        if settings is None:
+            return
+        reply = parse_reply(message.content)
+        approves = reply is not None and _may_approve(settings, message.sender_id)
+        if not approves and not _may_talk(settings, message.sender_id):
+            log.info("%s: a message of the sender %r is ignored", message.channel, message.sender_id)
+            return
+        if not self._is_first(message):
+            return
+        if approves:
+            await self._answer_approval(message)
+        elif reply is not None:
+            await self._say(message.channel, message.chat_id, NOT_APPROVER.format(message.channel))
+        else:
+            await self._give(message)
+
+    def _is_first(self, message: InboundMessage) -> bool:
+        """Return whether a message comes for the first time: a channel may deliver it again after a failure."""
+        message_id = message.metadata.get("message_id")
+        if message_id is None:
+            return True
+        key = f"chat\0{message.channel}\0{message.chat_id}\0{message_id}"
+        return self.agent.store.is_first(key, time.time() + SEEN_SECONDS)
+
+    async def _answer_approval(self, message: InboundMessage) -> None:
+        reply = parse_reply(message.content)
+        assert reply is not None
+        who = f"{message.channel}:{message.sender_id}"
+        remember = self.box.approval_service.remember
+        text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, remember)
+        await self._say(message.channel, message.chat_id, text or "")
+        for chat in list(self._chats.values()):
+            waits = any(waits.get("approval") == reply.request_id for waits in chat.session.row.waiting)
+            if waits and await shared_threads.run(self._is_answered, chat.session):
+                self._start(chat, None)
+
+    async def _give(self, message: InboundMessage) -> None:
+        """Give a message to the session of its chat."""
+        chat, text = self._chat(message.channel, message.chat_id), message.content.strip()
+        command = text.split("@")[0].casefold()
+        if command in ("/stop", "/new"):
+            await self._stop(chat)
+            if command == "/new":
+                del self._chats[chat.channel, chat.chat_id]
+                self._chat(message.channel, message.chat_id, new=True)
+            await self._say(chat.channel, chat.chat_id, "Stopped." if command == "/stop" else "A new session begins.")
+            return
+        images, rest = await shared_threads.run(_images, message.media)
+        text = "\n".join([text, *rest]).strip()
+        if chat.runs:
+            self.box.session(chat.session.id).trust(text)
+            chat.session.steer(text)
+            return
+        chat.session.reload()
+        asked = [waits for waits in chat.session.row.waiting if waits["kind"] == "question"]
+        if asked:
+            chat.session.answer_question(asked[0]["run_id"], _chosen(text, asked[0].get("options") or ()))
+            self._start(chat, None, message=message)
+            return
+        for waits in chat.session.row.waiting:  # a new message instead of an answer: these calls do not run
+            await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
+        self._start(chat, text, images, message)
+
+    async def _stop(self, chat: _Chat) -> None:
+        if chat.task is not None:
+            chat.task.cancel()
+            await asyncio.gather(chat.task, return_exceptions=True)
+
+    # --- sessions
+
+    def _load(self) -> None:
+        """Load the session of each chat, and go on with those that a process left in the middle."""
+        for channel in self.bus.channels:
+            for row in self.agent.store.chats(channel):
+                _, chat_id = row.extra["chat"]
+                self._chats[channel, chat_id] = _Chat(channel, chat_id, self.agent.session(row.id))
+        for chat in self._chats.values():
+            left = self.agent.store.waiting(chat.session.id, ("steer", "queue"))
+            if chat.session.row.state == "running" or (left and chat.session.row.state == "idle"):
+                self._start(chat, None)
+
+    def _chat(self, channel: str, chat_id: str, *, new: bool = False) -> _Chat:
+        """Return a chat with its stored session, or with a new one."""
+        chat = self._chats.get((channel, chat_id))
+        if chat is None:
+            row = None if new else self.agent.store.of_chat(channel, chat_id)
+            session = self.agent.session(row.id) if row is not None else self.agent.new_session()
+            if row is None:
+                self.agent.store.set_extra(session.id, "chat", [channel, chat_id])
+            chat = self._chats[channel, chat_id] = _Chat(channel, chat_id, session)
+        return chat
+
+    def _start(
+        self,
+        chat: _Chat,
+        text: str | None,
+        images: Sequence[Image] = (),
+        message: InboundMessage | None = None,
+    ) -> None:
+        """Run the session of a chat, unless it runs already."""
+        if not chat.runs:
+            chat.task = asyncio.create_task(self._run(chat, text, images, message))
+
+    async def _run(
+        self, chat: _Chat, text: str | None, images: Sequence[Image], message: InboundMessage | None
+    ) -> None:
+        ctx = replace(self.box.context, channel=chat.channel, chat_id=chat.chat_id)
+        if message is not None:
+            ctx = replace(ctx, sender_id=message.sender_id, message_id=message.metadata.get("message_id"))
+
+        def emit(event: AgentEvent) -> None:
+            self._on_event(chat.channel, chat.chat_id, event)
+
+        while True:
+            try:
+                outcome = await self.agent.run(text, chat.session, images=images, emit=emit, ctx=ctx)
+            except Exception as error:
+                log.exception("the session %s could not go on", chat.session.id)
+                said = str(error) if isinstance(error, ToolcribError) else type(error).__name__
+                await self._say(chat.channel, chat.chat_id, FAILED.format(said))
+                return
+            await self._report(chat, outcome)
+            if outcome.state != "done" or not self.agent.store.waiting(chat.session.id, ("steer", "queue")):
+                return  # nothing waits between this look and the end of the task
+            text, images = None, ()
+
+    async def _watch(self) -> None:
+        """Go on with sessions whose approval or question was answered elsewhere."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            for chat in list(self._chats.values()):
+                if not chat.runs and chat.session.row.state == "waiting":
+                    with contextlib.suppress(ToolcribError):
+                        if await shared_threads.run(self._is_answered, chat.session):
+                            self._start(chat, None)
+
+    def _is_answered(self, session: AgentSession) -> bool:
+        for waits in session.row.waiting:
+            if session.result(waits["run_id"]) is not None:
+                return True
+            row = self.box.approvals.get(waits.get("approval") or "")
+            if row is not None and row["state"] in ("approved", "denied"):
+                return True
+        return False
+
+    # --- messages to people
+
+    async def _report(self, chat: _Chat, outcome: Outcome) -> None:
+        """Send what a run said, and what waits for a person."""
+        parts: list[str] = []
+        if outcome.state == "waiting":
+            new = [waits for waits in outcome.waiting if waits["run_id"] not in chat.announced]
+            chat.announced = frozenset(waits["run_id"] for waits in outcome.waiting)
+            parts += [outcome.text] if new and outcome.text else []
+            parts += [await shared_threads.run(self._question, chat.channel, waits) for waits in new]
+        elif outcome.state == "done":
+            if not was_said(chat.session.entries, chat.channel, chat.chat_id):
+                parts.append(outcome.text or "(The agent has nothing to say.)")
+        else:
+            parts += [each for each in (outcome.text, outcome.reason or f"The agent stopped: {outcome.state}.") if each]
+        for part in parts:
+            await self._say(chat.channel, chat.chat_id, part)
+
+    def _question(self, channel: str, waits: dict[str, Any]) -> str:
+        """Return what waits for a person, and how to answer it."""
+        if waits["kind"] == "question":
+            options = [f"{number}. {option}" for number, option in enumerate(waits.get("options") or (), 1)]
+            return "\n".join([waits["question"], *options])
+        row = self.box.approvals.get(waits.get("approval") or "")
+        if row is None:
+            return f"{waits['tool']} waits for approval."
+        return approval_text(row, may_answer=bool(_approvers(self.box.settings.channels[channel])))
+
+    async def _say(self, channel: str, chat_id: str, text: str) -> None:
+        text = self.box.redactor.redact(text)
+        try:
+            await self.bus.publish_outbound(OutboundMessage(channel, chat_id, text))
+        except MessageNotSent as error:
+            log.warning("a message to %s:%s was not sent: %s", channel, chat_id, error)
+
+
+def approval_text(row: ApprovalRow, *, may_answer: bool) -> str:
+    """Return a request as a message: the call, why it asks, and how to answer it."""
+    scopes, ident = scopes_of(row), row["id"]
+    lines = [f"{row['tool']} waits for approval ({ident}).", f"Why: {row['reason']}"]
+    lines += about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
+    lines += [fit(row["preview"], MAX_PREVIEW, f"`toolcrib approvals show {ident}` has all of it"), ""]
+    if not may_answer:
+        return "\n".join([*lines, f"Answer at the terminal: toolcrib approvals approve {ident}"])
+    ways = [f"yes {ident}", f"no {ident} REASON"]
+    ways += [f"session {ident}"] if "session" in scopes else []
+    ways += [f"always {ident}"] if "rule" in scopes else []
+    return "\n".join([*lines, "Answer with one of:", *ways])
+
+
+def _may_talk(settings: ChannelSettings, sender: str) -> bool:
+    if settings.type == "terminal":
+        return sender == SENDER
+    return ANYONE in settings.allowed or (bool(sender) and sender in settings.allowed)
+
+
+def _may_approve(settings: ChannelSettings, sender: str) -> bool:
+    return bool(sender) and sender in _approvers(settings)
+
+
+def _approvers(settings: ChannelSettings) -> tuple[str, ...]:
+    return (SENDER,) if settings.type == "terminal" else settings.approvers
+
+
+def _chosen(text: str, options: Sequence[str]) -> str:
+    """Return the option that an answer names by its number; else the answer itself."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0
+    return options[number - 1] if 0 < number <= len(options) else text
+
+
+def _images(paths: Sequence[str]) -> tuple[list[Image], list[str]]:
+    """Read the images of a message. Returns them, and a line about each other file."""
+    images: list[Image] = []
+    rest: list[str] = []
+    for path in paths:
+        kind, name = IMAGES.get(os.path.splitext(path)[1].lower()), os.path.basename(path)
+        try:
+            if kind is not None and os.path.getsize(path) <= MAX_IMAGE:
+                with open(path, "rb") as file:
+                    images.append(Image(file.read(MAX_IMAGE), kind))
+                continue
+        except OSError:
+            pass
+        rest.append(f"(The person sent the file {name}, which you cannot see.)")
+    return images, rest

@@ -1,0 +1,96 @@
+"""Settings of the channels through which people and the agent write to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, cast
+from urllib.parse import urlsplit
+
+from ..core.settings import Checked, Prepared, Section
+
+ANYONE = "*"
+
+
+def _ids(value: Any) -> Any:
+    """Return ids as texts: a number may be written without quotes, and one id without a list."""
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in items]
+
+
+def _name(name: str) -> str:
+    if not (0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() and name.isascii()):
+        raise ValueError("a channel's name has 1 to 64 letters, digits, - and _")
+    return name
+
+
+def _approvers(ids: tuple[str, ...]) -> tuple[str, ...]:
+    if ANYONE in ids:
+        raise ValueError("name each person who may answer approvals; * is not possible here")
+    return ids
+
+
+def _url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("should be a URL like https://example.com/hook")
+    return url
+
+
+def place_of(listen: str) -> tuple[str, int]:
+    """Return the host and the port of `HOST:PORT`. Raises ValueError."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError("should be HOST:PORT, for example 127.0.0.1:8844")
+    return host.strip("[]"), int(port)
+
+
+def _listen(text: str) -> str:
+    place_of(text)
+    return text
+
+
+Ids = Annotated[tuple[str, ...], Prepared(_ids)]
+ChannelName = Annotated[str, Checked(_name)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings(Section):
+    """One channel: what it is, who may talk to the agent through it, and who may answer approvals."""
+
+    spellings: ClassVar[Mapping[str, str]] = {"kind": "type", "allow_from": "allowed"}
+
+    type: Literal["plugin", "webhook", "apprise", "terminal"] = "plugin"
+    """plugin: a channel plugin, such as Telegram. apprise only sends."""
+    enabled: bool = True
+    """Whether it is used."""
+    allowed: Ids = ()
+    """Ids of the senders who may talk to the agent; `*`: everybody. The others get no answer."""
+    approvers: Annotated[tuple[str, ...], Prepared(_ids), Checked(_approvers)] = ()
+    """Ids of the senders who may answer approvals."""
+    chats: Ids = ()
+    """Chats that `message` may send to, besides the one it answers and those of `allowed`; `*`: all."""
+    plugin: str | None = None
+    """The name of the channel plugin. Unset: the channel's name."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables for the plugin."""
+    secrets: dict[str, str] = field(default_factory=dict[str, str])
+    """Secrets for the plugin: the variable, and the name of the secret in `secrets` or the environment."""
+    url: Annotated[str, Checked(_url)] | None = None
+    """Where the webhook sends messages to."""
+    listen: Annotated[str, Checked(_listen)] | None = None
+    """Where the webhook receives messages: `127.0.0.1:8844`."""
+    secret: str | None = None
+    """The name of the secret that signs the webhook's messages, in `secrets` or the environment."""
+    urls: Ids = ()
+    """Names of the secrets that are the URLs for apprise, in `secrets` or the environment."""
+
+    def __post_init__(self) -> None:
+        if self.type == "webhook" and (self.secret is None or not (self.url or self.listen)):
+            raise ValueError("a webhook has a secret, and url or listen or both")
+        if self.type == "apprise" and not self.urls:
+            raise ValueError("apprise has urls: the names of secrets")

@@ -1,0 +1,311 @@
+"""The host of channels: who is answered, sessions for chats, steering, approvals and questions as messages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox
+from toolcrib.agent import Agent
+from toolcrib.agent import channel_host as module
+from toolcrib.agent.bus import Deliver, InboundMessage, MessageBus, OutboundMessage
+from toolcrib.agent.channel_host import ChannelHost
+from toolcrib.agent.history import ResultTurn, UserTurn
+from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.config.channels import ChannelSettings
+from toolcrib.policy.replies import answer_reply
+from toolcrib.testing import temporary_toolbox
+
+from .test_loop import call
+
+ANN = ChannelSettings(allowed=("ann", "bob"), approvers=("ann",), chats=("news",))
+
+
+class FakeChannel:
+    """A channel in memory: `sent` has what the agent said."""
+
+    def __init__(self) -> None:
+        self.sent: list[OutboundMessage] = []
+        self.deliver: Deliver | None = None
+        self.closed = False
+
+    async def send(self, message: OutboundMessage) -> None:
+        self.sent.append(message)
+
+    async def listen(self, deliver: Deliver) -> None:
+        self.deliver = deliver
+        await asyncio.Event().wait()
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def texts(self, chat: str = "c1") -> list[str]:
+        return [message.content for message in self.sent if message.chat_id == chat]
+
+
+class Place:
+    """A host over a toolbox, with the channel `chat`."""
+
+    def __init__(self, box: Toolbox, model: Any) -> None:
+        self.box, self.model, self.channel = box, model, FakeChannel()
+        self.agent = Agent(box, [model], MessageBus({"chat": self.channel}))
+        self.host = ChannelHost(self.agent)
+
+    async def says(self, text: str, sender: str = "ann", chat: str = "c1", **metadata: Any) -> list[str]:
+        """Let a person write; what the agent says until it is idle."""
+        before = len(self.channel.texts(chat))
+        await self.host.handle(InboundMessage("chat", sender, chat, text, metadata=metadata))
+        await self.host.idle()
+        return self.channel.texts(chat)[before:]
+
+    def restart(self) -> None:
+        """Begin anew with what is stored, as another process would."""
+        model = ScriptedModel(self.model._replies) if isinstance(self.model, ScriptedModel) else self.model
+        for name in self.agent._own_tools:
+            self.box.registry.unregister(name)
+        channel, self.model = self.channel, model
+        self.agent = Agent(self.box, [model], MessageBus({"chat": channel}))
+        self.host = ChannelHost(self.agent)
+
+
+@asynccontextmanager
+async def place(
+    *replies: Mapping[str, Any],
+    files: Mapping[str, str] | None = None,
+    settings: ChannelSettings = ANN,
+    model: Any = None,
+    mode: str = "assistant",
+) -> AsyncGenerator[Place]:
+    async with temporary_toolbox(files or {"a.txt": "alpha\n"}, mode=mode) as box:
+        box.settings = replace(box.settings, channels={"chat": settings})
+        made = Place(box, model or ScriptedModel(replies))
+        try:
+            yield made
+        finally:
+            await made.agent.aclose()
+
+
+async def test_a_chat_has_one_session_and_goes_on_after_a_restart() -> None:
+    async with place({"text": "Hello."}, {"text": "Again."}, {"text": "Third."}) as made:
+        assert await made.says("hi") == ["Hello."]
+        assert await made.says("and?") == ["Again."]
+        made.restart()
+        assert await made.says("more") == ["Third."]
+        rows = made.agent.sessions()
+        assert len(rows) == 1
+        assert rows[0].extra["chat"] == ["chat", "c1"]
+        assert await made.says("other chat", chat="c2")
+        assert len(made.agent.sessions()) == 2
+        assert await made.says("/new") == ["A new session begins."]
+        assert len(made.agent.sessions()) == 3
+
+
+async def test_nobody_else_is_answered() -> None:
+    async with place({"text": "Hello."}) as made:
+        for sender in ("eve", "", "*", "ANN", "ann "):
+            assert await made.says("hi", sender) == []
+            assert await made.says("yes ap_1a2b3c4d5e", sender) == []
+        assert made.agent.sessions() == []
+        await made.host.handle(InboundMessage("other", "ann", "c1", "hi"))
+        assert made.channel.sent == []
+
+
+async def test_everybody_may_talk_where_the_settings_say_so() -> None:
+    async with place({"text": "Hello."}, settings=ChannelSettings(allowed=("*",))) as made:
+        assert await made.says("hi", "eve") == ["Hello."]
+        assert await made.says("yes ap_1a2b3c4d5e", "eve") == [module.NOT_APPROVER.format("chat")]
+
+
+async def test_a_message_that_is_delivered_twice_counts_once() -> None:
+    async with place({"text": "Hello."}, {"text": "Again."}) as made:
+        assert await made.says("hi", message_id="7") == ["Hello."]
+        assert await made.says("hi", message_id="7") == []
+        made.restart()
+        assert await made.says("hi", message_id="7") == []
+        assert await made.says("hi", message_id="8") == ["Again."]
+
+
+DELETE = ({"text": "I remove it.", "calls": [call("delete_file", path="a.txt")]}, {"text": "It is gone."})
+
+
+async def approval_of(made: Place) -> tuple[str, str]:
+    """Begin what needs approval; the question and the id in it."""
+    texts = await made.says("remove a.txt")
+    assert texts[0] == "I remove it."
+    assert len(texts) == 2
+    rows = made.box.approvals.pending()
+    assert len(rows) == 1
+    ident = rows[0]["id"]
+    assert f"delete_file waits for approval ({ident})" in texts[1]
+    assert f"\nyes {ident}\nno {ident} REASON" in texts[1]
+    return texts[1], ident
+
+
+async def test_an_approval_is_answered_by_an_approver_and_by_nobody_else() -> None:
+    async with place(*DELETE) as made:
+        question, ident = await approval_of(made)
+        assert "a.txt" in question
+        assert await made.says(f"yes {ident}", "bob") == [module.NOT_APPROVER.format("chat")]
+        assert await made.says(f"yes {ident}", "eve") == []
+        assert (made.box.workspace.root / "a.txt").exists()
+        unclear = await made.says(f"yes {ident} if you like")
+        assert len(unclear) == 1
+        assert unclear[0].startswith("Nothing was changed: a yes must not have other text.")
+        answer = await made.says(f"Yes {ident}.")
+        assert answer[0].startswith(f"Approved delete_file ({ident})")
+        assert answer[1:] == ["It is gone."]
+        assert not (made.box.workspace.root / "a.txt").exists()
+        row = made.box.approvals.get(ident)
+        assert row is not None
+        assert (row["state"], row["approver"]) == ("used", "chat:ann")
+        again = await made.says(f"yes {ident}")
+        assert "is used by chat:ann; nothing was changed" in again[0]
+        assert len(again) == 1
+
+
+async def test_a_no_with_its_reason_reaches_the_model() -> None:
+    async with place(DELETE[0], {"text": "I leave it.", "after": "keep it for me"}) as made:
+        _, ident = await approval_of(made)
+        assert (await made.says(f"no {ident} keep it for me", chat="private"))[0].startswith("Denied delete_file")
+        assert made.channel.texts()[-1] == "I leave it."
+        assert (made.box.workspace.root / "a.txt").exists()
+
+
+async def test_always_writes_the_rule_where_the_scope_allows() -> None:
+    async with place(*DELETE) as made:
+        question, ident = await approval_of(made)
+        assert f"always {ident}" in question
+        answer = await made.says(f"always {ident}")
+        assert "Wrote the rule `" in answer[0]
+        assert answer[-1] == "It is gone."
+
+
+async def test_an_approval_is_answered_after_a_restart() -> None:
+    async with place(*DELETE) as made:
+        _, ident = await approval_of(made)
+        made.restart()
+        made.host._load()
+        assert (await made.says(f"yes {ident}"))[-1] == "It is gone."
+
+
+async def test_an_approval_that_is_answered_elsewhere_lets_the_session_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    async with place(*DELETE) as made:
+        _, ident = await approval_of(made)
+        made.restart()
+        running = asyncio.create_task(made.host.run())
+        assert answer_reply(made.box.approvals, f"yes {ident}", "cli:me")
+        async with asyncio.timeout(10):
+            while made.channel.texts()[-1] != "It is gone.":
+                await asyncio.sleep(0.005)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+
+async def test_another_message_ends_the_waiting_call() -> None:
+    async with place(DELETE[0], {"text": "As you like.", "after": "leave it"}) as made:
+        _, ident = await approval_of(made)
+        assert await made.says("No, leave it") == ["As you like."]
+        assert "is expired" in (await made.says(f"yes {ident}"))[0]
+        assert (made.box.workspace.root / "a.txt").exists()
+
+
+async def test_without_approvers_the_question_says_where_to_answer() -> None:
+    async with place(*DELETE, settings=ChannelSettings(allowed=("ann",))) as made:
+        question = (await made.says("remove a.txt"))[1]
+        assert "toolcrib approvals approve ap_" in question
+        assert "yes ap_" not in question
+        ident = made.box.approvals.pending()[0]["id"]
+        assert await made.says(f"yes {ident}") == [module.NOT_APPROVER.format("chat")]
+
+
+async def test_a_question_is_answered_by_the_next_message() -> None:
+    asked = call("ask_user", question="Which colour?", options=["red", "blue"])
+    async with place({"calls": [asked]}, {"text": "Blue it is.", "after": "blue"}) as made:
+        assert await made.says("paint") == ["Which colour?\n1. red\n2. blue"]
+        assert await made.says("2", "bob") == ["Blue it is."]
+
+
+class Gated(ScriptedModel):
+    """A model that waits before its first reply."""
+
+    def __init__(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(replies)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def stream(self, request: Any) -> AsyncGenerator[Any]:
+        self.asked.set()
+        await self.go.wait()
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_message_during_a_turn_steers_it() -> None:
+    model = Gated([{"calls": [call("list_dir")]}, {"text": "Green.", "after": "make it green"}])
+    async with place(model=model) as made:
+        await made.host.handle(InboundMessage("chat", "ann", "c1", "paint it"))
+        await model.asked.wait()
+        await made.host.handle(InboundMessage("chat", "bob", "c1", "make it green"))
+        model.go.set()
+        await made.host.idle()
+        assert made.channel.texts() == ["Green."]
+        turns = made.agent.session("last").entries
+        assert isinstance(turns[2], ResultTurn)
+        assert isinstance(turns[3], UserTurn)
+        assert turns[3].text == "make it green"
+
+
+async def test_stop_interrupts_and_the_chat_goes_on() -> None:
+    model = Gated([{"text": "Here I am."}])
+    async with place(model=model) as made:
+        await made.host.handle(InboundMessage("chat", "ann", "c1", "work"))
+        await model.asked.wait()
+        await made.host.handle(InboundMessage("chat", "ann", "c1", "/stop@my_bot"))
+        assert made.channel.texts() == ["Stopped."]
+        model.go.set()
+        assert await made.says("still there?") == ["Here I am."]
+
+
+async def test_a_session_that_was_cut_off_goes_on_when_the_host_starts() -> None:
+    async with place({"calls": [call("list_dir")]}, {"text": "There is a.txt."}) as made:
+        session = made.agent.new_session()
+        made.agent.store.set_extra(session.id, "chat", ["chat", "c1"])
+        session.say("what is there?")
+        made.agent.store.update(session.id, state="running")
+        made.host._load()
+        await made.host.idle()
+        assert made.channel.texts() == ["There is a.txt."]
+
+
+async def test_what_message_sent_is_not_said_again() -> None:
+    replies = (
+        {"calls": [call("message", content="It says alpha.")]}, {"text": "I told them."},
+        {"calls": [call("message", content="I look.")]}, {"calls": [call("list_dir")]}, {"text": "There is a.txt."},
+        {"calls": [call("message", content="The end.")]}, {"calls": [call("list_dir")]}, {"text": "The end."},
+        {"calls": [call("message", content="to others", chat_id="news")]}, {"text": "I told the others."},
+    )  # fmt: skip
+    async with place(*replies) as made:
+        assert await made.says("one") == ["It says alpha."]
+        assert await made.says("two") == ["I look.", "There is a.txt."]
+        assert await made.says("three") == ["The end."]
+        assert await made.says("four") == ["I told the others."]
+        assert made.channel.texts("news") == ["to others"]
+
+
+async def test_errors_are_said_in_the_chat() -> None:
+    async with place({"error": "auth", "text": "the key is wrong"}) as made:
+        assert await made.says("hi") == ["the key is wrong"]
+
+
+async def test_secrets_are_not_sent() -> None:
+    secret = "hunter2-hunter2"
+    async with place({"text": f"It is {secret}."}) as made:
+        made.box.redactor.grant("password", secret)
+        assert secret not in (await made.says("hi"))[0]

@@ -1,0 +1,128 @@
+"""The tool `message`: where messages may go, their files, and what the model is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox, ToolContext
+from toolcrib.agent.bus import MessageBus, MessageNotSent, OutboundMessage
+from toolcrib.agent.message import MAX_FILE, MessageTool
+from toolcrib.agent.subagents import TOOLS
+from toolcrib.config.channels import ChannelSettings
+from toolcrib.testing import temporary_toolbox
+
+from .test_channel_host import FakeChannel, place
+from .test_loop import call, model_of
+
+HERE = ToolContext(channel="chat", chat_id="c1", message_id="m9")
+
+
+class Failing(FakeChannel):
+    async def send(self, message: OutboundMessage) -> None:
+        raise MessageNotSent("the line is dead")
+
+
+class Reading(FakeChannel):
+    """Reads the files of a message while it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[tuple[str, bytes]] = []
+
+    async def send(self, message: OutboundMessage) -> None:
+        for path in message.media:
+            with open(path, "rb") as file:
+                self.files.append((os.path.basename(path), file.read()))
+        await super().send(message)
+
+
+@asynccontextmanager
+async def channels(**more: ChannelSettings) -> AsyncGenerator[tuple[Toolbox, dict[str, Any]]]:
+    """A place with the channel `chat`, and others."""
+    async with temporary_toolbox({"a.txt": "alpha\n", "b.png": b"\x89PNG", ".env": "KEY=1"}) as box:
+        settings = {"chat": ChannelSettings(allowed=("ann",), chats=("news",)), **more}
+        box.settings = replace(box.settings, channels=settings)
+        made: dict[str, Any] = {name: Failing() if name == "dead" else Reading() for name in settings}
+        box.registry.register(MessageTool(MessageBus(made), box))
+        yield box, made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "sent"),
+    [
+        ({}, "Message sent to chat:c1", ("chat", "c1")),
+        ({"chat_id": "news"}, "Message sent to chat:news", ("chat", "news")),
+        ({"chat_id": "ann", "channel": "chat"}, "Message sent to chat:ann", ("chat", "ann")),
+        ({"channel": "hook"}, "Message sent to hook:default", ("hook", "default")),
+        ({"channel": "hook", "chat_id": "any"}, "Message sent to hook:any", ("hook", "any")),
+        ({"media": ["a.txt", "b.png"]}, "Message sent to chat:c1 with 2 attachments", ("chat", "c1")),
+    ],
+)
+async def test_messages_are_sent(arguments: dict[str, object], answer: str, sent: tuple[str, str]) -> None:
+    async with channels(hook=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, made):
+        output = await box.call("message", {"content": "hello", **arguments}, HERE)
+        assert output.for_llm == answer
+        message = made[sent[0]].sent[0]
+        assert (message.channel, message.chat_id, message.content) == (*sent, "hello")
+        assert message.metadata == ({"message_id": "m9"} if sent == ("chat", "c1") else {})
+        assert not [path for path in message.media if os.path.exists(path)]
+        if "media" in arguments:
+            assert made["chat"].files == [("a.txt", b"alpha\n"), ("b.png", b"\x89PNG")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"channel": "nope"}, "there is no channel 'nope'; the channels are: chat, dead"),
+        ({"chat_id": "eve"}, "messages may not go to the chat 'eve' of chat: the setting channels.chat.chats"),
+        ({"channel": "dead"}, "Error sending message: the line is dead"),
+        ({"media": ["none.txt"]}, "none.txt cannot be attached"),
+        ({"media": ["../x"]}, "outside"),
+        ({"media": ["/etc/hostname"]}, "outside"),
+        ({"media": [".env"]}, "may hold secrets"),
+        ({"media": ["link.txt"]}, "link"),
+        ({"media": ["big.bin"]}, "larger than 20 MB"),
+        ({"content": ""}, "content"),
+    ],
+)
+async def test_what_may_not_be_sent(arguments: dict[str, object], words: str) -> None:
+    async with channels(dead=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, made):
+        root = box.workspace.root
+        (root / "link.txt").symlink_to("a.txt")
+        with open(root / "big.bin", "wb") as file:
+            file.truncate(MAX_FILE + 1)
+        output = await box.call("message", {"content": "hello", **arguments}, HERE)
+        assert output.is_error
+        assert words in output.for_llm
+        assert not any(channel.sent for channel in made.values())
+
+
+async def test_without_a_chat_of_its_own_a_call_names_the_target() -> None:
+    async with channels(hook=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, _):
+        output = await box.call("message", {"content": "hello"})
+        assert "no target channel/chat" in output.for_llm
+        assert "chat, hook" in output.for_llm
+        output = await box.call("message", {"content": "hello", "channel": "chat"})
+        assert "the chats of chat are: news, ann" in output.for_llm
+
+
+async def test_the_model_has_the_tool_and_a_subagent_does_not() -> None:
+    assert "message" not in TOOLS
+    async with place(
+        {"calls": [call("spawn", task="say hello", wait=True)]}, {"text": "no tool"}, {"text": "x"}
+    ) as made:
+        await made.says("go")
+        requests = model_of(made.agent).requests
+        assert "message" in [tool.name for tool in requests[0].tools]
+        assert "message" not in [tool.name for tool in requests[1].tools]
+
+
+async def test_observers_send_nothing() -> None:
+    async with place({"calls": [call("message", content="psst")]}, {"text": "."}, mode="observer") as made:
+        assert await made.says("go") == ["."]
