@@ -143,6 +143,14 @@ def test_doctor(cli: Cli) -> None:
     assert "ripgrep" in text
 
 
+def test_doctor_names_the_keys_of_models_and_never_shows_them(cli: Cli) -> None:
+    done = cli("doctor", "--json", env={"ANTHROPIC_API_KEY": "sk-very-secret"}, code=None)
+    (row,) = [f for f in json.loads(done.stdout)["findings"] if f["name"] == "models"]
+    assert row["ok"]
+    assert "ANTHROPIC_API_KEY is set" in row["detail"]
+    assert "very-secret" not in done.stdout + done.stderr
+
+
 def test_doctor_says_which_documents_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor.documents().ok
     there = importlib.util.find_spec

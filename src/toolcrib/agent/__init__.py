@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .choose import ModelPlace
     from .events import AgentEvent, Outcome
+    from .find_model import model_findings
     from .history import Image, UserTurn
     from .limits import RunLimits
     from .model import Model, ModelError
@@ -16,14 +18,14 @@ if TYPE_CHECKING:
     from .store import SessionError
 
 __all__ = [
-    "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "Outcome", "RunLimits", "SessionError",
-    "UserTurn", "texts_to_trust",
+    "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "ModelPlace", "Outcome", "RunLimits",
+    "SessionError", "UserTurn", "model_findings", "texts_to_trust",
 ]  # fmt: skip
 
 _HOMES = {
     "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "Image": "history", "Model": "model",
     "ModelError": "model", "Outcome": "events", "RunLimits": "limits", "SessionError": "store", "UserTurn": "history",
-    "texts_to_trust": "skills",
+    "ModelPlace": "choose", "model_findings": "find_model", "texts_to_trust": "skills",
 }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def _responses(name: str, model: str, place: ModelPlace) -> Model:
     base = _base(name, place)
     wire = ResponsesWire(model, quirks_of(_host(base), model))
     return HttpModel(
-        name, wire, base, _bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
+        name, wire, base, bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
     )
 
 
@@ -95,7 +95,7 @@ def _chat(name: str, model: str, place: ModelPlace) -> Model:
     base = _base(name, place)
     wire = ChatWire(model, quirks_of(_host(base), model))
     return HttpModel(
-        name, wire, base, _bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
+        name, wire, base, bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
     )
 
 
@@ -134,8 +134,10 @@ def _base(name: str, place: ModelPlace) -> str:
     return base
 
 
-def _bearer(name: str, base: str, place: ModelPlace) -> dict[str, str]:
-    variable = next((KEYS[host] for host in KEYS if _host(base).endswith(host)), "OPENAI_API_KEY")
+def bearer(name: str, base: str, place: ModelPlace) -> dict[str, str]:
+    """Return the header with the key of a base URL; empty without one. Raises ConfigError if OpenAI's is missing."""
+    there = f".{_host(base)}"
+    variable = next((KEYS[host] for host in KEYS if there.endswith(f".{host}")), "OPENAI_API_KEY")
     key = place.environment.get(variable)
     if key:
         return {"authorization": f"Bearer {key}"}

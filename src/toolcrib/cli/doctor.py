@@ -66,6 +66,8 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
         if has_wing("browser"):
             yield from _browser(settings)
         yield documents()
+        if has_wing("agent"):
+            yield models(settings)
         yield from _tools(options, settings)
     yield _openat2()
 
@@ -163,6 +165,27 @@ def documents() -> DoctorFinding:
     ]
     detail = f"not read: {', '.join(lacking)}" if lacking else ", ".join(kinds for _, kinds in _READERS.values())
     return DoctorFinding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
+
+
+def models(settings: Settings) -> DoctorFinding:
+    """The model that the agent would use, and what else is found: variables with keys by name, servers nearby."""
+    from ..agent import ModelPlace, model_findings
+    from .running import run
+
+    async def look() -> list[tuple[str, str]]:
+        asked = settings.agent
+        place = ModelPlace(settings.web, asked.base_url, asked.idle_timeout)
+        return [(found.name, found.text) async for found in model_findings(place)]
+
+    try:
+        found = run(look())
+    except ToolcribError as error:
+        return DoctorFinding("models", False, str(error), needed=False)
+    usable = [f"{name} ({text})" for name, text in found if name]
+    if settings.agent.model:
+        usable.insert(0, f"{settings.agent.model} (agent.model)")
+    detail = ", ".join(usable) or "; ".join(text for _, text in found)
+    return DoctorFinding("models", bool(usable), detail, "`toolcrib run TASK` lists the ways to get one", needed=False)
 
 
 def _openat2() -> DoctorFinding:

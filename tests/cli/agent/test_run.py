@@ -122,6 +122,7 @@ def test_no_model_says_what_to_do(cli: Cli) -> None:
         assert "ANTHROPIC_API_KEY" in done.stderr
         assert "ollama" in done.stderr
         assert "scripted:FILE" in done.stderr
+        assert "no Ollama answers at http://127.0.0.1:11434" in done.stderr
 
 
 def test_an_empty_list_says_so(cli: Cli) -> None:
