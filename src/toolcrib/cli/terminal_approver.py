@@ -23,6 +23,7 @@ from .arguments import json_object
 from .exit_codes import Usage
 
 APPROVER = "terminal"
+Floor = Callable[[], contextlib.AbstractAsyncContextManager[None]]
 _SHOWN = 6_000  # characters of a preview: about two screens; one key shows all of it
 _TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
 _KEYS = {
@@ -43,16 +44,19 @@ def _keys(request: ApprovalRequest) -> str:
     return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
 
 
-def terminal_approver(pause: Callable[[], None] | None = None) -> TerminalApprover | None:
+def terminal_approver(pause: Callable[[], None] | None = None, floor: Floor | None = None) -> TerminalApprover | None:
     """The approver, or None without a person: stdin and stderr must be terminals."""
-    return TerminalApprover(pause) if sys.stdin.isatty() and sys.stderr.isatty() else None
+    return TerminalApprover(pause, floor) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 class TerminalApprover:
-    """Asks one question at a time, in the order they came. `pause` removes a progress display before each question."""
+    """Asks one question at a time, in the order they came.
 
-    def __init__(self, pause: Callable[[], None] | None = None) -> None:
-        self._pause = pause
+    `pause` removes a progress display before each question; `floor` gives the terminal to it until it is answered.
+    """
+
+    def __init__(self, pause: Callable[[], None] | None = None, floor: Floor | None = None) -> None:
+        self._pause, self._floor = pause, floor or contextlib.nullcontext
         self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
         self._shown: str | None = None
         self._answered = 0  # of the questions that waited together
@@ -65,10 +69,11 @@ class TerminalApprover:
         loop.call_later(_TOGETHER, self._next)
         try:
             await turn
-            if self._pause is not None:
-                self._pause()
-            present(request, self._answered + 1, self._answered + len(self._waiting))
-            return await self._answer(request)
+            async with self._floor():
+                if self._pause is not None:
+                    self._pause()
+                present(request, self._answered + 1, self._answered + len(self._waiting))
+                return await self._answer(request)
         except asyncio.CancelledError:
             if self._shown == request.id:
                 show.say("\n(this question no longer waits for an answer here)", "dim")
@@ -97,7 +102,7 @@ class TerminalApprover:
 
         Raises ToolError at the end of input.
         """
-        async with self._asking:
+        async with self._asking, self._floor():
             if self._pause is not None:
                 self._pause()
             show.say()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import json
 import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from ...agent.events import (
@@ -21,10 +27,18 @@ from ...agent.events import (
 )
 from ...agent.history import ModelCall, TokenUsage
 from ...agent.model import CallBegun, TextDelta, ThinkingDelta
+from ...agent.todo import plan_text
 from ...core.text import clip, one_line
 from .. import show
+from .file_changes import FileChange
+from .markdown import MarkdownStream
+from .screen import PlainScreen, Screen, width
 
 MAX_ARGUMENTS = 100
+MAX_DIFF_LINES = 8
+MAX_REMEMBERED = 50
+TICK_SECONDS = 0.5
+_DIFF_STYLES = {"+": "green", "-": "red"}
 _NAMES = {
     TextDelta: "text", ThinkingDelta: "thinking", CallBegun: "call_begun", RequestStarted: "request",
     ReplyDone: "reply", ReplyDropped: "dropped", CallRun: "call", CallDone: "result", Compacted: "compacted",
@@ -35,8 +49,8 @@ _NAMES = {
 class JsonLines:
     """Prints each event as one line of JSON on stdout."""
 
-    def pause(self) -> None:
-        """Do nothing: nothing is drawn."""
+    floor = contextlib.nullcontext
+    """Gives the terminal to a question: nothing is drawn on it."""
 
     def show(self, event: AgentEvent) -> None:
         """Print an event."""
@@ -49,62 +63,175 @@ class JsonLines:
 
 
 class AnswerLines:
-    """Prints the answer on stdout as it comes, and one line for each call on stderr."""
+    """Shows the answer as it comes, rendered at a terminal, and one line for each call.
 
-    def __init__(self) -> None:
-        self._open = False  # whether the cursor is within a line of the answer
+    `changes` returns what a call changed in files, by the id of its run.
+    """
 
-    def pause(self) -> None:
-        """Make room for a question."""
-        self._break()
+    def __init__(
+        self, screen: Screen | None = None, changes: Callable[[str], list[FileChange]] = lambda run_id: []
+    ) -> None:
+        self._screen = screen or PlainScreen()
+        self.floor = self._screen.floor
+        self._changes = changes
+        self._answer = MarkdownStream(width, styled=show.coloured(sys.stdout)) if sys.stdout.isatty() else None
+        self._raw_open = False
+        self._now = ""  # what the model does
+        self._since = 0.0
+        self._running: dict[str, tuple[ModelCall, float]] = {}
+        self._plan: tuple[dict[str, Any], ...] = ()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self.done: deque[tuple[CallDone, list[FileChange]]] = deque(maxlen=MAX_REMEMBERED)
+        """The last calls, the newest last."""
 
     def show(self, event: AgentEvent) -> None:
-        """Show an event."""
+        """Show an event, from any thread."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.show, event)
+            return
         match event:
+            case RequestStarted():
+                self._begin("waiting for the model")
+            case ThinkingDelta():
+                self._begin("thinking")
+            case CallBegun():
+                self._end_answer()
+                self._begin(f"writing a call of {event.name}")
             case TextDelta():
-                print(show.clean(event.text), end="", flush=True)
-                self._open = not event.text.endswith("\n")
+                self._begin("")
+                text = show.clean(event.text)
+                self._screen.answer(text if self._answer is None else self._answer.feed(text))
+                self._raw_open = not text.endswith("\n")
+            case ReplyDone():
+                self._begin("")
+                self._end_answer()
+            case CallRun():
+                self._running[event.run_id] = event.call, time.monotonic()
+                self._tick()
             case CallDone():
-                self._break()
-                mark, style = ("✗", "red") if event.output.is_error else ("✓", "green")
-                first = f": {clip(one_line(event.output.user_text), 120)}" if event.output.is_error else ""
-                show.say(f"{mark} {call_line(event.call)}  {event.seconds:.1f} s{first}", style)
+                self._running.pop(event.run_id, None)
+                self._call(event)
+                self._tick()
+            case PlanChanged():
+                self._show_plan(event.items)
+            case MessageTaken():
+                self._screen.line(f"› {clip(one_line(event.text), width() - 2)}", "dim")
             case ReplyDropped():
-                self._break()
-                show.warn(f"the reply failed and is asked for again: {event.reason}")
+                self._end_answer()
+                self._screen.line(f"(the reply failed and is asked for again: {event.reason})", "yellow")
             case Compacted():
-                self._break()
                 what = "outputs of old calls" if event.stage == "outputs" else "old messages, by a summary,"
-                show.say(f"(made the history shorter: {what} {event.before} → {event.after} tokens)", "dim")
+                self._screen.line(f"(made the history shorter: {what} {event.before} → {event.after} tokens)", "dim")
             case Outcome():
-                self._break()
+                self.stop()
                 self._outcome(event)
-            case _:
-                pass
+
+    def stop(self) -> None:
+        """End what is shown of a turn: it is over, or was interrupted."""
+        self._running.clear()
+        self._begin("")
+        self._end_answer()
 
     def end(self, session_id: str) -> None:
         """Say how to go on with the session."""
-        self._break()
-        show.say(f"(session {session_id}; go on with: toolcrib run --session {session_id} '…')", "dim")
+        self.stop()
+        self._screen.line(f"(session {session_id}; go on with: toolcrib run --session {session_id} '…')", "dim")
+
+    # --- the parts
+
+    def _end_answer(self) -> None:
+        if self._answer is not None:
+            self._screen.answer(self._answer.end())
+        elif self._raw_open:
+            self._screen.answer("\n")
+        self._raw_open = False
+
+    def _call(self, event: CallDone) -> None:
+        if event.call.name == "todo" and not event.output.is_error:
+            return  # the plan is shown instead
+        changed = [] if event.output.is_error else self._changes(event.run_id)
+        self.done.append((event, changed))
+        text, style = folded(event, width())
+        self._screen.line(text, style)
+        for change in changed:
+            self._screen.line(f"  {change.summary}", "dim")
+            for line in change.lines[:MAX_DIFF_LINES]:
+                self._screen.line(f"  │ {clip(line, width() - 4)}", _DIFF_STYLES.get(line[:1], "dim"))
+            if len(change.lines) > MAX_DIFF_LINES:
+                self._screen.line(f"  │ … {len(change.lines) - MAX_DIFF_LINES} more lines", "dim")
+
+    def _show_plan(self, items: tuple[dict[str, Any], ...]) -> None:
+        """Show the plan; where only the states of steps changed, show those steps."""
+        known = {item.get("text"): item.get("status") for item in self._plan}
+        same = [item.get("text") for item in items] == list(known)
+        shown = [item for item in items if not same or known.get(item.get("text")) != item.get("status")]
+        done = sum(item.get("status") == "done" for item in items)
+        self._plan = items
+        if shown:
+            self._screen.line(f"plan: {done} of {len(items)} done", "bold")
+            for line in plan_text(shown).splitlines():
+                self._screen.line(f"  {line}")
 
     def _outcome(self, outcome: Outcome) -> None:
         if outcome.state in ("error", "limit"):
-            show.error(outcome.reason)
+            self._screen.line(f"toolcrib: {outcome.reason}", "red")
         if outcome.state == "refused":
-            show.error("the model declined to answer")
+            self._screen.line("toolcrib: the model declined to answer", "red")
         for waits in outcome.waiting:
             if waits["kind"] == "approval":
-                show.say(
-                    f"{waits['tool']} waits for approval: toolcrib approvals approve {waits['approval']}", "yellow"
-                )
+                how = f"toolcrib approvals approve {waits['approval']}"
+                self._screen.line(f"{waits['tool']} waits for approval: {how}", "yellow")
             else:
-                show.say(f"the agent asks: {waits['question']}", "yellow")
-        show.say(used(outcome.usage, outcome.cost, outcome.requests), "dim")
+                self._screen.line(f"the agent asks: {waits['question']}", "yellow")
+        self._screen.line(used(outcome.usage, outcome.cost, outcome.requests), "dim")
 
-    def _break(self) -> None:
-        if self._open:
-            print(flush=True)
-            self._open = False
+    # --- what happens now
+
+    def _begin(self, what: str) -> None:
+        if what != self._now:
+            self._now, self._since = what, time.monotonic()
+            self._tick()
+
+    def _tick(self) -> None:
+        """Show what happens now and for how long, and again in half a second."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        text = self._status()
+        self._screen.status(text)
+        if text:
+            self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _status(self) -> str:
+        if self._running:
+            call, since = next(iter(self._running.values()))
+            others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
+            end = f"  {lasted(time.monotonic() - since)}{others}"
+            return f"⋯ {clip(call_line(call), max(12, width() - len(end) - 3))}{end}"
+        return f"⋯ {self._now} {lasted(time.monotonic() - self._since)}" if self._now else ""
+
+
+def folded(event: CallDone, room: int) -> tuple[str, str]:
+    """Return a call that has ended as one line, and its style: the call, how long it took, how it ended."""
+    output = event.output
+    first = one_line(output.user_text)
+    lines = output.user_text.count("\n") + 1
+    said = first if lines == 1 or output.is_error else f"{lines} lines"
+    mark, style = ("✗", "red") if output.is_error else ("✓", "green")
+    if output.error_kind in ("pending", "cancelled"):
+        mark, style = ("…", "yellow") if output.error_kind == "pending" else ("■", "yellow")
+        said = "waits for a person" if output.error_kind == "pending" else "interrupted"
+    call, took = call_line(event.call), lasted(event.seconds)
+    left = max(12, room - len(took) - 4)
+    call = clip(call, left if not output.is_error else max(12, left // 2))
+    left -= len(call) + 2
+    return f"{mark} {call}  {took}{f'  {clip(said, left)}' if said and left > 8 else ''}", style
+
+
+def lasted(seconds: float) -> str:
+    """Return a time that something took."""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 def call_line(call: ModelCall) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,11 +67,12 @@ async def _run(
     from ...agent import Agent
     from ..terminal_approver import terminal_approver
     from .display import AnswerLines, JsonLines
+    from .file_changes import file_changes
 
     settings = with_cost(options.settings(), max_cost)
     async with options.open(settings, warm_up=False) as box:
-        display = JsonLines() if options.json else AnswerLines()
-        box.approval_service.approver = approver = terminal_approver(display.pause)
+        display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
+        box.approval_service.approver = approver = terminal_approver(floor=display.floor)
         async with await Agent.open(box, model or _stored_model(box, session_id), say=show.say) as agent:
             say_what_is_left_out(agent)
             session = agent.session(session_id) if session_id else agent.new_session()

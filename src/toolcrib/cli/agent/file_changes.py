@@ -1,0 +1,63 @@
+"""What a call changed in files, as short diffs for a person. Read from the journal and the files as they are now."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...builtin.diffs import bounded_diff
+from ...core.errors import ToolError
+from ...record.change import Change
+from ...record.journal import Journal
+
+MAX_BYTES = 256 * 1024  # of a file that is compared
+MAX_FILES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A changed file: what happened to it, and the lines of its diff, without its header."""
+
+    path: str
+    action: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The path and how many lines came and went."""
+        added = sum(line.startswith("+") for line in self.lines)
+        removed = sum(line.startswith("-") for line in self.lines)
+        return f"{self.path} {self.action} (+{added} -{removed})" if self.lines else f"{self.path} {self.action}"
+
+
+def file_changes(journal: Journal, call_id: str) -> list[FileChange]:
+    """Return what a call changed; nothing for a call that changed no file."""
+    if not journal.knows(call_id):
+        return []
+    first: dict[tuple[str, str], Change] = {}
+    for change in journal.changes(call_id):  # newest first, so that the oldest of a path stays
+        if not change.of_command and "dir" not in (change.before_kind, change.after_kind):
+            first[change.root, change.path] = change
+    return [_change(journal, change) for change in list(first.values())[:MAX_FILES]]
+
+
+def _change(journal: Journal, change: Change) -> FileChange:
+    try:
+        before = None if change.before_kind == "absent" else _text(journal.images.path(change))
+        after = None if change.after_kind == "absent" else _text(Path(change.root, change.path))
+    except (OSError, ValueError, ToolError):  # cleaned up, too large, not text, or gone already
+        return FileChange(change.path, change.action)
+    diff = bounded_diff(before, after, change.path).splitlines()
+    return FileChange(change.path, change.action, tuple(line for line in diff[2:] if not line.startswith("@@")))
+
+
+def _text(path: Path) -> str:
+    """Return the text of a plain file. Raises OSError or ValueError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise ValueError(f"{path} is not shown")
+        return file.read().decode()
