@@ -7,23 +7,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from .. import show
 from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
 from ..options import Options
 from ..reader import Argument, Command, Option
+from .attachments import MAX_INPUT, read_files
 
 if TYPE_CHECKING:
-    from ...agent import Agent, AgentEvent, Image, Outcome, RunLimits
+    from ...agent import Agent, AgentEvent, Outcome, RunLimits
     from ...config import Settings
     from ...toolbox import Toolbox
     from .display import AnswerLines, JsonLines
 
 _CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
-MAX_INPUT = 1 << 20  # bytes of stdin or a file
 
 
 def run(
@@ -172,31 +170,6 @@ def _task(words: list[str]) -> str | None:
             raise Usage(f"stdin holds more than {MAX_INPUT} characters; name a file in the task instead")
         return text.strip() or None
     return " ".join(words).strip() or None
-
-
-def read_files(names: list[str]) -> tuple[list[str], list[Image]]:
-    """Return the texts and the images of files that belong to a task. Raises Usage."""
-    from ...agent import Image
-
-    texts: list[str] = []
-    images: list[Image] = []
-    for name in names:
-        path = Path(name)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise Usage(f"--file {name}: {error.strerror}") from None
-        kind = IMAGES.get(path.suffix.lower())
-        if kind:
-            images.append(Image(data, kind))
-            continue
-        if len(data) > MAX_INPUT:
-            raise Usage(f"--file {name} is larger than {MAX_INPUT} bytes; name it in the task instead")
-        try:
-            texts.append(f"<file path={name}>\n{data.decode()}\n</file>")
-        except UnicodeDecodeError:
-            raise Usage(f"--file {name} is neither text nor an image (PNG, JPEG, GIF, WebP)") from None
-    return texts, images
 
 
 COMMAND = Command(run)

@@ -1,0 +1,68 @@
+"""Files that a person gives to an agent with a message: named by --file, or after @ in the message."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..exit_codes import Usage
+
+if TYPE_CHECKING:
+    from ...agent import Image
+
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+MAX_INPUT = 1 << 20  # bytes of stdin or a file
+_MENTION = re.compile(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
+_AFTER = ".,;:!?)]}'"
+
+
+def mentioned(text: str, folder: Path) -> tuple[list[str], list[str]]:
+    """Return the files that a message names after @ (`@notes.md`, `@"my notes.md"`), and the names without a file."""
+    found: list[str] = []
+    missing: list[str] = []
+    for quoted, plain in _MENTION.findall(text):
+        names = [quoted] if quoted else [plain, plain.rstrip(_AFTER)]
+        name = next((name for name in names if name and (folder / Path(name).expanduser()).is_file()), None)
+        if name is None:
+            missing.append(names[-1])
+        elif name not in found:
+            found.append(name)
+    return found, missing
+
+
+def read_files(names: list[str], folder: Path | None = None) -> tuple[list[str], list[Image]]:
+    """Return the texts and the images of files that belong to a message. Raises Usage."""
+    from ...agent import Image
+
+    texts: list[str] = []
+    images: list[Image] = []
+    for name in names:
+        path = (folder or Path()) / Path(name).expanduser()
+        data = _read(name, path)
+        kind = IMAGES.get(path.suffix.lower())
+        if kind:
+            images.append(Image(data, kind))
+            continue
+        try:
+            texts.append(f"<file path={name}>\n{data.decode()}\n</file>")
+        except UnicodeDecodeError:
+            raise Usage(f"{name} is neither text nor an image (PNG, JPEG, GIF, WebP)") from None
+    return texts, images
+
+
+def _read(name: str, path: Path) -> bytes:
+    """Return the content of a plain file. Raises Usage."""
+    limit = MAX_INPUT * 5 if path.suffix.lower() in IMAGES else MAX_INPUT
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise Usage(f"{name} is not a file")
+            if found.st_size > limit:
+                raise Usage(f"{name} is larger than {limit} bytes; name it in the text instead")
+            return file.read(limit)
+    except OSError as error:
+        raise Usage(f"{name}: {error.strerror}") from None
