@@ -134,6 +134,8 @@ def sync(uv: str) -> None:
             "--group",
             "dev",
             "--extra",
+            "acp",
+            "--extra",
             "web",
             "--extra",
             "docs",

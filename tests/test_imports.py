@@ -116,6 +116,7 @@ def test_the_arrow_check_passes_right_ones(source: str, module: str) -> None:
 
 
 HEAVY = [
+    "acp",
     "anthropic",
     "apprise",
     "dbos",

@@ -124,6 +124,13 @@ def test_install_makes_what_is_not_there(cli: Cli) -> None:
     assert not (cli.work / ".mcp.json").exists()
 
 
+def test_install_sets_up_an_editor_for_the_user(cli: Cli) -> None:
+    cli("install", "zed", "--yes", "--mode", "observer")
+    entry = json.loads((cli.home / ".config/zed/settings.json").read_text())["agent_servers"]["toolcrib"]
+    assert entry["type"] == "custom"
+    assert entry["args"][-3:] == ["acp", "--mode", "observer"]
+
+
 def test_install_never_spoils_a_file(cli: Cli) -> None:
     path = cli.write(".vscode/mcp.json", '{\n  // mine\n  "servers": {}\n}\n')
     assert "comments" in cli("install", "vscode", "--yes", code=2).stderr

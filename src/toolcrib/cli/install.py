@@ -1,4 +1,4 @@
-"""`toolcrib install`: add Toolcrib to the configuration of an MCP client, after showing the change."""
+"""`toolcrib install`: add Toolcrib to the configuration of an MCP client or an editor, after showing the change."""
 
 from __future__ import annotations
 
@@ -23,45 +23,48 @@ from .reader import Argument, Command, Option
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """An MCP client: the files that list its servers, for a workspace and for the user, and the key in them."""
+    """An MCP client or an editor: the files that list its servers, for a workspace and for the user, and the key in
+    them. `command` is the command of ours that it starts."""
 
     title: str
-    in_workspace: str
+    in_workspace: str | None  # None if it reads only the user's file
     in_home: str
     key: str
-    typed: bool = False  # whether an entry has `"type": "stdio"`
+    type: str | None = None  # the `type` of an entry
+    command: str = "serve"
 
 
-ClientName = Literal["claude", "cursor", "vscode"]
+ClientName = Literal["claude", "cursor", "vscode", "zed"]
 _CODE = "Library/Application Support/Code" if sys.platform == "darwin" else ".config/Code"
 
 # From the clients' own documentation, November 2026.
 CLIENTS: dict[ClientName, Client] = {
-    "claude": Client("Claude Code", ".mcp.json", ".claude.json", "mcpServers", True),
+    "claude": Client("Claude Code", ".mcp.json", ".claude.json", "mcpServers", "stdio"),
     "cursor": Client("Cursor", ".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
-    "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", True),
+    "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", "stdio"),
+    "zed": Client("Zed", None, ".config/zed/settings.json", "agent_servers", "custom", "acp"),
 }
 MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
 
 def install(
     options: Options,
-    client: Annotated[ClientName, Argument(help="The MCP client to set up.")],
+    client: Annotated[ClientName, Argument(help="The MCP client, or the editor, to set up.")],
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
-    name: Annotated[str, Option(help="The name of the server in the client.")] = "toolcrib",
+    name: Annotated[str, Option(help="The name of the entry in the client.")] = "toolcrib",
     printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
 ) -> None:
-    """Set up a client to start `toolcrib serve`.
+    """Set up an MCP client to start `toolcrib serve`, or Zed to start `toolcrib acp`.
 
     Shows the change and asks first. Keeps the rest of the file, and a backup of it.
     """
     known = CLIENTS[client]
     root = options.settings(quiet=True).workspace
-    entry = _entry(options, known, None if user else root)
+    entry = _entry(options, known, None if user or known.in_workspace is None else root)
     if printed:
         show.out_json({known.key: {name: entry}})
         return
-    path = Path.home() / known.in_home if user else root / known.in_workspace
+    path = Path.home() / known.in_home if user or known.in_workspace is None else root / known.in_workspace
     path = Path(os.path.realpath(path))  # the target of a link is shown and changed
     before, values = _read(path)
     servers: Any = values.setdefault(known.key, {})
@@ -81,7 +84,7 @@ def install(
 
 
 def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str, Any]:
-    args = ["serve"]
+    args = [client.command]
     if workspace is not None:
         args += ["--workspace", str(workspace)]
     if options.config:
@@ -89,7 +92,7 @@ def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str
     if options.mode:
         args += ["--mode", options.mode]
     program, *first = own_command()
-    return {**({"type": "stdio"} if client.typed else {}), "command": program, "args": [*first, *args]}
+    return {**({"type": client.type} if client.type else {}), "command": program, "args": [*first, *args]}
 
 
 def own_command() -> list[str]:

@@ -18,6 +18,7 @@ class Wing:
 
 
 AGENT_COMMANDS = {
+    "acp": "Serve the agent to an editor (Zed, JetBrains, Neovim).",
     "run": "Give an agent a task.",
     "sessions": "List, show and fork sessions of the agent.",
 }

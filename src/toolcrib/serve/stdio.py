@@ -16,12 +16,13 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
 
+from ..boundary.claimed_stdio import claimed_stdio
 from ..boundary.lines import Lines, LineTooLong
 from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
@@ -49,7 +50,7 @@ async def serve(box: Toolbox | ToolRegistry) -> None:
         async with stdio_server() as (read, write):
             await server.sdk.run(read, write, server.sdk.create_initialization_options())
         return
-    with _claimed() as (read_fd, write_fd), stop_signal() as stopped:
+    with claimed_stdio() as (read_fd, write_fd), stop_signal() as stopped:
         read = MessageReader(read_fd)
         write = MessageWriter(write_fd, read.close)
         read.start()
@@ -66,28 +67,6 @@ async def serve(box: Toolbox | ToolRegistry) -> None:
             await write.aclose()
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
-
-
-@contextlib.contextmanager
-def _claimed() -> Generator[tuple[int, int]]:
-    """Yield private duplicates of stdin and stdout. Until the end, fd 0 reads nothing and fd 1 is stderr."""
-    import fcntl
-
-    sys.stdout.flush()
-    wire_in = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-    wire_out = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
-    try:
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)
-        yield wire_in, wire_out
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-        os.dup2(wire_in, 0)
-        os.dup2(wire_out, 1)
-        os.close(wire_out)  # wire_in stays open: the reading thread may still use it, and its number must not be reused
 
 
 class MessageReader(ReadStream):

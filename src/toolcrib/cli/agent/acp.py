@@ -1,0 +1,47 @@
+"""`toolcrib acp`: the agent in an editor, by the Agent Client Protocol over stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from .. import show
+from ..exit_codes import Usage
+from ..options import Options
+from ..reader import Command, Option
+
+if TYPE_CHECKING:
+    from ...toolbox.toolbox import Opening
+
+
+def acp(
+    options: Options,
+    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+) -> None:
+    """Serve the agent to an editor (Zed, JetBrains, Neovim …), which starts this command.
+
+    Each session works in the editor's folder, with the settings of that folder. `toolcrib install zed` sets up Zed.
+    """
+    try:  # before the event loop starts: the library takes half a second
+        from ...agent.acp import serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "acp":
+            raise
+        raise Usage("toolcrib acp needs agent-client-protocol: pip install 'toolcrib[acp]'") from None
+    from ...boundary.claimed_stdio import claimed_stdio
+    from ..running import run
+
+    if sys.stdin.isatty():
+        show.say(
+            "Speaking the Agent Client Protocol on stdin and stdout; an editor starts this. End with Ctrl-D.", "dim"
+        )
+
+    def open_box(folder: str) -> Opening:
+        return replace(options, workspace=folder).open()
+
+    with claimed_stdio() as (read_fd, write_fd):
+        run(serve(open_box, model, show.say, read_fd, write_fd))
+
+
+COMMAND = Command(acp, without=("workspace", "json"))
