@@ -191,7 +191,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
-    with pytest.raises(RecordError, match="newer version"):
+    with pytest.raises(RecordError, match="another version"):
         Audit(path).open()
 
 

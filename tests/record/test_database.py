@@ -4,7 +4,9 @@ import contextlib
 import sqlite3
 import threading
 
-from toolcrib.record.database import connect
+import pytest
+
+from toolcrib.record.database import RecordError, connect
 
 
 def test_opening_waits_for_another_that_sets_up(tmp_path):
@@ -22,14 +24,12 @@ def test_opening_waits_for_another_that_sets_up(tmp_path):
     other.close()
 
 
-def test_a_file_of_an_older_version_gains_its_columns_and_keeps_its_rows(tmp_path):
+@pytest.mark.parametrize("version", [1, 2, 99])
+def test_a_file_of_another_version_is_left_alone(tmp_path, version):
     path = tmp_path / "record.db"
-    with contextlib.closing(sqlite3.connect(path)) as old:
-        old.executescript(
-            "CREATE TABLE approval (id TEXT PRIMARY KEY, digest TEXT NOT NULL, state TEXT NOT NULL);"
-            "INSERT INTO approval VALUES ('ap_1', 'd', 'pending'); PRAGMA user_version=1;"
-        )
-    for _ in range(2):
-        with contextlib.closing(connect(path)) as opened:
-            row = dict(opened.execute("SELECT * FROM approval").fetchone())
-    assert (row["id"], row["scopes"], row["caller"], row["run"]) == ("ap_1", "once session", None, None)
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.executescript(f"CREATE TABLE approval (id TEXT PRIMARY KEY); PRAGMA user_version={version};")
+    before = path.read_bytes()
+    with pytest.raises(RecordError, match=f"another version of Toolcrib .schema {version}"):
+        connect(path)
+    assert path.read_bytes() == before

@@ -44,10 +44,6 @@ from .run_tool import run_tool
 from .stages import Stages
 
 if TYPE_CHECKING:
-    from .call import Call
-    from .interfaces import Grant
-    from .output import ToolOutput
-    from .stages import Stages
     from .tool import Tool
 
 

@@ -1,4 +1,4 @@
-"""Open the record's SQLite file, always in the same way. The rows of an older schema are preserved, and chained."""
+"""Open the record's SQLite file, always in the same way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ from ..core.errors import ToolcribError
 from . import chain
 
 SCHEMA_VERSION = 3
-_BATCH = 5_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
     seq INTEGER PRIMARY KEY,         -- without gaps; chained by hash (chain.py)
-    kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended; or a note: retention, migration, lost
+    kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended; or a note: retention, lost
     time REAL NOT NULL,              -- Unix seconds: when the call came in; of an intent, when it was about to run
     call_id TEXT NOT NULL,
     tool TEXT NOT NULL,
@@ -74,12 +73,6 @@ CREATE TABLE IF NOT EXISTS approval (
 );
 CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 """
-
-_ADDED = {
-    "asked_by": "TEXT", "scopes": "TEXT NOT NULL DEFAULT 'once session'", "workspace": "TEXT", "caller": "TEXT",
-    "process": "TEXT", "run": "TEXT", "run_time": "REAL",
-}  # fmt: skip
-"""Columns that the table of approvals did not have in version 1."""
 
 
 class RecordError(ToolcribError, sqlite3.DatabaseError):
@@ -156,17 +149,17 @@ def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) ->
 def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> None:
     connection.row_factory = sqlite3.Row
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA_VERSION:
+    if version not in (0, SCHEMA_VERSION):
         raise RecordError(
-            f"the record {path} was written by a newer version of Toolcrib (schema {version}, this one knows "
+            f"the record {path} was written by another version of Toolcrib (schema {version}, this one knows "
             f"{SCHEMA_VERSION}); use that one, or move the file away"
         )
-    if version == 0:
+    if not version:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # counts in an empty file only
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-    if version < SCHEMA_VERSION:
-        _migrate(connection)
+    if not version:
+        _make_tables(connection)
 
 
 def note(kind: str, said: dict[str, Any]) -> chain.Row:
@@ -178,47 +171,12 @@ def note(kind: str, said: dict[str, Any]) -> chain.Row:
     return tuple(given.get(column) for column in chain.COLUMNS[1:])
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _make_tables(connection: sqlite3.Connection) -> None:
     """Make the tables, in one transaction. If several processes do it at once, only the first one does."""
     with transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
-            _add_columns(connection)
-            _bring_up(connection)
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            for statement in _SCHEMA.split(
+                ";\n"
+            ):  # executescript would end the transaction; comments may contain a ";"
+                connection.execute(statement)
             connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
-def _bring_up(connection: sqlite3.Connection) -> None:
-    columns = {row["name"] for row in connection.execute("PRAGMA table_info(record)")}
-    unchained = bool(columns) and "hash" not in columns
-    if unchained:
-        connection.execute("ALTER TABLE record RENAME TO record_unchained")
-        for name in ("record_tool_time", "record_call"):
-            connection.execute(f"DROP INDEX IF EXISTS {name}")
-    for statement in _SCHEMA.split(";\n"):  # executescript would end the transaction; comments may contain a ";"
-        connection.execute(statement)
-    if unchained:
-        count = 0
-        for rows in _old_rows(connection):
-            chain.append(connection, rows)
-            count += len(rows)
-        chain.append(connection, [note("migration", {"chained": count})])
-        connection.execute("DROP TABLE record_unchained")
-
-
-def _old_rows(connection: sqlite3.Connection) -> Iterator[list[chain.Row]]:
-    """Yield rows without a chain, oldest first; missing columns are NULL."""
-    after = 0
-    while True:
-        found = connection.execute("SELECT * FROM record_unchained WHERE seq > ? ORDER BY seq LIMIT ?", [after, _BATCH])
-        rows = [dict(row) for row in found]
-        if not rows:
-            return
-        yield [tuple(row.get(column) for column in chain.COLUMNS[1:]) for row in rows]
-        after = rows[-1]["seq"]
-
-
-def _add_columns(connection: sqlite3.Connection) -> None:
-    known = {row["name"] for row in connection.execute("PRAGMA table_info(approval)")}
-    for name, kind in _ADDED.items():
-        if known and name not in known:
-            connection.execute(f"ALTER TABLE approval ADD COLUMN {name} {kind}")
