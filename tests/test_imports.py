@@ -92,7 +92,7 @@ def test_rooms_import_one_way() -> None:
         ("from toolcrib.sources import mcp", "toolcrib.builtin.files", False),
         ("from ..cli import main", "toolcrib.serve.mcp", False),
         ("from .toolbox import Toolbox", "toolcrib.config", False),
-        ("def f():\n    from ...cli import main", "toolcrib.boundary.sandbox.backends", False),
+        ("def f():\n    from ...cli import main", "toolcrib.boundary.sandbox.bubblewrap", False),
         ("if TYPE_CHECKING:\n    from ..record.journal import Journal", "toolcrib.boundary.workspace", False),
         ("from toolcrib import Tool", "toolcrib.builtin.files", False),
     ],
@@ -105,7 +105,7 @@ def test_the_arrow_check_sees_wrong_arrows(source: str, module: str, is_package:
     ("source", "module"),
     [
         ("from ..core.tool import Tool", "toolcrib.boundary.workspace"),
-        ("from ...core import errors", "toolcrib.boundary.sandbox.backends"),
+        ("from ...core import errors", "toolcrib.boundary.sandbox.bubblewrap"),
         ("from . import workspace", "toolcrib.boundary.process"),
         ("from toolcrib.builtin import files", "toolcrib.toolbox"),
         ("import os, json", "toolcrib.core.tool"),

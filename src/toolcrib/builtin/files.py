@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.output import ToolOutput
+from ..core.recent import Recent
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..policy.secrets.redact import may_be_masked
@@ -59,8 +59,8 @@ class FileTools(JournaledTools):
         self._style = STYLES[list_style]
         self._hider = hider
         self._documents = documents
-        self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
-        self._harmless: OrderedDict[str, None] = OrderedDict()
+        self._places = Recent[tuple[int, ...], tuple[int, int]](64)
+        self._harmless = Recent[str, None](1024)
 
     def tools(self) -> list[Tool]:
         """Return the tools, ready to register."""
@@ -164,8 +164,6 @@ class FileTools(JournaledTools):
         window = read_window(fill, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         if found.plain and window.next is not None and window.position is not None:
             self._places[key] = (window.next[0], window.position)
-            while len(self._places) > 64:
-                self._places.popitem(last=False)
         return window
 
     # write_file
@@ -253,8 +251,6 @@ class FileTools(JournaledTools):
         self._harmless.pop(shown, None)
         if verdict is None:
             self._harmless[shown] = None
-            while len(self._harmless) > 1024:
-                self._harmless.popitem(last=False)
         return verdict
 
     def _still_harmless(self, fd: int, shown: str) -> None:

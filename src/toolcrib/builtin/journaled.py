@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
+from ..core.recent import Recent
 from ..record.journal import Journal
 from .explain import call_id_of, still_wanted
 
@@ -26,16 +26,12 @@ class Seen:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str | None, str], Identity] = OrderedDict()
+        self._known = Recent[tuple[str | None, str], Identity](_MAX_SEEN)
 
     def note(self, session: str | None, path: str, identity: Identity) -> None:
         """Record that this session now knows the file with this identity."""
-        key = (session, path)
         with self._lock:
-            self._known[key] = identity
-            self._known.move_to_end(key)
-            while len(self._known) > _MAX_SEEN:
-                self._known.popitem(last=False)
+            self._known[session, path] = identity
 
     def changed(self, session: str | None, path: str, identity: Identity) -> bool:
         """Return whether the file has changed since the session knew it; False if the session never read it."""

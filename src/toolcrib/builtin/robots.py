@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ..core.errors import AddressRefused, ToolError
+from ..core.recent import Recent
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
@@ -32,7 +32,7 @@ class Robots:
 
     def __init__(self, outgoing: OutgoingRequests) -> None:
         self._outgoing = outgoing
-        self._known: OrderedDict[str, tuple[float, list[Rule]]] = OrderedDict()
+        self._known = Recent[str, tuple[float, list[Rule]]](MAX_SITES)
 
     async def ask(self, target: Target) -> None:
         """Check a page. Raises ToolError if the site forbids robots to fetch it, or if robots.txt cannot be read."""
@@ -41,8 +41,6 @@ class Robots:
         if known is None or known[0] < time.monotonic():
             known = (time.monotonic() + KEEP_SECONDS, await self._rules(site))
             self._known[site] = known
-            while len(self._known) > MAX_SITES:
-                self._known.popitem(last=False)
         if not allowed(known[1], target.path):
             raise ToolError(
                 f"{site}/robots.txt asks robots not to fetch {target.path[:200]}; web.fetch.robots says to obey"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,10 @@ from ..config.remembered import forget, remember
 from ..config.rules import claude_rules, rules_of
 from ..core.errors import InvalidArguments
 from ..core.verdict import Verdict
-from ..policy.rules.export import permissions
 from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
+from ..policy.rules.names import CLAUDE, family_of
+from ..policy.rules.suggest import unquoted
 from . import show
 from .arguments import read_arguments
 from .exit_codes import FAILED, OK, Usage, of_verdict
@@ -24,6 +26,13 @@ from .running import run
 
 Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
 User = Annotated[bool, Option("--user", help="For all workspaces, not only for this one.")]
+
+
+_CLAUDE_NAMES = {
+    "exec": "Bash", "shell": "Bash", "read_file": "Read", "grep": "Read", "glob": "Read", "list_dir": "Read",
+    "write_file": "Edit", "edit_file": "Edit", "apply_patch": "Edit", "delete_file": "Edit",
+    "web_fetch": "WebFetch", "web_search": "WebSearch",
+}  # fmt: skip
 
 
 def listed(options: Options) -> None:
@@ -159,6 +168,39 @@ def _as_json(rule: Rule) -> dict[str, Any]:
 
 def _workspace(options: Options) -> Path:
     return options.settings(quiet=True).workspace
+
+
+def permissions(rules: Iterable[Rule]) -> tuple[dict[str, list[str]], list[Rule]]:
+    """The lists allow, ask and deny for Claude Code's settings, and the rules that it cannot express."""
+    found: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
+    left_out: list[Rule] = []
+    for rule in rules:
+        text = _as_claude_writes(rule)
+        if text is None:
+            left_out.append(rule)
+        elif text not in found[rule.verdict]:
+            found[rule.verdict].append(text)
+    return found, left_out
+
+
+def _as_claude_writes(rule: Rule) -> str | None:
+    if rule.text.startswith("{") or (rule.verdict == "allow" and why_never(rule) is not None):
+        return None
+    name, spec = rule.tool, rule.spec
+    if name not in CLAUDE and family_of(name) != "mcp":
+        if name not in _CLAUDE_NAMES or (
+            spec is None and rule.verdict == "allow" and _CLAUDE_NAMES[name] in ("Read", "Edit")
+        ):
+            return None  # in Claude Code, Read covers more tools than read_file
+        name = _CLAUDE_NAMES[name]
+    if spec is None:
+        return name
+    if name == "Bash" and spec.startswith("="):
+        command = unquoted(spec[1:])
+        if "*" in command or "\n" in command or command != command.strip() or command.endswith(":"):
+            return None
+        spec = command
+    return f"{name}({spec})"
 
 
 COMMAND = group(

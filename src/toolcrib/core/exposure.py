@@ -7,9 +7,10 @@ listed; `search_tools` finds the rest. An unlisted tool can still be called: the
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
+
+from .recent import Recent
 
 if TYPE_CHECKING:
     from .registry import ToolRegistry
@@ -39,7 +40,7 @@ class Exposure:
         self.active = False
         self._make_doors = doors
         self._doors: tuple[Tool, ...] = ()
-        self._found: OrderedDict[str | None, dict[str, None]] = OrderedDict()
+        self._found = Recent[str | None, Recent[str, None]](MAX_SESSIONS)
         self._listeners: list[Callable[[str | None], None]] = []
         self._busy = False
         registry.on_change(self._changed)
@@ -55,7 +56,7 @@ class Exposure:
         tools = self.registry.listed()
         if not self.active:
             return tools
-        found = self._found.get(session_id, {})
+        found = self._found.get(session_id) or ()
         own = [tool for tool in tools if tool.source == "own" and not tool.is_meta]
         shown = {tool.name for tool in own} if len(own) <= self.limit else self.always
         return [tool for tool in tools if tool.is_meta or tool.name in shown or tool.name in found]
@@ -68,17 +69,12 @@ class Exposure:
     def reveal(self, session_id: str | None, tools: Iterable[Tool]) -> None:
         """Show a session these found tools from now on; call the listeners if its list changes."""
         shown = {tool.name for tool in self.listed(session_id)}
-        found = self._found.setdefault(session_id, {})
-        self._found.move_to_end(session_id)
-        while len(self._found) > MAX_SESSIONS:
-            self._found.popitem(last=False)
+        known = self._found.get(session_id)
+        found = self._found[session_id] = Recent[str, None](MAX_FOUND) if known is None else known
         new = False
         for tool in tools:
             new = new or tool.name not in shown
-            found.pop(tool.name, None)
             found[tool.name] = None
-        while len(found) > MAX_FOUND:
-            del found[next(iter(found))]
         if new:
             for listener in tuple(self._listeners):
                 listener(session_id)

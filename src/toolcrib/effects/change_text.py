@@ -15,8 +15,7 @@ from ..boundary.descriptors import closing_fd
 from ..boundary.sensitive_names import sensitive_by
 from ..builtin.diffs import bounded_diff
 from .change_list import ChangeList, PathChange, readable
-from .file_content import READ
-from .file_entry import Entry
+from .file_entry import READ, Entry
 from .layer_apply import open_beneath
 
 MAX_PATHS = 60

@@ -18,8 +18,7 @@ from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
 from ..core.errors import ToolcribError
 from .change_list import Action, ChangeList, Kind, Op, PathChange
 from .command_layer import CommandLayer, LayerRoot
-from .file_content import same_content
-from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
+from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout, same_content
 
 MAX_ENTRIES = 500_000
 MAX_DEPTH = 100  # nested folders; each one needs open descriptors while it is read

@@ -17,8 +17,7 @@ from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.remove_tree import open_any, remove_all
 from .change_list import Op
 from .command_layer import LayerRoot
-from .file_content import READ, copy_sparse
-from .file_entry import OVERLAY, Entry
+from .file_entry import OVERLAY, READ, Entry, copy_sparse
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
 
 from ..core.context import ToolContext
+from ..core.recent import Recent
 from ..core.text import matches
 from ..core.tool import Tool
 
@@ -19,7 +20,7 @@ class CallLimits:
     def __init__(self, calls: int | None = None, per_tool: Mapping[str, int] | None = None) -> None:
         self.calls = calls
         self.per_tool = dict(per_tool or {})
-        self._runs: OrderedDict[str | None, Counter[str]] = OrderedDict()  # by tool of the settings; "": all calls
+        self._runs = Recent[str | None, Counter[str]](MAX_SESSIONS)  # by tool of the settings; "": all calls
 
     def touches(self, tool: Tool) -> bool:
         """Return whether calls of this tool are counted."""
@@ -34,8 +35,6 @@ class CallLimits:
         run = self._runs.get(ctx.session_id)
         if run is None:
             run = self._runs[ctx.session_id] = Counter()
-            if len(self._runs) > MAX_SESSIONS:
-                self._runs.popitem(last=False)
         run[""] += 1
         if self.calls is not None and run[""] > self.calls:
             return _over("calls", self.calls, "any tool", ctx)

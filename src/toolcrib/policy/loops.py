@@ -9,12 +9,12 @@ every edit is not a loop.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
+from ..core.recent import Recent
 from ..core.tool import Tool
 
 WARN, BLOCK = 3, 5
@@ -29,17 +29,17 @@ Step = tuple[bytes, bytes]
 
 @dataclass(slots=True)
 class _LoopSession:
-    seen: dict[Step, int] = field(default_factory=dict[Step, int])
+    seen: Recent[Step, int] = field(default_factory=lambda: Recent[Step, int](MAX_STEPS))
     steps: deque[Step] = field(default_factory=lambda: deque[Step](maxlen=WINDOW))
     unchanged: int = 0
-    blocked: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    blocked: Recent[bytes, int] = field(default_factory=lambda: Recent[bytes, int](MAX_STEPS))
 
 
 class LoopGuard:
     """A `Guard` for the pipeline. Its memory is limited: the least recently used sessions are forgotten."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, _LoopSession] = OrderedDict()
+        self._sessions = Recent[str, _LoopSession](MAX_SESSIONS)
 
     def reset(self, session_id: str) -> None:
         """Forget the repetitions of a session, because a user message came."""
@@ -66,7 +66,7 @@ class LoopGuard:
         if repeats == 1 and not tool.is_read_only and not output.is_error and not _alternates(session.steps, step):
             session.seen.clear()  # something changed: a call that failed before may succeed now
             session.blocked.clear()
-        _remember(session.seen, step, repeats)
+        session.seen[step] = repeats
         session.steps.append(step)
         if output.meta.get("no_change"):
             session.unchanged += 1
@@ -74,7 +74,7 @@ class LoopGuard:
             session.unchanged = 0
         rounds = max(repeats, session.unchanged if output.meta.get("no_change") else 0, _rounds(session.steps))
         if rounds >= BLOCK:
-            _remember(session.blocked, call, rounds)
+            session.blocked[call] = rounds
         if rounds >= WARN:
             return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
         return None
@@ -82,20 +82,9 @@ class LoopGuard:
     def _session(self, ctx: ToolContext) -> _LoopSession | None:
         if ctx.session_id is None:
             return None
-        session = self._sessions.get(ctx.session_id)
-        if session is None:
-            session = self._sessions[ctx.session_id] = _LoopSession()
-            if len(self._sessions) > MAX_SESSIONS:
-                self._sessions.popitem(last=False)
-        else:
-            self._sessions.move_to_end(ctx.session_id)
+        session = self._sessions.get(ctx.session_id) or _LoopSession()
+        self._sessions[ctx.session_id] = session  # used last
         return session
-
-
-def _remember(known: dict[Any, int], key: Any, value: int) -> None:
-    known[key] = value
-    if len(known) > MAX_STEPS:
-        del known[next(iter(known))]
 
 
 def _digest(a: str, b: str) -> bytes:

@@ -54,9 +54,7 @@ class Change:
     before_sha: str | None = None
     kept: str | None = None
     """The path of the earlier content, below the state folder."""
-    kept_size: int = 0
     after_kind: FileKind = "absent"
-    after_mode: int | None = None
     after_identity: str | None = None
     after_sha: str | None = None
     status: Literal["pending", "done", "undone"] = "pending"
@@ -135,8 +133,7 @@ CREATE TABLE IF NOT EXISTS change (
     call_id TEXT NOT NULL, session_id TEXT, tool TEXT NOT NULL, at REAL NOT NULL, reason TEXT,
     root TEXT NOT NULL, path TEXT NOT NULL,
     before_kind TEXT NOT NULL, before_mode INTEGER, before_identity TEXT, before_sha TEXT,
-    kept TEXT, kept_size INTEGER NOT NULL DEFAULT 0,
-    after_kind TEXT NOT NULL, after_mode INTEGER, after_identity TEXT, after_sha TEXT,
+    kept TEXT, after_kind TEXT NOT NULL, after_identity TEXT, after_sha TEXT,
     status TEXT NOT NULL, undoes INTEGER
 );
 CREATE INDEX IF NOT EXISTS change_call ON change (call_id);
@@ -193,13 +190,10 @@ class ChangeTable:
         rows = self.execute("SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", call)
         return [Change(**dict(row)) for row in rows]
 
-    def listed(self, call_id: str | None, limit: int, session_id: str | None) -> list[Change]:
-        """Return the newest changes, of one call, of one session or of all."""
-        sql = (
-            "SELECT * FROM change WHERE (?1 IS NULL OR call_id = ?1) AND (?2 IS NULL OR session_id = ?2)"
-            " ORDER BY id DESC LIMIT ?3"
-        )
-        return [Change(**dict(row)) for row in self.execute(sql, call_id, session_id, limit)]
+    def listed(self, call_id: str | None, limit: int) -> list[Change]:
+        """Return the newest changes, of one call or of all."""
+        sql = "SELECT * FROM change WHERE ?1 IS NULL OR call_id = ?1 ORDER BY id DESC LIMIT ?2"
+        return [Change(**dict(row)) for row in self.execute(sql, call_id, limit)]
 
     def knows(self, call_id: str) -> bool:
         """Return whether there is any row of this call, undone or not. Raises sqlite3.Error."""

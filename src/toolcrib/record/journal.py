@@ -12,7 +12,6 @@ import functools
 import os
 import secrets
 import sqlite3
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +82,7 @@ class Journal:
             if staged.before is not None:
                 kept, sha = self.images.keep(staged)
                 change.set_before(staged.before, sha)
-                change.kept, change.kept_size = kept, staged.before.st_size
+                change.kept = kept
             change.after_kind, change.after_identity = "file", text(staged.identity)
             change.after_sha = sha_of(data)
             number = self.table.insert(change)
@@ -152,7 +151,6 @@ class Journal:
             change = new_change(place, call_id, tool, session_id, reason, undoes)
             change.set_before(st)
             change.kept = f"trash/{target.parent.name}/{target.name}"
-            change.kept_size = st.st_size if stat.S_ISREG(st.st_mode) else 0
             number = self.table.insert(change)
             try:
                 with closing_fd(os.open(target.parent, LISTED)) as there:
@@ -180,9 +178,9 @@ class Journal:
 
     # Looking back
 
-    def changes(self, call_id: str | None = None, limit: int = 100, session_id: str | None = None) -> list[Change]:
+    def changes(self, call_id: str | None = None, limit: int = 100) -> list[Change]:
         """Return remembered changes, newest first."""
-        return self.table.listed(call_id, limit, session_id)
+        return self.table.listed(call_id, limit)
 
     def knows(self, call_id: str) -> bool:
         """Return whether any change is remembered under this id, undone or not."""

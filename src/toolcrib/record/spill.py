@@ -10,9 +10,10 @@ import hashlib
 import os
 import re
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from pathlib import Path
 
+from ..core.recent import Recent
 from .state import SPILL_QUOTA, folder_entries, private_folder, prune_folder
 
 CALL_LIMIT = 64 * 2**20  # spec 2.8
@@ -65,7 +66,7 @@ class Spill:
         self._call_limit = call_limit
         self._quota = quota
         self._lock = threading.Lock()
-        self._used: OrderedDict[str, int] = OrderedDict()  # bytes of recent calls
+        self._used = Recent[str, int](_REMEMBERED_CALLS)  # bytes of recent calls
         self._open: Counter[str] = Counter()  # calls with an open writer; their files are not deleted
         self._uncounted = _RECOUNT_BYTES  # count at the first use
 
@@ -106,12 +107,10 @@ class Spill:
     def grant(self, call: str, wanted: int) -> int:
         """Return how many of these bytes the call may still store, and count them."""
         with self._lock:
-            used = self._used.pop(call, 0)
+            used = self._used.get(call, 0)
             granted = max(0, min(wanted, self._call_limit - used))
             self._used[call] = used + granted
             self._uncounted += granted
-            while len(self._used) > _REMEMBERED_CALLS:
-                self._used.popitem(last=False)
         if self._uncounted > 2 * _RECOUNT_BYTES:
             self._make_room(call)
         return granted

@@ -174,7 +174,6 @@ class _Undoing:
         with closing_fd(parent), closing_fd(os.open(source.parent, LISTED)) as there:
             new = new_change(place, **by, undoes=change.id)
             new.after_kind, new.after_identity = kind_of(st), text(identity_of(st))
-            new.after_mode = st.st_mode & 0o7777
             number = self.table.insert(new)
             try:
                 move(there, source.name, parent, name)

@@ -270,10 +270,8 @@ class CallHandler:
         if guard is None:
             return
         now = time.monotonic()
-        before = transport.last_call.pop(session, now)
+        before = transport.last_call.get(session, now)
         transport.last_call[session] = now
-        if len(transport.last_call) > 1000:
-            transport.last_call.pop(next(iter(transport.last_call)))
         if now - before > QUIET_SECONDS:
             guard.reset(session)
 

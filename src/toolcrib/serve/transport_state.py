@@ -12,6 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
+from ..core.recent import Recent
 from ..sources.mcp.sdk_private import connection_of
 from .peer import Peer
 from .running_call import RunningCall
@@ -47,7 +48,7 @@ class TransportState:
     calls: set[RunningCall] = field(default_factory=set["RunningCall"])
     waiting: dict[str, ParkedCall] = field(default_factory=dict[str, ParkedCall])
     sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
-    last_call: dict[str, float] = field(default_factory=dict[str, float])
+    last_call: Recent[str, float] = field(default_factory=lambda: Recent[str, float](1000))
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 

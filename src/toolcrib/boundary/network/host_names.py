@@ -13,8 +13,7 @@ from urllib.parse import unquote
 
 from ...core.errors import AddressRefused
 from ...core.text import clip
-from ...core.verdict import Judgement
-from .special_addresses import Address, is_public, refusals
+from .special_addresses import Address, is_public
 
 Host = Address | str
 """An address, or a name in lower-case ASCII (A-labels) without a dot at its end."""
@@ -171,29 +170,9 @@ def matches(pattern: str, name: str) -> bool:
     return name == pattern
 
 
-# --- without DNS
+# --- words of a command
 
 _LEADING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")
-
-
-def literal_host_verdict(text: str) -> Judgement | None:
-    """Judge the host that a word of a command names, without DNS.
-
-    `text` is a URL of any scheme, `host`, `host:port`, `user@host:path` or an address. The result is deny for an
-    address that is not public or a name of the local network (`rule` is address:metadata, address:private or
-    address:name), allow for a public address, and None for a name that would have to be looked up and for text that is
-    not a host.
-    """
-    try:
-        host = parse_host(host_in(text))
-    except AddressRefused:
-        return None
-    if isinstance(host, str):
-        reason = refused_name(host)
-        return Judgement("deny", reason, RULE_NAME) if reason else None
-    for refusal in refusals(host):
-        return Judgement("deny", refusal.reason, refusal.rule)
-    return Judgement("allow", f"{host} is a public address")
 
 
 def host_in(text: str) -> str:

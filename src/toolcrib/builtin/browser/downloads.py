@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import ToolError
+from ...core.recent import Recent
 from .snapshot import Notes, quoted
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Downloads:
 
     def __init__(self, folder: Path, most_bytes: int, notes: Notes) -> None:
         self._folder, self._most_bytes, self._notes = folder, most_bytes, notes
-        self._kept: dict[str, Kept] = {}
+        self._kept = Recent[str, Kept](MAX_KEPT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._count = 0
 
@@ -86,8 +87,6 @@ class Downloads:
         self._count += 1
         number = f"{letter}{self._count}"
         self._kept[number] = kept
-        while len(self._kept) > MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
         return number
 
     async def _follow(self, download: Download) -> None:

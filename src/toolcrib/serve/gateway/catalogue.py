@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from ...core.recent import Recent
 from ...core.tool import Tool
 from ...sources.mcp import McpServers
 from ...sources.mcp.downstream import Downstream
@@ -68,7 +68,7 @@ class Catalogue:
         self._listed = False
         self._asking: SingleFlight[Lists] = SingleFlight()
         self._sources: dict[Upstream, ContentSource] = {}
-        self._seen: OrderedDict[str, str] = OrderedDict()
+        self._seen = Recent[str, str](MAX_SEEN)
         """Addresses from results, each with the server that named it first."""
 
     # --- lists
@@ -136,14 +136,12 @@ class Catalogue:
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
         listed = self._lists["resources"].get(uri)
-        owner = listed[0].name if listed is not None else self._seen.setdefault(uri, server)
+        owner = listed[0].name if listed is not None else self._seen.get(uri, server)
         if owner != server:
             name = next((name for each, name in self._names().items() if each.name == server), "")
             return f"mcp+{name}:{uri}"
         if listed is None:
-            self._seen.move_to_end(uri)
-            if len(self._seen) > MAX_SEEN:
-                self._seen.popitem(last=False)
+            self._seen[uri] = server
         return uri
 
     async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:
