@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ..core.errors import ConfigError
+from ..core.context import SUBAGENT
+from ..core.errors import ConfigError, ToolcribError
+from ..core.output import ToolOutput
 from ..core.tool import Tool
 from . import loop
 from .ask_user import AskUserTool
@@ -22,7 +24,7 @@ from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
 from .find_model import find_model
-from .history import Entry, Image, ModelCall, UserTurn, user
+from .history import CallResult, Entry, Image, ModelCall, ModelTurn, ResultTurn, UserTurn, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .message import MessageTool
@@ -63,7 +65,8 @@ class Agent:
             self._subagent,
             self._run_subagent,
             lambda session, work: self.store.set_extra(session, "background", work),
-            lambda session, text: self.store.report(session, user(text, source="subagent")),
+            self._report,
+            lambda session: self.box.session(session).labels,
             self.settings.max_subagents,
         )
         self._live: dict[str, Spent] = {}
@@ -127,10 +130,31 @@ class Agent:
     def session(self, session_id: str) -> AgentSession:
         """Return a stored session by its id, the beginning of it, or `last`. Raises SessionError."""
         session = AgentSession(self.store, self.store.get(session_id))
-        for entry in session.entries:  # what the person wrote is trusted in every process
+        self._remember(session)
+        return session
+
+    def _remember(self, session: AgentSession) -> None:
+        """Tell the policy what an earlier process knew of a session: what the person wrote, and what its calls read."""
+        ctx = replace(self.box.context, session_id=session.id)
+        calls: dict[str, ModelCall] = {}
+        for entry in session.entries:
             if isinstance(entry, UserTurn) and entry.source == "user":
                 self.box.session(session.id).trust(entry.text)
-        return session
+            elif isinstance(entry, ModelTurn):
+                calls = {call.id: call for call in entry.calls}
+            elif isinstance(entry, ResultTurn):
+                for result in entry.results:
+                    call = calls.get(result.call_id)
+                    if call is not None:
+                        self._remember_result(call, result, ctx)
+
+    def _remember_result(self, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
+        try:
+            tool, _, arguments = self.box.registry.resolve_forward(call.name, call.object)
+        except ToolcribError:  # it was refused
+            return
+        if tool is not None:
+            self.box.flow.label(tool, arguments, ToolOutput(result.text), ctx)
 
     def sessions(self, limit: int = 50) -> list[SessionRow]:
         """Return stored sessions, the one used last first."""
@@ -162,6 +186,7 @@ class Agent:
         parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
         spent = Spent(limits or self.limits, self.prices)
         ctx = ctx or replace(self.box.context, channel="agent")
+        ctx = replace(ctx, metadata={**ctx.metadata, SUBAGENT: self.subagents.report_of})
         self._live[session.id] = spent
         self._resume_subagents(replace(ctx, session_id=session.id))
         try:
@@ -221,11 +246,23 @@ class Agent:
 
     # --- subagents
 
-    def _subagent(self, parent: str, label: str) -> AgentSession:
+    def _subagent(self, parent: str, label: str, call: str | None) -> AgentSession:
+        for row in self.store.children(parent) if call else ():
+            if row.extra.get("call") == call:
+                return self.session(row.id)
         system = system_prompt(self.box, PROMPT)
-        return AgentSession(
-            self.store, self.store.create(model=self.models[0].name, system=system, title=label, parent=parent)
-        )
+        row = self.store.create(model=self.models[0].name, system=system, title=label, parent=parent)
+        if call:
+            self.store.set_extra(row.id, "call", call)
+        return AgentSession(self.store, self.store.get(row.id))
+
+    def _report(self, session_id: str, text: str) -> None:
+        """Send the report of a background subagent to its parent, which now has read what it read."""
+        parent = self.store.get(session_id).parent or ""
+        output = ToolOutput(text, labels=self.box.session(session_id).labels)
+        spawn, ctx = self.box.registry.require(SpawnTool.name), replace(self.box.context, session_id=parent)
+        self.box.flow.label(spawn, {}, output, ctx)
+        self.store.report(session_id, user(text, source="subagent"))
 
     async def _run_subagent(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
         if task is not None:

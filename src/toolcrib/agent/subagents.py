@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ..core.context import ToolContext
-from ..core.output import ToolOutput
+from ..core.context import SUBAGENT, ToolContext
+from ..core.output import Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
 from .events import Outcome
@@ -46,18 +46,21 @@ class _Running:
 
 
 class Subagents:
-    """The subagents of one agent. `begin` makes a session for one, `run` runs it, `remember` stores what a background
-    one works on, and `report` gets its session's id and its report."""
+    """The subagents of one agent. `begin(parent, label, call)` makes a session for one, or returns the one that this
+    call made in an earlier process. `run` runs it, `remember` stores what a background one works on, `report` gets its
+    session's id and its report, and `labels` returns the labels of what a session has read."""
 
     def __init__(
         self,
-        begin: Callable[[str, str], AgentSession],
+        begin: Callable[[str, str, str | None], AgentSession],
         run: Run,
         remember: Callable[[str, dict[str, Any]], object],
         report: Callable[[str, str], object],
+        labels: Callable[[str], Labels],
         limit: int,
     ) -> None:
         self._begin, self._run, self._remember, self._report = begin, run, remember, report
+        self._labels = labels
         self._slots = asyncio.Semaphore(limit)
         self._running: dict[str, _Running] = {}
 
@@ -71,8 +74,24 @@ class Subagents:
         for known, each in self._running.items():
             if each.parent == parent and each.task_text == task:
                 return known, each.task, True
-        session = self._begin(parent, label)
+        session = self._begin(parent, label, None)
         return session.id, self._go(session, parent, task, task, ctx), False
+
+    async def report_of(self, task: str, label: str, ctx: ToolContext) -> ToolOutput:
+        """Let a subagent do a task, and return its report. A call that is repeated in another process goes on with the
+        subagent that it began."""
+        parent = ctx.session_id or ""
+        session = self._begin(parent, label, ctx.call_id)
+        running = self._go(session, parent, task, None if session.entries else task, ctx)
+        try:
+            outcome = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
+        return ToolOutput(
+            report_text(label, task, outcome), is_error=outcome.state not in ("done", "waiting"),
+            labels=self._labels(session.id),
+        )  # fmt: skip
 
     def resume(self, session: AgentSession, task: str, ctx: ToolContext) -> asyncio.Task[Outcome]:
         """Go on with a subagent that another process began."""
@@ -87,7 +106,8 @@ class Subagents:
         return running.task
 
     async def _one(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
-        inner = replace(ctx, session_id=session.id, agent_id=session.id, ask=None, call_id=None)
+        metadata = {key: value for key, value in ctx.metadata.items() if key != SUBAGENT}
+        inner = replace(ctx, session_id=session.id, agent_id=session.id, ask=None, call_id=None, metadata=metadata)
         async with self._slots:
             return await self._run(session, task, inner)
 
@@ -156,16 +176,11 @@ class SpawnTool(Tool):
     ) -> ToolOutput:
         """Start it."""
         shown = label or clip(one_line(task), 30)
+        if wait:
+            return await self._subagents.report_of(task, shown, ctx)
         subagent_id, running, again = self._subagents.start(task, shown, ctx)
         if again:
             return ToolOutput(f"Subagent [{shown}] already works on this task (id: {subagent_id}).")
-        if wait:
-            try:
-                outcome = await asyncio.shield(running)
-            except asyncio.CancelledError:
-                running.cancel()
-                raise
-            return ToolOutput(report_text(shown, task, outcome), is_error=outcome.state not in ("done", "waiting"))
         self._subagents.in_background(subagent_id, running, shown, task)
         return ToolOutput.async_task(
             f"Subagent [{shown}] started (id: {subagent_id}). I'll notify you when it completes."

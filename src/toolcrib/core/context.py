@@ -20,6 +20,11 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """`await progress(done, total, message)` reports progress of the running call."""
 
 
+SUBAGENT = "toolcrib_subagent"
+"""A key in `ToolContext.metadata` where an agent runs: `await ctx.metadata[SUBAGENT](task, label, ctx)` lets a subagent
+do a task, and returns its report as a ToolOutput."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """The surroundings of one call. Frozen, and never shared between concurrent calls.

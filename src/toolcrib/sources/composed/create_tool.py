@@ -14,7 +14,7 @@ from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ..parameters import PLACEHOLDER
-from .composed_tool import SOURCE, ComposedStore, ComposedTool, StoreError, composed
+from .composed_tool import SOURCE, ComposedStore, ComposedTool, Execution, StoreError, composed
 
 FILE = "composed_tools.json"
 CHANGES = ("create", "update", "delete")
@@ -64,6 +64,7 @@ class ComposedTools:
         action_template: str | None = None,
         parameters: dict[str, Any] | None = None,
         args: dict[str, Any] | None = None,
+        execution: Execution | None = None,
         *,
         ctx: ToolContext,
     ) -> ToolOutput:
@@ -77,6 +78,7 @@ class ComposedTools:
             parameters: {"topic": "string"}, or {"topic": {"type", "description", "required"}}; left out, each
                 {{parameter}} is a string.
             args: The values, for run.
+            execution: Who follows the instructions: caller (you, the default), or subagent, whose report you get.
         """
         if action == "list":
             return ToolOutput(self._listing())
@@ -88,9 +90,9 @@ class ComposedTools:
             if action == "delete":
                 return await self._delete(name)
             if action == "create":
-                made = composed(name, description, action_template, parameters)
+                made = composed(name, description, action_template, parameters, execution=execution)
                 return await self._create(made)
-            return await self._update(name, description, action_template, parameters)
+            return await self._update(name, description, action_template, parameters, execution)
         except (ToolDefinitionError, StoreError) as error:
             raise ToolError(str(error)) from None
 
@@ -108,7 +110,9 @@ class ComposedTools:
         self._registry.register(made.tool())
         return ToolOutput(f"Created {made.name}. It can be called now, and in later sessions of this workspace.")
 
-    async def _update(self, name: str, description: str | None, action: str | None, parameters: Any) -> ToolOutput:
+    async def _update(
+        self, name: str, description: str | None, action: str | None, parameters: Any, execution: Execution | None
+    ) -> ToolOutput:
         made: list[ComposedTool] = []
 
         def replace(old: Any) -> dict[str, Any]:
@@ -124,6 +128,7 @@ class ComposedTools:
                 old.get("action") if action is None else action,
                 spelled,
                 old.get("created_at"),
+                old.get("execution") if execution is None else execution,
             )
             made.append(new)
             return new.as_json()
@@ -191,7 +196,7 @@ class ComposedTools:
         from ...policy.preview import fit, visible
 
         lines = [f"{args.get('action', 'list')} {args.get('name') or ''}".strip()]
-        keys = ("description", "parameters", "action_template", "args")
+        keys = ("description", "parameters", "action_template", "args", "execution")
         lines += [f"{key}: {args[key]}" for key in keys if args.get(key)]
         return fit(visible("\n".join(lines)), 3_000, "`toolcrib approvals show` has it whole")
 
