@@ -15,6 +15,8 @@ def test_demo(cli: Cli) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "edit_file" in done.stdout
     assert "restored shop.py" in done.stdout
+    assert "kill -9" in done.stdout
+    assert "is back before turn 0" in done.stdout
     assert list(cli.work.iterdir()) == []
     assert not (cli.home / ".local").exists()  # it has a state folder of its own
 

@@ -1,4 +1,4 @@
-"""`toolcrib demo`: an MCP client uses guarded tools on real files. It needs no key and no service.
+"""`toolcrib demo`: an MCP client, and an agent, use guarded tools on real files. It needs no key and no service.
 
 It starts our own server as any MCP client would, over stdio, in a fresh workspace with a state folder of its own,
 and fails if any step goes wrong.
@@ -6,18 +6,21 @@ and fails if any step goes wrong.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..core.wings import has_wing
 from . import show
-from .exit_codes import FAILED, OK, Usage
+from .exit_codes import FAILED, OK, REFUSED, Usage
 from .install import own_command
 from .options import Options
 from .reader import Command
@@ -47,6 +50,19 @@ FILES = {
     "old.csv": "item;net\nlamp;10\n",
 }
 SECRET = "the launch code is 0000"  # noqa: S105
+AGENT_REPLIES: list[dict[str, Any]] = [
+    {"text": "I read the notes.", "calls": [{"name": "read_file", "arguments": {"path": "notes/todo.txt"}}]},
+    {"text": "The tax first.", "after": "tax is 0.25", "calls": [
+        {"name": "edit_file", "arguments": {"path": "shop.py", "old_text": "TAX = 0.19", "new_text": "TAX = 0.25"}}]},
+    {"text": "I check it.", "calls": [
+        {"name": "exec", "arguments": {"command": "touch begun; sleep 9; grep TAX shop.py"}}]},
+    {"text": "I was interrupted there. I look again.", "after": "was interrupted", "calls": [
+        {"name": "exec", "arguments": {"command": "grep TAX shop.py"}}]},
+    {"text": "It is right. Now the file.", "after": "TAX = 0.25", "calls": [
+        {"name": "delete_file", "arguments": {"path": "old.csv"}}]},
+    {"text": "The tax is 0.25 now, and old.csv is removed."},
+]  # fmt: skip
+"""What the model of the agent's task replies. `after`: words that the message before must have."""
 
 
 class Failed(Exception):
@@ -121,6 +137,8 @@ class Demo:
             raise failure
         self.undo()
         self.record()
+        if has_wing("agent"):
+            self.agent()
 
     def environment(self) -> dict[str, str]:
         """The environment of the server and of our commands: this one, with a separate state folder and settings."""
@@ -226,6 +244,33 @@ class Demo:
         text = self.command("log")
         self.must("exec" in text and "denied" in text, "the record is not complete")
 
+    def agent(self) -> None:
+        """An agent does a task over four processes, and all of it is taken back."""
+        script = self.base / "replies.json"
+        script.write_text(json.dumps(AGENT_REPLIES), encoding="utf-8")
+        self.step(
+            "An agent does a task, with a model whose replies are written down; it is killed while a command runs"
+        )
+        self.line("toolcrib run 'Do what notes/todo.txt says.'", "cyan")
+        self.killed_when("begun", "run", "--model", f"scripted:{script}", "Do what notes/todo.txt says.", "--json")
+        self.must("TAX = 0.25" in self.read("shop.py"), "the agent did not edit the file")
+
+        self.step("Another process goes on: no call runs twice, and the deletion waits for a person")
+        self.line("toolcrib run --session last", "cyan")
+        self.command("run", "--session", "last", code=REFUSED)
+        session = json.loads(self.command("sessions", "--json", shown=False))[0]
+        self.must(session["state"] == "waiting", f"the session does not wait, but is {session['state']}")
+        request = session["waiting"][0]["approval"]
+        self.line(f"toolcrib approvals approve {request}; toolcrib run --session last", "cyan")
+        self.command("approvals", "approve", request)
+        self.command("run", "--session", "last")
+        self.must(not (self.work / "old.csv").exists(), "the approved call did not run")
+
+        self.step("`toolcrib sessions rewind`: everything that the agent changed comes back")
+        self.command("sessions", "rewind", session["id"], "0", "--yes")
+        self.must(self.read("shop.py") == SHOP, "the agent's edit was not undone")
+        self.must(self.read("old.csv") == FILES["old.csv"], "the file that the agent deleted did not come back")
+
     # --- the person, the client and the terminal
 
     async def person(self, context: Any, params: Any) -> ElicitResult:
@@ -252,15 +297,36 @@ class Demo:
             self.line(f"  … {len(lines) - most} more lines", "dim")
         return text
 
-    def command(self, *words: str) -> str:
+    def killed_when(self, name: str, *words: str) -> None:
+        """Run our own command line, show the calls, and kill it without a warning when this file appears."""
+        with subprocess.Popen(
+            [*own_command(), *words, "--workspace", str(self.work)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=self.environment(),
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["event"] == "call":
+                    self.line(f"  → {event['call']['name']}", "dim")
+                    if event["call"]["name"] == "exec":
+                        break
+            until = time.monotonic() + 8
+            while not (self.work / name).exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            process.kill()
+        self.must((self.work / name).exists(), f"the run did not create {name}")
+        self.line("  kill -9", "yellow")
+
+    def command(self, *words: str, code: int = OK, shown: bool = True) -> str:
         """Run our own command line, as a person at another terminal would."""
         done = subprocess.run(
             [*own_command(), *words, "--workspace", str(self.work)],
             capture_output=True, text=True, timeout=60, env=self.environment(), stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        for line in done.stdout.splitlines():
+        both = f"{done.stdout}\n{done.stderr}" if words[0] in ("run", "sessions") else done.stdout
+        for line in filter(None, both.splitlines() if shown else ()):
             self.line(f"  {line[:160]}", "dim")
-        self.must(done.returncode == 0, f"`toolcrib {' '.join(words)}` ended with {done.returncode}: {done.stderr}")
+        self.must(done.returncode == code, f"`toolcrib {' '.join(words)}` ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
     # --- output
