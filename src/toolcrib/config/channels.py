@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 from urllib.parse import urlsplit
 
+from ..boundary.network.special_addresses import METADATA
 from ..core.settings import Checked, Prepared, Section
 
 ANYONE = "*"
@@ -31,6 +32,7 @@ def _approvers(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _url(url: str) -> str:
+    parts = urlsplit("")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -38,6 +40,8 @@ def _url(url: str) -> str:
         usable = False
     if not usable:
         raise ValueError("should be a URL like https://example.com/hook")
+    if any(str(address) == parts.hostname for address in METADATA):
+        raise ValueError("is the address of a cloud metadata service")
     return url
 
 

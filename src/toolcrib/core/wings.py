@@ -21,6 +21,7 @@ AGENT_COMMANDS = {
     "acp": "Serve the agent to an editor (Zed, JetBrains, Neovim).",
     "run": "Give an agent a task.",
     "sessions": "List, show and fork sessions of the agent.",
+    "channels": "Talk to the agent through chats and webhooks.",
 }
 
 WINGS = {

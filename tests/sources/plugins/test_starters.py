@@ -20,7 +20,13 @@ from ..conftest import Room
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pinned programs run on Linux")
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
-NAMES: dict[Kind, str] = {"command": "word-count", "binary": "text-hash", "channel": "folder-mail", "python": "repeat"}
+NAMES: dict[Kind, str] = {
+    "command": "word-count",
+    "binary": "text-hash",
+    "channel": "folder-mail",
+    "telegram": "telegram",
+    "python": "repeat",
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +56,7 @@ async def test_all_of_them_load_and_are_called(examples: Room) -> None:
     assert "nothing to hash (code 1)" in await examples.fails("text_hash", text="")
     assert examples.box is not None
     assert not examples.box.plugins.problems
-    assert list(examples.box.plugins.channels) == ["folder-mail"]
+    assert list(examples.box.plugins.channels) == ["folder-mail", "telegram"]
 
 
 async def test_the_channel_carries_messages(examples: Room) -> None:

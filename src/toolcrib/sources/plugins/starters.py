@@ -6,7 +6,9 @@ import hashlib
 import json
 from typing import Any, Literal, get_args
 
-Kind = Literal["command", "binary", "channel", "python"]
+from . import telegram
+
+Kind = Literal["command", "binary", "channel", "telegram", "python"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -23,6 +25,9 @@ def starter(kind: Kind, name: str) -> dict[str, str]:
         about = "Carries messages as files: it writes to out/ and reads from in/."
         manifest = _manifest(name, about, execution="channel", binary={"path": "run"}, env={"POLL_SECONDS": "0.5"})
         return {"plugin.json": manifest, "run": _FOLDER}
+    if kind == "telegram":
+        manifest = _manifest(name, telegram.ABOUT, execution="channel", binary={"path": "run"}, timeout_secs=60)
+        return {"plugin.json": manifest, "run": telegram.PROGRAM}
     project = _PROJECT.format(name=name, module=f"{tool}_plugin")
     return {"pyproject.toml": project, f"{tool}_plugin.py": _MODULE.format(tool=tool)}
 

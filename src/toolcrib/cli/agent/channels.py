@@ -1,0 +1,146 @@
+"""`toolcrib channels`: list the channels, run the agent for them, and send a message through one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .. import show
+from ..exit_codes import OK, Usage
+from ..options import Options
+from ..reader import Argument, Command, Option, group
+
+if TYPE_CHECKING:
+    from ...agent.events import AgentEvent
+    from ...config.channels import ChannelSettings
+
+NONE = "There are no channels. Add one to the settings as [channels.NAME]; docs/channels.md has examples."
+
+
+def channels(options: Options) -> int:
+    """List the channels: what each is, who may talk to the agent, and how many chats it has."""
+    from ...agent.store import SessionStore
+
+    settings = options.settings()
+    store = SessionStore(options.state())
+    rows = [_row(name, each, store) for name, each in settings.channels.items()]
+    if options.json:
+        show.out_json(rows)
+    elif not rows:
+        show.say(NONE)
+    else:
+        show.columns([_cells(row) for row in rows], ("bold", "dim", None, None, None, "dim"))
+    return OK
+
+
+def run(
+    options: Options,
+    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+) -> int:
+    """Run the agent for all channels, until Ctrl-C. Each chat has its own session, which goes on at the next start."""
+    from ..running import run as to_end
+
+    to_end(_run(options, model))
+    return OK
+
+
+async def _run(options: Options, model: str | None) -> None:
+    from ...agent import Agent
+    from ...agent.bus import MessageBus
+    from ...agent.channel_host import ChannelHost
+    from ...agent.channels import channels_of
+    from ...agent.store import SessionStore
+
+    settings = options.settings()
+    if not any(each.enabled for each in settings.channels.values()):
+        raise Usage(NONE)
+    for name, each in settings.channels.items():
+        if each.enabled and not each.allowed and each.type != "terminal" and (each.type != "webhook" or each.listen):
+            show.warn(f"channels.{name}.allowed names nobody, so nobody is answered there")
+    async with options.open(settings, warm_up=False) as box:
+        bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print, lines=_lines))
+        async with await Agent.open(box, model, say=show.say, bus=bus) as agent:
+            show.say(f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions are kept.", "dim")
+            await ChannelHost(agent, _show_call).run()
+
+
+def send(
+    options: Options,
+    channel: Annotated[str, Argument(metavar="CHANNEL", help="The channel's name in the settings.")],
+    chat: Annotated[str, Argument(metavar="CHAT", help="The chat. For a webhook, apprise or the terminal any word.")],
+    text: Annotated[list[str], Argument(metavar="TEXT", help="The message.")],
+) -> int:
+    """Send a message through a channel, to see whether it works."""
+    from ..running import run as to_end
+
+    to_end(_send(options, channel, chat, " ".join(text)))
+    show.say(f"Message sent to {channel}:{chat}")
+    return OK
+
+
+async def _send(options: Options, channel: str, chat: str, text: str) -> None:
+    from ...agent.bus import MessageBus, MessageNotSent, OutboundMessage
+    from ...agent.channels import channels_of
+    from ...agent.store import SessionStore
+
+    async with options.open(start_servers=False, warm_up=False) as box:
+        bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print))
+        try:
+            await bus.publish_outbound(OutboundMessage(channel, chat, text))
+        except MessageNotSent as error:
+            raise Usage(str(error)) from None
+        finally:
+            await bus.aclose()
+
+
+def _print(text: str) -> None:
+    show.out(text)
+    sys.stdout.flush()
+
+
+async def _lines() -> AsyncIterator[str]:
+    """Yield the lines of stdin."""
+    reader = asyncio.StreamReader(limit=1 << 20)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        while line := await reader.readline():
+            yield line.decode("utf-8", "replace")
+    finally:
+        transport.close()
+
+
+def _show_call(channel: str, chat_id: str, event: AgentEvent) -> None:
+    """Show each call that ended, on stderr."""
+    from ...agent.events import CallDone
+    from .display import call_line
+
+    if isinstance(event, CallDone):
+        mark = "✗" if event.output.is_error else "✓"
+        show.say(f"{channel}:{chat_id} {mark} {call_line(event.call)}", "dim")
+
+
+def _row(name: str, settings: ChannelSettings, store: Any) -> dict[str, Any]:
+    rows = store.chats(name)
+    return {
+        "name": name, "type": settings.type, "enabled": settings.enabled, "allowed": list(settings.allowed),
+        "approvers": list(settings.approvers), "chats": len({row.extra["chat"][1] for row in rows}),
+        "waiting": sum(row.state == "waiting" for row in rows),
+    }  # fmt: skip
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["name"], row["type"], "on" if row["enabled"] else "off",
+        f"allowed: {', '.join(row['allowed']) or '-'}", f"approvers: {', '.join(row['approvers']) or '-'}",
+        f"{row['chats']} chats, {row['waiting']} waiting",
+    ]  # fmt: skip
+
+
+COMMAND = group(
+    channels,
+    "The channels of the agent. Without a command: list them.",
+    {"list": Command(channels), "run": Command(run, without=("json",)), "send": Command(send, without=("json",))},
+)
