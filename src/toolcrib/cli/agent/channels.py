@@ -60,7 +60,8 @@ async def _run(options: Options, model: str | None) -> None:
         if each.enabled and not each.allowed and each.type != "terminal" and (each.type != "webhook" or each.listen):
             show.warn(f"channels.{name}.allowed names nobody, so nobody is answered there")
     async with options.open(settings, warm_up=False) as box:
-        bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print, lines=_lines))
+        lines = _lines if sys.stdin.isatty() else None
+        bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print, lines=lines))
         async with await Agent.open(box, model, say=show.say, bus=bus) as agent:
             show.say(f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions are kept.", "dim")
             await ChannelHost(agent, _show_call).run()

@@ -1,0 +1,78 @@
+"""`toolcrib channels`, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ..conftest import Cli
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
+
+
+def settings(cli: Cli, text: str) -> None:
+    path = cli.home / ".config/toolcrib/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_without_channels_it_says_how_to_add_one(cli: Cli) -> None:
+    assert "[channels.NAME]" in cli("channels").stderr
+    assert "[channels.NAME]" in cli("channels", "run", code=2).stderr
+    assert "the settings have: none" in cli("channels", "send", "x", "y", "z", code=2).stderr
+
+
+def test_channels_are_listed_and_messages_are_sent(cli: Cli, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "folder-mail", tmp_path / "plugins/folder-mail")
+    settings(cli, f"""
+[plugins]
+enabled = true
+plugin_dirs = ["{tmp_path}/plugins"]
+[channels.folder-mail]
+allowed = ["file"]
+approvers = ["file"]
+[channels.gone]
+[channels.hook]
+type = "webhook"
+url = "https://example.com/x"
+secret = "MISSING_KEY"
+""")  # fmt: skip
+    rows = cli.json("channels", "--json")
+    assert [(row["name"], row["type"], row["allowed"], row["chats"]) for row in rows] == [
+        ("folder-mail", "plugin", ["file"], 0), ("gone", "plugin", [], 0), ("hook", "webhook", [], 0),
+    ]  # fmt: skip
+    assert "approvers: file" in cli("channels").stdout
+    assert "Message sent to folder-mail:ann" in cli("channels", "send", "folder-mail", "ann", "good", "morning").stderr
+    assert (tmp_path / "plugins/folder-mail/out/ann.txt").read_text() == "good morning\n"
+    assert "there is no channel plugin 'gone'" in cli("channels", "send", "gone", "a", "b", code=2).stderr
+    assert "there is no secret 'MISSING_KEY'" in cli("channels", "send", "hook", "a", "b", code=2).stderr
+
+
+def test_a_chat_at_the_terminal_with_an_approval(cli: Cli, tmp_path: Path) -> None:
+    cli.write("a.txt", "alpha\n")
+    settings(cli, '[channels.here]\ntype = "terminal"\n')
+    script = tmp_path / "script.json"
+    steps = [{"calls": [{"name": "delete_file", "arguments": {"path": "a.txt"}}]}, {"text": "It is gone."}]
+    script.write_text(json.dumps(steps))
+    terminal = cli.at_terminal("channels", "run", "--model", f"scripted:{script}")
+    terminal.expect("Listening: here")
+    terminal.sendline("remove a.txt")
+    terminal.expect(r"yes (ap_[0-9a-f]+)")
+    terminal.sendline(f"yes {terminal.match.group(1)}")
+    terminal.expect("Approved delete_file")
+    terminal.expect("It is gone")
+    terminal.send("\x03")
+    assert terminal.wait() == 130
+    assert not (cli.work / "a.txt").exists()
+    assert cli.json("channels", "--json")[0]["chats"] == 1
+
+
+@pytest.mark.parametrize("text", ['[channels.x]\ntype = "pigeon"\n', "[channels.x]\ntoken = 1\n", "channels = 1\n"])
+def test_wrong_settings_are_an_error_for_a_person(cli: Cli, text: str) -> None:
+    settings(cli, text)
+    done = cli("channels", code=2)
+    assert "config.toml" in done.stderr
+    assert "channels" in done.stderr
