@@ -212,7 +212,7 @@ def _wheels(base: Path) -> bool:
     folder.mkdir(exist_ok=True)
     import zipfile
 
-    for name in ("pydantic", "rich", "typer", "pygments", "hypothesis"):
+    for name in ("pydantic", "anyio", "starlette", "pygments", "hypothesis"):
         for found in distributions(name=name):
             files = [file for file in found.files or [] if ".." not in str(file) and "__pycache__" not in str(file)]
             path = folder / f"{name}-{found.version}-py3-none-any.whl"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.toolbox.build import keep_out
+from toolcrib.toolbox.build import refuse_own_folders
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_folder_with_our_own_in_it_or_within_ours_is_refused(tmp_path: Path, state: Path, root: str) -> None:
     with pytest.raises(ConfigError, match="grant smaller folders"):
-        keep_out([tmp_path / "data", tmp_path / root], state)
+        refuse_own_folders([tmp_path / "data", tmp_path / root], state)
 
 
 def test_folders_beside_ours_may_be_granted(tmp_path: Path, state: Path) -> None:
-    keep_out([tmp_path / "data", tmp_path / "state" / "toolcrib-other", tmp_path / "configs"], state)
+    refuse_own_folders([tmp_path / "data", tmp_path / "state" / "toolcrib-other", tmp_path / "configs"], state)

@@ -76,7 +76,7 @@ def build(
 def _ground(settings: Settings, closing: ExitStack) -> Ground:
     network = Lazy(lambda: _network(settings))
     state = StateFolder.for_workspace(settings.workspace)
-    keep_out(settings.sandbox.write_roots, state.path.parent)
+    refuse_own_folders(settings.sandbox.write_roots, state.path.parent)
     spill = Spill(state.spill)
     workspace = Workspace(
         settings.workspace, read_roots=(*settings.sandbox.read_roots, state.spill),
@@ -102,7 +102,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     )  # fmt: skip
 
 
-def keep_out(roots: Iterable[Path], state_home: Path) -> None:
+def refuse_own_folders(roots: Iterable[Path], state_home: Path) -> None:
     """Check the folders granted for writing. Raises ConfigError if one contains our own settings, record or trust list:
     such a grant would give access to everything."""
     for own in (os.path.realpath(state_home), os.path.realpath(config_home())):
