@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ..core.context import SUBAGENT
@@ -179,10 +180,24 @@ class Agent:
         `schema`, a JSON Schema, the answer is data of that form, in `Outcome.data`.
         """
         session = session or self.new_session()
-        if text is not None:
-            session.say(text, *images, note=now())
-            self.box.new_turn(session.id)
-            self.box.session(session.id).trust(text)
+        with session.running():
+            if session.row.model != self.models[0].name:
+                session.set_model(self.models[0].name)
+            if text is not None:
+                session.close_calls(partial(loop.known_result, self.box, session))
+                session.say(text, *images, note=now())
+                self.box.new_turn(session.id)
+                self.box.session(session.id).trust(text)
+            return await self._run(session, emit, limits, ctx, schema)
+
+    async def _run(
+        self,
+        session: AgentSession,
+        emit: Emit,
+        limits: RunLimits | None,
+        ctx: ToolContext | None,
+        schema: Mapping[str, Any] | None,
+    ) -> Outcome:
         parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
         spent = Spent(limits or self.limits, self.prices)
         ctx = ctx or replace(self.box.context, channel="agent")
@@ -229,7 +244,7 @@ class Agent:
     async def compact(self, session: AgentSession, emit: Emit = lambda event: None) -> bool:
         """Make the history of a session shorter now. Returns whether it is. Raises ModelError."""
         with session.running():
-            return await loop.compact(self.parts(), session, emit, force=True)
+            return await loop.compact(self.parts(), session, Spent(self.limits, self.prices), emit, force=True)
 
     def parts(self) -> LoopParts:
         """Return what the loop needs. The tools are the same for the agent's life, so that providers can cache them:
@@ -265,8 +280,6 @@ class Agent:
         self.store.report(session_id, user(text, source="subagent"))
 
     async def _run_subagent(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
-        if task is not None:
-            session.say(task, note=now(), source="parent")
         resolve = self.box.registry.resolve_forward
 
         def may(name: str, arguments: Any) -> bool:
@@ -285,7 +298,10 @@ class Agent:
             refusal=refusal,
         )
         spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, self._live.get(session.row.parent or ""))
-        return await loop.run_session(parts, session, ctx, spent, lambda event: None)
+        with session.running():
+            if task is not None:
+                session.say(task, note=now(), source="parent")
+            return await loop.run_session(parts, session, ctx, spent, lambda event: None)
 
     def _resume_subagents(self, ctx: ToolContext) -> None:
         """Go on with the background subagents of a session that an earlier process began."""

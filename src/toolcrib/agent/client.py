@@ -7,11 +7,25 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ..core.errors import AddressRefused
-from .history import whole_characters
-from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta, Wire
+from ..core.text import one_line
+from .history import NOTHING, whole_characters
+from .model import (
+    AGAIN,
+    Decoder,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ThinkingDelta,
+    UsageSeen,
+    Wire,
+)
 from .wires.errors import error_of
 from .wires.sse import SseParser
 
@@ -27,6 +41,7 @@ CONNECT_SECONDS = 15.0
 TRIES = 4
 MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
 FIRST_PAUSE = 0.5  # seconds before the second try; each later one waits twice as long
+MIN_SECRET = 6  # characters of a header that is removed from errors
 MAX_ERROR = 64 * 1024  # bytes of an error's body
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What a decoder raises for an event of a shape that no provider documents."""
@@ -58,19 +73,34 @@ class HttpModel:
         """
         text = json.dumps(self._wire.encode(request), ensure_ascii=False, separators=(",", ":"))
         body = whole_characters(text).encode()
+        lost = NOTHING
         for number in range(1, self._tries + 1):
-            shown = False
+            shown, seen = False, NOTHING
             try:
                 async with aclosing(self._once(body)) as events:
                     async for event in events:
+                        if isinstance(event, UsageSeen):
+                            seen = event.usage
+                            yield UsageSeen(lost + seen)
+                            continue
                         shown = True
-                        yield event
+                        yield replace(event, lost=lost) if isinstance(event, ReplyEnd) else event
                 return
             except ModelError as error:
+                error.args = (self._shown(str(error)),)
+                lost += seen
                 pause = _pause(error, number)
                 if shown or number == self._tries or error.kind not in AGAIN or pause > MAX_PAUSE:
                     raise
             await asyncio.sleep(pause)
+
+    def _shown(self, text: str) -> str:
+        """Return an error's text on one line, and without our key: a server may repeat what it got."""
+        login = urlsplit(self._url).netloc.rpartition("@")[0]
+        for secret in (*(value.removeprefix("Bearer ") for value in self._headers.values()), login):
+            if len(secret) >= MIN_SECRET:
+                text = text.replace(secret, "…")
+        return one_line("".join(char if char.isprintable() else " " for char in text))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -128,6 +158,7 @@ class HttpModel:
         loop = asyncio.get_running_loop()
         parser = SseParser()
         end = loop.time() + self._idle
+        seen = NOTHING
         while True:
             try:
                 async with asyncio.timeout_at(end):
@@ -139,6 +170,9 @@ class HttpModel:
             for decoded in self._decoded(parser.feed(chunk), decoder):
                 for event in decoded:
                     yield event
+                if decoder.usage != seen:
+                    seen = decoder.usage
+                    yield UsageSeen(seen)
                 end = loop.time() + self._idle
         yield ReplyEnd(self._finished(parser, decoder))
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from .cost import Prices
-from .history import ModelTurn, TokenUsage
+from .history import TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,18 @@ class Spent:
     def __init__(self, limits: RunLimits, prices: Prices, parent: Spent | None = None) -> None:
         self._limits, self._prices, self._parent = limits, prices, parent
         self._start = time.monotonic()
+        self.model = 0
+        """The number of the model that answered last: those before it failed, and are not asked again."""
         self.usage = TokenUsage()
         self.cost: float | None = 0.0
         self.requests = 0
 
-    def add(self, turn: ModelTurn, model: str) -> float | None:
-        """Count a reply, also for the parent, and return its cost."""
+    def add(self, usage: TokenUsage, model: str) -> float | None:
+        """Count what a model reported, also for the parent, and return its cost."""
         if self._parent is not None:
-            self._parent.add(turn, model)
-        self.usage += turn.usage
-        cost = self._prices.cost(model, turn.usage)
+            self._parent.add(usage, model)
+        self.usage += usage
+        cost = self._prices.cost(model, usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
 
@@ -53,8 +55,10 @@ class Spent:
             return f"the limit of {limits.iterations} requests to the model (agent.max_iterations)"
         if limits.tokens is not None and tokens >= limits.tokens:
             return f"the limit of {limits.tokens} tokens (agent.max_tokens; {tokens} were used)"
-        if self.seconds_left == 0.0:
+        if limits.seconds is not None and time.monotonic() - self._start >= limits.seconds:
             return f"the limit of {limits.seconds:g} seconds (agent.max_seconds)"
+        if limits.cost is not None and self.cost is None:
+            return f"the first reply without a known price: the limit of ${limits.cost:g} cannot be kept (agent.prices)"
         if limits.cost is not None and self.cost is not None and self.cost >= limits.cost:
             return f"the limit of ${limits.cost:g} (agent.max_cost; ${self.cost:.4f} was spent)"
         return None if self._parent is None else self._parent.exceeded()

@@ -7,11 +7,15 @@ the same way: a last message or result wants a reply, a reply with calls wants t
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..core.call import ToolCall
@@ -31,11 +35,24 @@ from .events import (
     ReplyDropped,
     RequestStarted,
 )
-from .history import CallResult, Entry, Image, ModelCall, ModelTurn, ResultTurn, Text, for_model, user
+from .history import (
+    NOTHING,
+    CallResult,
+    Entry,
+    Image,
+    ModelCall,
+    ModelTurn,
+    ResultTurn,
+    Text,
+    TokenUsage,
+    for_model,
+    user,
+)
 from .limits import Spent
-from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition
+from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition, UsageSeen
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
+from .wires.shared import make_id
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
@@ -48,9 +65,11 @@ Emit = Callable[[AgentEvent], None]
 
 DROPPED_REPLIES = 2
 """How often a reply that failed in the middle is asked for again, with each model."""
+_CALL_ID = re.compile("[!-~]{1,128}")
 MAX_COMPACTIONS = 2
 """How often one request is made shorter because the model said that it does not fit."""
 LENGTH_NOTE = "Your reply was cut by the limit on its length. Go on where it ended."
+NO_ROOM = "the model's reasoning filled the whole reply: raise agent.max_output_tokens, or lower agent.effort"
 INTERRUPTED_NOTE = "Your reply was interrupted. Go on where it ended."
 CUT_CALL = (
     "This call was not run: your reply was cut by the limit on its length before the call was complete. "
@@ -75,15 +94,26 @@ class LoopParts:
     form: AnswerForm | None = None
     """The form of the answer; None for text."""
 
+    @functools.cached_property
+    def offered(self) -> tuple[ToolDefinition, ...]:
+        """The tools that the model sees."""
+        return tuple(self.tools) if self.form is None else (*self.tools, self.form.definition)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of those tools."""
+        return _digest(json.dumps([asdict(tool) for tool in self.offered], sort_keys=True))
+
 
 async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
     """Run a session until its model has answered everything, something waits for a person, or a limit is reached.
 
-    Cancel it at any point: the history stays valid, and the next run goes on from there. Raises SessionError if another
-    process runs the session.
+    The caller holds the session (`AgentSession.running`). Cancel it at any point: the history stays valid, and the next
+    run goes on from there.
     """
     resumed = True
-    with session.running():
+    full = False  # whether the model said that its window is full
+    with session.working():
         while True:
             last = session.last
             if isinstance(last, ModelTurn) and last.calls:
@@ -114,18 +144,24 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
             if isinstance(last, ModelTurn) and last.stop == "interrupted":
                 session.append(user(INTERRUPTED_NOTE, source="system"))
             try:
-                await _compact_if_full(parts, session, emit)
                 async with asyncio.timeout(spent.seconds_left):
+                    if full and not await compact(parts, session, spent, emit, force=True):
+                        return _ended(session, spent, "error", reason="the history does not fit the model's window")
+                    await _compact_if_full(parts, session, spent, emit)
                     turn, model = await _ask(parts, session, spent, emit)
             except TimeoutError:
                 continue  # the limit of seconds, which ends the loop above
             except ModelError as error:
                 return _ended(session, spent, "error", reason=str(error))
             resumed = False
-            cost = spent.add(turn, model)
+            turn = _stored(turn, session, _prefix(parts, session))
+            cost = spent.add(turn.usage, model)
             session.append(turn, cost)
             emit(ReplyDone(turn, cost))
-            if turn.stop == "length" and not turn.calls:
+            full = turn.stop == "context"
+            if turn.stop in ("length", "context") and not turn.calls:
+                if turn.stop == "length" and not turn.text.strip():
+                    return _ended(session, spent, "error", reason=NO_ROOM)
                 session.append(user(LENGTH_NOTE, source="system"))
 
 
@@ -146,23 +182,26 @@ def _ended(
 async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit) -> tuple[ModelTurn, str]:
     """Return a reply and the name of the model that gave it. Raises ModelError if no model answered."""
     compactions = 0
-    for index, model in enumerate(parts.models):
+    for index, model in list(enumerate(parts.models))[spent.model :]:
         tries = 0
         while True:
             request = _request(parts, session)
             spent.requests += 1
             emit(RequestStarted(model.name, spent.requests))
-            shown: list[str] = []
+            seen = _Seen()
             try:
-                return await _reply(model, request, shown, session, emit), model.name
+                turn = await _reply(model, request, seen, session, spent, emit)
+                spent.model = index
+                return turn, model.name
             except ModelError as error:
                 log.info("%s: %s", model.name, error)
+                shown = bool(seen.shown)
                 if shown:
                     emit(ReplyDropped(str(error)))
                 tries += 1
                 if error.kind == "context" and compactions < MAX_COMPACTIONS:
                     compactions += 1
-                    if await compact(parts, session, emit, force=True):
+                    if await compact(parts, session, spent, emit, force=True):
                         continue
                 if shown and error.kind in AGAIN and tries <= DROPPED_REPLIES:
                     continue
@@ -172,29 +211,69 @@ async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit
     raise AssertionError("there is a model")
 
 
-async def _reply(model: Model, request: ModelRequest, shown: list[str], session: AgentSession, emit: Emit) -> ModelTurn:
-    """Return one reply. If it is cancelled, the text so far is stored: the person has seen it."""
+@dataclass(slots=True)
+class _Seen:
+    """What came of a reply so far: its text in pieces, and what the provider reported for it."""
+
+    shown: list[str] = field(default_factory=list[str])
+    usage: TokenUsage = NOTHING
+
+
+async def _reply(
+    model: Model, request: ModelRequest, seen: _Seen, session: AgentSession, spent: Spent, emit: Emit
+) -> ModelTurn:
+    """Return one reply. If it is cancelled, the text so far is stored: the person has seen it. What a reply that failed
+    has used is counted."""
     try:
         async with aclosing(model.stream(request)) as events:
             async for event in events:
                 if isinstance(event, ReplyEnd):
+                    seen.usage = event.lost
                     return event.turn
+                if isinstance(event, UsageSeen):
+                    seen.usage = event.usage
+                    continue
                 if isinstance(event, TextDelta):
-                    shown.append(event.text)
-                elif not shown:
-                    shown.append("")
+                    seen.shown.append(event.text)
+                elif not seen.shown:
+                    seen.shown.append("")
                 emit(event)
     except asyncio.CancelledError:
-        text = "".join(shown)
+        text = "".join(seen.shown)
         if text:
             session.append(ModelTurn((Text(text),), "interrupted", model=model.name))
         raise
+    finally:
+        if seen.usage != NOTHING:
+            session.count(seen.usage, spent.add(seen.usage, model.name))
     raise ModelError(f"{model.name} ended without a reply", "protocol")
 
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
-    tools = parts.tools if parts.form is None else (*parts.tools, parts.form.definition)
-    return ModelRequest(session.row.system, for_model(session.entries), tools, parts.max_tokens, parts.effort)
+    history = for_model(session.entries)
+    prefix = _prefix(parts, session)
+    return ModelRequest(session.row.system, history, parts.offered, parts.max_tokens, parts.effort, prefix)
+
+
+def _prefix(parts: LoopParts, session: AgentSession) -> str:
+    return _digest(session.row.system + parts.digest)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _stored(turn: ModelTurn, session: AgentSession, prefix: str) -> ModelTurn:
+    """Return the reply as it is stored: each call with an id that no other call of the session has."""
+    taken = {call.id for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls}
+    parts: list[Any] = []
+    for part in turn.parts:
+        if isinstance(part, ModelCall):
+            known = part.id in taken or not _CALL_ID.fullmatch(part.id)
+            part = replace(part, id=make_id()) if known else part
+            taken.add(part.id)
+        parts.append(part)
+    return replace(turn, parts=tuple(parts), prefix=prefix)
 
 
 # --- the calls
@@ -207,7 +286,9 @@ async def _run_calls(
     calls = {session.run_id(call): call for call in turn.calls}
     fresh: list[ToolCall] = []
     for run_id, call in calls.items():
-        known = _not_run(parts, session, call, ctx) or (_known(parts.box, session, run_id, call) if resumed else None)
+        known = _not_run(parts, session, call, ctx) or (
+            known_result(parts.box, session, run_id, call) if resumed else None
+        )
         if known is not None:
             session.store_result(run_id, known)
         else:
@@ -266,7 +347,7 @@ def _not_run(parts: LoopParts, session: AgentSession, call: ModelCall, ctx: Tool
     return parts.form.result(call) if parts.form is not None and call.name == FINAL else None
 
 
-def _known(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
+def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
     """Return the result of a call that an earlier run began; None if it may run (again).
 
     The record says how far it came: an intent is committed before an effect, an outcome after it.
@@ -309,13 +390,17 @@ def _result(call: ModelCall, output: ToolOutput) -> CallResult:
 # --- compaction
 
 
-async def _compact_if_full(parts: LoopParts, session: AgentSession, emit: Emit) -> None:
+async def _compact_if_full(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit) -> None:
     size = compaction.request_tokens(session.entries, _fixed(parts, session))
     if size > parts.window * compaction.CLEAR_AT and size > session.compacted_at + parts.window // 20:
-        await compact(parts, session, emit)
+        try:
+            await compact(parts, session, spent, emit)
+        except ModelError as error:  # the request may fit without a summary
+            log.warning("no summary was made: %s", error)
+            session.compacted_at = size
 
 
-async def compact(parts: LoopParts, session: AgentSession, emit: Emit, *, force: bool = False) -> bool:
+async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit, *, force: bool = False) -> bool:
     """Make the history shorter: old outputs become references; if that is not enough, a summary replaces old turns.
 
     With `force` at least half of it becomes shorter, whatever its size, by references if there are any to make.
@@ -337,12 +422,7 @@ async def compact(parts: LoopParts, session: AgentSession, emit: Emit, *, force:
         emit(Compacted("outputs", *mark.tokens))
     size = compaction.request_tokens(session.entries, fixed)
     if (force and not shorter) or size > parts.window * compaction.SUMMARIZE_AT:
-        history = for_model(compaction.summary_request(session.entries))
-        request = ModelRequest(session.row.system, history, parts.tools, parts.max_tokens)
-        text = ""
-        async with aclosing(parts.models[0].stream(request)) as events:
-            async for event in events:
-                text = event.turn.text if isinstance(event, ReplyEnd) else text
+        text = await _summary(parts, session, spent)
         mark = compaction.summarized(session.entries, keep, fixed, text, session.plan) if text else None
         if mark is not None:
             session.append(mark)
@@ -350,6 +430,24 @@ async def compact(parts: LoopParts, session: AgentSession, emit: Emit, *, force:
             emit(Compacted("summary", *mark.tokens))
     session.compacted_at = compaction.request_tokens(session.entries, fixed)
     return shorter
+
+
+async def _summary(parts: LoopParts, session: AgentSession, spent: Spent) -> str:
+    """Return a summary of the history, by the first model that gives one. What it costs is counted."""
+    history = for_model(compaction.summary_request(session.entries))
+    prefix = _prefix(parts, session)
+    request = ModelRequest(session.row.system, history, parts.offered, parts.max_tokens, parts.effort, prefix)
+    for number, model in list(enumerate(parts.models))[spent.model :]:
+        seen = _Seen()
+        try:
+            turn = await _reply(model, request, seen, session, spent, lambda event: None)
+        except ModelError:
+            if number + 1 == len(parts.models):
+                raise
+            continue
+        session.count(turn.usage, spent.add(turn.usage, model.name))
+        return turn.text
+    raise AssertionError("there is a model")
 
 
 def _fixed(parts: LoopParts, session: AgentSession) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..core.errors import ToolcribError
-from .history import ModelTurn, Turn
+from .history import NOTHING, ModelTurn, TokenUsage, Turn
 
 Effort = Literal["none", "low", "medium", "high"]
 
@@ -56,13 +56,21 @@ class CallBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSeen:
+    """What the provider has reported for a request so far, with its tries that failed: it counts without a reply."""
+
+    usage: TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyEnd:
-    """The end of a reply, with all of it."""
+    """The end of a reply, with all of it. `lost` is what the provider reported for tries that failed before it."""
 
     turn: ModelTurn
+    lost: TokenUsage = NOTHING
 
 
-ModelEvent = TextDelta | ThinkingDelta | CallBegun | ReplyEnd
+ModelEvent = TextDelta | ThinkingDelta | CallBegun | UsageSeen | ReplyEnd
 
 ModelErrorKind = Literal[
     "key", "limit", "overloaded", "context", "refused", "server", "network", "silent", "protocol", "missing"
@@ -112,7 +120,9 @@ class Wire(Protocol):
 
 
 class Decoder(Protocol):
-    """Collects the events of one reply."""
+    """Collects the events of one reply. `usage` is what the provider has reported so far."""
+
+    usage: TokenUsage
 
     def take(self, event: str, data: str) -> Sequence[ModelEvent]:
         """Take one server-sent event. Raises ModelError for an error that the provider reports."""

@@ -12,10 +12,10 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..core.text import clip
 from .history import ModelTurn, dump, load
-from .model import CallBegun, Model, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
+from .model import CallBegun, Model, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta, UsageSeen
 
 _TIME = re.compile(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
-_CALL_ID = re.compile(r'"(?:call_)?id": ?"[^"]*"|"(?:call_)?id":"[^"]*"')
+_CALL_ID = re.compile(r'"(?:(?:call_)?id|prefix)": ?"[^"]*"')
 
 
 class RecordingModel:
@@ -33,6 +33,8 @@ class RecordingModel:
                     line = {"asked": _asked(request), "events": pieces, "turn": json.loads(dump(event.turn))}
                     with self._path.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                elif isinstance(event, UsageSeen):
+                    pass
                 elif isinstance(event, CallBegun):
                     pieces.append({"call": event.name})
                 else:

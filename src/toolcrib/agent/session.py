@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from .history import UNANSWERED as NOT_RUN
-from .history import CallResult, Compaction, Entry, Image, ModelCall, ModelTurn, ResultTurn, Text, Turn, UserTurn
+from .history import (
+    CallResult,
+    Compaction,
+    Entry,
+    Image,
+    ModelCall,
+    ModelTurn,
+    ResultTurn,
+    Text,
+    TokenUsage,
+    Turn,
+    UserTurn,
+    whole_characters,
+)
 from .store import SessionRow, SessionStore
 from .todo import plan_text
 
@@ -46,23 +59,32 @@ class AgentSession:
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
-        """Mark the session as running, in this process alone. Raises SessionError."""
+        """Hold the session: nothing else runs it or writes to it. Raises SessionError if something does."""
         with self._store.running(self.id):
             self.reload()
-            self._update(state="running", waiting=())
-            try:
-                yield
-            finally:
-                if self.row.state == "running":
-                    self._update(state="idle")
+            yield
+
+    @contextlib.contextmanager
+    def working(self) -> Generator[None]:
+        """Mark the session as running within this block."""
+        self._update(state="running", waiting=())
+        try:
+            yield
+        finally:
+            if self.row.state == "running":
+                self._update(state="idle")
 
     def append(self, entry: Entry, cost: float | None = None) -> None:
         """Store an entry after the others, with its usage and cost."""
         self._store.append(self.id, len(self.entries), entry)
         self.entries.append(entry)
         if isinstance(entry, ModelTurn):
-            total = None if cost is None and self.row.cost is None else (self.row.cost or 0.0) + (cost or 0.0)
-            self._update(usage=self.row.usage + entry.usage, cost=total)
+            self.count(entry.usage, cost)
+
+    def count(self, usage: TokenUsage, cost: float | None) -> None:
+        """Add what a request used to the session's totals."""
+        total = None if cost is None and self.row.cost is None else (self.row.cost or 0.0) + (cost or 0.0)
+        self._update(usage=self.row.usage + usage, cost=total)
 
     def run_id(self, call: ModelCall) -> str:
         """Return the id under which a call of the last reply runs: unique, and the same in every process."""
@@ -106,6 +128,7 @@ class AgentSession:
         `note` (the time, for example) is part of the message, so that requests before it stay as they were.
         """
         self.close_calls()
+        text = whole_characters(text)
         turn = UserTurn((Text(f"{text}\n\n{note}" if note else text), *images), source)
         self.append(turn)
         if not self.row.title and source == "user":
@@ -126,12 +149,13 @@ class AgentSession:
         call_id = run_id.split(".", 2)[2]
         self.store_result(run_id, CallResult(call_id, found["tool"], text))
 
-    def close_calls(self) -> None:
-        """Give the calls of the last reply that have no result the one that they did not run."""
+    def close_calls(self, known: Callable[[str, ModelCall], CallResult | None] | None = None) -> None:
+        """Give the calls of the last reply that have no result one: what is `known` of it, or that it did not run."""
         last = self.last
         if not isinstance(last, ModelTurn) or not last.calls:
             return
-        found = (self.result(self.run_id(call)) for call in last.calls)
+        ids = ((self.run_id(call), call) for call in last.calls)
+        found = (self.result(run_id) or (known(run_id, call) if known else None) for run_id, call in ids)
         results = (
             r or CallResult(c.id, c.name, NOT_RUN, is_error=True) for r, c in zip(found, last.calls, strict=True)
         )

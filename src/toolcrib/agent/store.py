@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..core.errors import ToolcribError
-from ..record.database import connect, transaction
+from ..record.database import connect, naming, transaction
 from ..record.state import StateFolder, private_folder
 from .history import CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
 
@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS agent_session (
     cost REAL,                       -- dollars of all requests with a known price
     extra TEXT NOT NULL              -- the todo list and more, JSON
 );
+CREATE INDEX IF NOT EXISTS agent_session_updated ON agent_session (updated);
 CREATE TABLE IF NOT EXISTS agent_turn (
     session TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -117,19 +118,31 @@ class SessionStore:
                 del self.__dict__["_connection"]
 
     def _run(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        with self._lock:
+        with self._lock, naming(self._path):
             return self._connection.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Generator[None]:
+        with self._lock, naming(self._path), transaction(self._connection):
+            yield
 
     # --- sessions
 
     def create(self, *, model: str, system: str, title: str = "", parent: str | None = None) -> SessionRow:
         """Store a new session and return it."""
-        now, session_id = time.time(), new_id()
-        self._run(
-            "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,'{}')",
-            session_id, now, now, title, model, system, parent,
-        )  # fmt: skip
-        return self.get(session_id)
+        while True:
+            now, session_id = time.time(), new_id()
+            made = self._run(
+                "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,'{}')"
+                " ON CONFLICT (id) DO NOTHING RETURNING id",
+                session_id, now, self._used(now), title, model, system, parent,
+            )  # fmt: skip
+            if made:
+                return self.get(session_id)
+
+    def _used(self, now: float) -> float:
+        """Return the time of a use: later than that of every other session, also where the clock was set back."""
+        return max(now, (self._run("SELECT max(updated) FROM agent_session")[0][0] or 0.0) + 1e-6)
 
     def get(self, session_id: str) -> SessionRow:
         """Return a session by its id or the beginning of it; `last` is the one used last. Raises SessionError."""
@@ -151,11 +164,13 @@ class SessionStore:
 
     def children(self, parent: str) -> list[SessionRow]:
         """Return the subagents of a session, oldest first."""
-        return [_session(row) for row in self._run("SELECT * FROM agent_session WHERE parent = ? ORDER BY id", parent)]
+        return [
+            _session(row) for row in self._run("SELECT * FROM agent_session WHERE parent = ? ORDER BY rowid", parent)
+        ]
 
     def report(self, session_id: str, turn: UserTurn) -> None:
         """Send the report of a background subagent to its parent, once."""
-        with self._lock, transaction(self._connection):
+        with self._transaction():
             row = self.get(session_id)
             if row.parent and row.extra.pop("background", None):
                 self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(row.extra), session_id)
@@ -187,17 +202,17 @@ class SessionStore:
         }
         names = ", ".join(f"{name} = ?" for name in stored)
         sql = f"UPDATE agent_session SET {names}, updated = ? WHERE id = ?"  # noqa: S608
-        self._run(sql, *stored.values(), time.time(), session_id)
+        self._run(sql, *stored.values(), self._used(time.time()), session_id)
 
     def set_extra(self, session_id: str, key: str, value: Any) -> None:
         """Store one entry of `extra`."""
-        with self._lock, transaction(self._connection):
+        with self._transaction():
             extra = {**self.get(session_id).extra, key: value}
             self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(extra), session_id)
 
     def remove(self, session_id: str) -> None:
         """Remove a session with its turns."""
-        with self._lock, transaction(self._connection):
+        with self._transaction():
             for table in ("agent_turn", "agent_message"):
                 self._run(f"DELETE FROM {table} WHERE session = ?", session_id)  # noqa: S608
             self._run("DELETE FROM agent_result WHERE call_id GLOB ?", f"{session_id}.*")
@@ -208,7 +223,7 @@ class SessionStore:
     def fork(self, session_id: str, before: int | None = None) -> SessionRow:
         """Copy a session with its turns before a position, and return the copy."""
         source = self.get(session_id)
-        with self._lock, transaction(self._connection):
+        with self._transaction():
             copy = self.create(model=source.model, system=source.system, title=source.title, parent=None)
             self._run(
                 "INSERT INTO agent_turn SELECT ?, position, time, turn FROM agent_turn"
@@ -248,13 +263,12 @@ class SessionStore:
 
     def append(self, session_id: str, position: int, turn: Entry, taken: int | None = None) -> None:
         """Store the turn at the next position. `taken` is the waiting message that became this turn."""
-        with self._lock, transaction(self._connection):
+        with self._transaction():
             self._run("INSERT INTO agent_turn VALUES (?,?,?,?)", session_id, position, time.time(), dump(turn))
             if taken is not None:
                 self._run("DELETE FROM agent_message WHERE seq = ?", taken)
             if isinstance(turn, ResultTurn):
-                for result in turn.results:
-                    self._run("DELETE FROM agent_result WHERE call_id = ?", result.call_id)
+                self._run("DELETE FROM agent_result WHERE call_id GLOB ?", f"{session_id}.*")
 
     def cut(self, session_id: str, position: int) -> None:
         """Remove the turns from a position on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -68,20 +69,25 @@ class Subagents:
         """Return the tasks of a session's subagents that run."""
         return [each.task for each in self._running.values() if each.parent == parent]
 
-    def start(self, task: str, label: str, ctx: ToolContext) -> tuple[str, asyncio.Task[Outcome], bool]:
-        """Start a subagent. Returns its id, its task, and whether the same one runs already."""
+    def start(self, task: str, label: str, ctx: ToolContext) -> tuple[str, asyncio.Task[Outcome] | None]:
+        """Start a subagent. Returns its id and its task; no task if the same one runs already, or has reported.
+
+        A call that is repeated, because a process ended within it, goes on with the subagent that it started.
+        """
         parent = ctx.session_id or ""
         for known, each in self._running.items():
             if each.parent == parent and each.task_text == task:
-                return known, each.task, True
-        session = self._begin(parent, label, None)
-        return session.id, self._go(session, parent, task, task, ctx), False
+                return known, None
+        session = self._begin(parent, label, _key(task, ctx))
+        if session.entries and "background" not in session.row.extra:
+            return session.id, None
+        return session.id, self._go(session, parent, task, None if session.entries else task, ctx)
 
     async def report_of(self, task: str, label: str, ctx: ToolContext) -> ToolOutput:
         """Let a subagent do a task, and return its report. A call that is repeated in another process goes on with the
         subagent that it began."""
         parent = ctx.session_id or ""
-        session = self._begin(parent, label, ctx.call_id)
+        session = self._begin(parent, label, _key(task, ctx))
         running = self._go(session, parent, task, None if session.entries else task, ctx)
         try:
             outcome = await asyncio.shield(running)
@@ -135,6 +141,11 @@ class Subagents:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _key(task: str, ctx: ToolContext) -> str | None:
+    """Return the same for a call that is repeated after a crash: it wants its subagent, one of perhaps several."""
+    return f"{ctx.call_id} {sha256(task.encode('utf-8', 'replace')).hexdigest()[:12]}" if ctx.call_id else None
+
+
 def report_text(label: str, task: str, ended: Outcome | BaseException) -> str:
     """Return the report of a subagent as a message to its parent."""
     if isinstance(ended, BaseException):
@@ -178,8 +189,8 @@ class SpawnTool(Tool):
         shown = label or clip(one_line(task), 30)
         if wait:
             return await self._subagents.report_of(task, shown, ctx)
-        subagent_id, running, again = self._subagents.start(task, shown, ctx)
-        if again:
+        subagent_id, running = self._subagents.start(task, shown, ctx)
+        if running is None:
             return ToolOutput(f"Subagent [{shown}] already works on this task (id: {subagent_id}).")
         self._subagents.in_background(subagent_id, running, shown, task)
         return ToolOutput.async_task(

@@ -182,7 +182,7 @@ class ChatDecoder:
         self._calls: list[_OpenCall] = []
         self._finish: str | None = None
         self._done = False
-        self._usage = TokenUsage()
+        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -198,7 +198,7 @@ class ChatDecoder:
         if event == "error":
             raise error_in_stream(body, self._model)
         if isinstance(body.get("usage"), dict):
-            self._usage = _usage(body["usage"])
+            self.usage = _usage(body["usage"])
         events: list[ModelEvent] = []
         for choice in listed(body.get("choices")):
             if choice.get("index"):  # we ask for one reply
@@ -285,7 +285,7 @@ class ChatDecoder:
         if calls and stop == "end":
             stop = "calls"
         parts = [*self._thinking(), *([Text("".join(self._text))] if self._text else []), *calls]
-        return ModelTurn(tuple(parts), stop, self._usage, self._place, self._model)
+        return ModelTurn(tuple(parts), stop, self.usage, self._place, self._model)
 
     def _thinking(self) -> Iterator[Thinking]:
         for place, pieces in self._reasoning.items():

@@ -148,7 +148,8 @@ class MessagesDecoder:
         self._json: dict[int, list[str]] = {}
         self._stop: str | None = None
         self._over = False
-        self._usage: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
+        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -158,14 +159,14 @@ class MessagesDecoder:
         body = fields(value)
         match body.get("type") or event:
             case "message_start":
-                self._usage |= _given(fields(body.get("message")).get("usage"))
+                self._report(fields(body.get("message")).get("usage"))
             case "content_block_start":
                 return self._begin(count(body.get("index")), fields(body.get("content_block")))
             case "content_block_delta":
                 return self._delta(count(body.get("index")), fields(body.get("delta")))
             case "message_delta":
                 self._stop = fields(body.get("delta")).get("stop_reason") or self._stop
-                self._usage |= _given(body.get("usage"))
+                self._report(body.get("usage"))
             case "message_stop":
                 self._over = True
             case "error":
@@ -173,6 +174,10 @@ class MessagesDecoder:
             case _:  # ping, the end of a block, and what providers add later
                 pass
         return []
+
+    def _report(self, usage: Any) -> None:
+        self._reported |= _given(usage)
+        self.usage = _usage(self._reported)
 
     def _begin(self, index: int, block: dict[str, Any]) -> list[ModelEvent]:
         self._blocks[index] = dict(block)
@@ -207,7 +212,7 @@ class MessagesDecoder:
         parts = [part for index in sorted(self._blocks) if (part := self._part(index, stop)) is not None]
         if stop == "end" and any(isinstance(part, ModelCall) for part in parts):
             stop = "calls"
-        return ModelTurn(tuple(parts), stop, _usage(self._usage), self._place, self._model)
+        return ModelTurn(tuple(parts), stop, self.usage, self._place, self._model)
 
     def _part(self, index: int, stop: Stop) -> Text | Thinking | ModelCall | None:
         block = self._blocks[index]

@@ -138,7 +138,7 @@ class ResponsesDecoder:
         self._texts: dict[int, list[str]] = {}
         self._closed: set[int] = set()
         self._stop: Stop | None = None
-        self._usage = TokenUsage()
+        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
@@ -180,7 +180,7 @@ class ResponsesDecoder:
                 self._items[index] = item
         raw = fields(response.get("usage"))
         cached = fields(raw.get("input_tokens_details")).get("cached_tokens")
-        self._usage = TokenUsage(count(raw.get("input_tokens")), count(raw.get("output_tokens")), count(cached))
+        self.usage = TokenUsage(count(raw.get("input_tokens")), count(raw.get("output_tokens")), count(cached))
 
     def finish(self) -> ModelTurn:
         """Return the reply. Raises ModelError if the stream ended before the reply did."""
@@ -192,7 +192,7 @@ class ResponsesDecoder:
             stop = "calls"
         if any(c.get("type") == "refusal" for item in self._items.values() for c in listed(item.get("content"))):
             stop = "refusal"
-        return ModelTurn(tuple(parts), stop, self._usage, self._place, self._model)
+        return ModelTurn(tuple(parts), stop, self.usage, self._place, self._model)
 
     def _parts(self, index: int, stop: Stop) -> Iterator[Text | Thinking | ModelCall]:
         item = self._items[index]
