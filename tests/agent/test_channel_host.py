@@ -14,7 +14,7 @@ import pytest
 from toolcrib import Toolbox
 from toolcrib.agent import Agent
 from toolcrib.agent import channel_host as module
-from toolcrib.agent.bus import Deliver, InboundMessage, MessageBus, OutboundMessage
+from toolcrib.agent.bus import Deliver, InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import ResultTurn, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
@@ -309,3 +309,24 @@ async def test_secrets_are_not_sent() -> None:
     async with place({"text": f"It is {secret}."}) as made:
         made.box.redactor.grant("password", secret)
         assert secret not in (await made.says("hi"))[0]
+
+
+async def test_an_answer_that_cannot_be_sent_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEND_PAUSES", (0.0, 0.0))
+    async with place({"text": "Hello."}, {"text": "Lost."}, {"text": "There."}) as made:
+        failures = [2, 3, 0]
+        send = made.channel.send
+
+        async def failing(message: OutboundMessage) -> None:
+            if failures[0]:
+                failures[0] -= 1
+                raise MessageNotSent("the line is dead")
+            await send(message)
+
+        monkeypatch.setattr(made.channel, "send", failing)
+        assert await made.says("hi") == ["Hello."]
+        failures.pop(0)
+        assert await made.says("hi") == []
+        assert made.agent.session("last").answer == "Lost."
+        failures.pop(0)
+        assert await made.says("hi") == ["There."]

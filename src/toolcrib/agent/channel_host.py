@@ -38,6 +38,8 @@ POLL_SECONDS = 1.0
 """Seconds between two looks for answers that were given elsewhere, for example by `toolcrib approvals`."""
 SEEN_SECONDS = 7 * 86400.0
 """Seconds in which a message with the same id does not count again."""
+SEND_PAUSES = (1.0, 5.0, 30.0)
+"""Seconds before an answer that could not be sent is tried again."""
 MAX_PREVIEW = 2_500  # characters of a call in a message
 MAX_IMAGE = 5 << 20
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
@@ -268,7 +270,7 @@ class ChannelHost:
         else:
             parts += [each for each in (outcome.text, outcome.reason or f"The agent stopped: {outcome.state}.") if each]
         for part in parts:
-            await self._say(chat.channel, chat.chat_id, part)
+            await self._say(chat.channel, chat.chat_id, part, SEND_PAUSES)
 
     def _question(self, channel: str, waits: dict[str, Any]) -> str:
         """Return what waits for a person, and how to answer it."""
@@ -280,12 +282,17 @@ class ChannelHost:
             return f"{waits['tool']} waits for approval."
         return approval_text(row, may_answer=bool(_approvers(self.box.settings.channels[channel])))
 
-    async def _say(self, channel: str, chat_id: str, text: str) -> None:
-        text = self.box.redactor.redact(text)
-        try:
-            await self.bus.publish_outbound(OutboundMessage(channel, chat_id, text))
-        except MessageNotSent as error:
-            log.warning("a message to %s:%s was not sent: %s", channel, chat_id, error)
+    async def _say(self, channel: str, chat_id: str, text: str, pauses: Sequence[float] = ()) -> None:
+        """Send a text; if that fails, again after each of these pauses. Then only the session has it."""
+        message = OutboundMessage(channel, chat_id, self.box.redactor.redact(text))
+        for pause in (*pauses, None):
+            try:
+                await self.bus.publish_outbound(message)
+                return
+            except MessageNotSent as error:
+                log.warning("a message to %s:%s was not sent: %s", channel, chat_id, error)
+            if pause is not None:
+                await asyncio.sleep(pause)
 
 
 def approval_text(row: ApprovalRow, *, may_answer: bool) -> str:

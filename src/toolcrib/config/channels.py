@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from ..boundary.network.special_addresses import METADATA
@@ -66,7 +65,7 @@ ChannelName = Annotated[str, Checked(_name)]
 class ChannelSettings(Section):
     """One channel: what it is, who may talk to the agent through it, and who may answer approvals."""
 
-    spellings: ClassVar[Mapping[str, str]] = {"kind": "type", "allow_from": "allowed"}
+    spellings = {"kind": "type", "allow_from": "allowed"}  # noqa: RUF012  (an annotation would make it a setting)
 
     type: Literal["plugin", "webhook", "apprise", "terminal"] = "plugin"
     """plugin: a channel plugin, such as Telegram. apprise only sends."""

@@ -70,6 +70,28 @@ def test_a_chat_at_the_terminal_with_an_approval(cli: Cli, tmp_path: Path) -> No
     assert cli.json("channels", "--json")[0]["chats"] == 1
 
 
+def test_a_run_can_send_messages(cli: Cli, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "folder-mail", tmp_path / "plugins/folder-mail")
+    settings(
+        cli,
+        f"""
+[plugins]
+enabled = true
+plugin_dirs = ["{tmp_path}/plugins"]
+[channels.mail]
+kind = "plugin"
+plugin = "folder-mail"
+chats = "ann"
+""",
+    )
+    script = tmp_path / "script.json"
+    call = {"name": "message", "arguments": {"content": "The report is ready.", "channel": "mail"}}
+    script.write_text(json.dumps([{"calls": [call]}, {"text": "Sent.", "after": "Message sent to mail:ann"}]))
+    assert cli("run", "--model", f"scripted:{script}", "report").stdout == "Sent.\n"
+    assert (tmp_path / "plugins/folder-mail/out/ann.txt").read_text() == "The report is ready.\n"
+    assert "spellings" not in cli("config").stdout
+
+
 @pytest.mark.parametrize("text", ['[channels.x]\ntype = "pigeon"\n', "[channels.x]\ntoken = 1\n", "channels = 1\n"])
 def test_wrong_settings_are_an_error_for_a_person(cli: Cli, text: str) -> None:
     settings(cli, text)
