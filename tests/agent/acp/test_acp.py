@@ -19,7 +19,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from .conftest import Editor, Question, call
+from .editor import Editor, Question, call
 
 Editing = Callable[..., Any]
 Scripted = Callable[..., str]

@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-pytest.importorskip("acp")
-
 from acp import spawn_agent_process
 from acp.meta import AGENT_METHODS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolcrib.agent.acp import serve
 from toolcrib.core.errors import ConfigError
 
-from .conftest import Editor, call
+from .editor import Editor, call
 
 SCRIPT = Path(__file__).with_name("acp_script.py")
 Scripted = Callable[..., str]

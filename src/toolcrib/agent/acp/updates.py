@@ -32,6 +32,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
+from ...core.bound import map_texts
 from ...core.errors import ToolcribError
 from ...core.text import clip, one_line
 from ...policy.plain import plain, plain_line
@@ -91,14 +92,18 @@ class ShownCall:
 
 
 def shown_call(box: Toolbox, run_id: str, name: str, arguments: Mapping[str, Any]) -> ShownCall:
-    """Return a call as an editor shows it; of a call of `call_tool` the inner one."""
+    """Return a call as an editor shows it, without secrets; of a call of `call_tool` the inner one."""
     try:
         tool, inner, passed = box.registry.resolve_forward(name, dict(arguments))
     except ToolcribError:
         tool, inner, passed = box.registry.find(name), name, None
     given = cast("Mapping[str, Any]", passed) if isinstance(passed, Mapping) else arguments
+    redact = box.redactor.redact
+    given = map_texts(given, redact)
     kind = KINDS_BY_NAME.get(inner) or KINDS.get(str(tool.category) if tool is not None else "", "other")
-    return ShownCall(run_id, title_of(inner, given), kind, tuple(_locations(box, tool, given)), arguments)
+    return ShownCall(
+        run_id, title_of(inner, given), kind, tuple(_locations(box, tool, given)), map_texts(arguments, redact)
+    )
 
 
 def title_of(name: str, arguments: Mapping[str, Any]) -> str:
