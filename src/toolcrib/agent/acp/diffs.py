@@ -45,9 +45,10 @@ def _made(box: Toolbox, change: Change) -> FileDiff | None:
     old, new = None, b""
     try:
         if change.before_kind == "file":
-            if change.kept_size > MAX_TEXT:
+            kept = box.journal.images.path(change)
+            if kept.stat().st_size > MAX_TEXT:
                 return None
-            old = box.journal.images.path(change).read_bytes()
+            old = kept.read_bytes()
         if change.after_kind == "file":
             new = _current(box, path)
             if new is None or sha_of(new) != change.after_sha:
