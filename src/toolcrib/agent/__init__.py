@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from .limits import RunLimits
     from .model import Model, ModelError
     from .session import AgentSession
-    from .skills import texts_to_trust
+    from .skills import plugin_skills, texts_to_trust
     from .store import SessionError
 
 __all__ = [
     "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "ModelPlace", "Outcome", "RunLimits",
-    "SessionError", "UserTurn", "model_findings", "texts_to_trust",
+    "SessionError", "UserTurn", "model_findings", "plugin_skills", "texts_to_trust",
 ]  # fmt: skip
 
 _HOMES = {
     "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "Image": "history", "Model": "model",
     "ModelError": "model", "Outcome": "events", "RunLimits": "limits", "SessionError": "store", "UserTurn": "history",
-    "ModelPlace": "choose", "model_findings": "find_model", "texts_to_trust": "skills",
+    "ModelPlace": "choose", "model_findings": "find_model", "plugin_skills": "skills", "texts_to_trust": "skills",
 }  # fmt: skip
 
 

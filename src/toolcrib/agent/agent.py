@@ -33,7 +33,7 @@ from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
 from .skill_limits import SkillLimits
-from .skills import ReadSkillTool, find_skills, skills_prompt
+from .skills import ReadSkillTool, find_skills, plugin_skills, skills_prompt
 from .store import SessionRow, SessionStore
 from .structured import AnswerForm
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
@@ -60,7 +60,11 @@ class Agent:
         self.limits = RunLimits(
             self.settings.max_iterations, self.settings.max_tokens, self.settings.max_seconds, self.settings.max_cost
         )
-        self.skills = find_skills(box.workspace.root, self.settings.skills)
+        self.skills = find_skills(
+            box.workspace.root,
+            self.settings.skills,
+            plugins=plugin_skills(box.plugins) if box.settings.plugins.enabled else (),
+        )
         self.skill_limits = SkillLimits(self.skills, box)
         self.subagents = Subagents(
             self._subagent,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
@@ -21,6 +21,9 @@ from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
 from .prompt import instruction_files, read_text
+
+if TYPE_CHECKING:
+    from ..sources.plugins import Plugin
 
 FOLDERS = (".agents/skills", ".claude/skills")
 """Below the workspace, and below the home directory."""
@@ -47,11 +50,16 @@ class Skill:
     problem: str = ""
 
 
-def find_skills(workspace: Path, more: Iterable[Path] = (), home: Path | None = None) -> list[Skill]:
-    """Return the skills of the home directory, of `more`, and of the workspace: a later one replaces an earlier one of
-    the same name."""
+def find_skills(
+    workspace: Path, more: Iterable[Path] = (), home: Path | None = None, plugins: Iterable[Path] = ()
+) -> list[Skill]:
+    """Return the skills of plugins (`plugins` are their folders), of the home directory, of `more`, and of the
+    workspace: a later one replaces an earlier one of the same name."""
     home = home or Path.home()
     found: dict[str, Skill] = {}
+    for folder in plugins:
+        for skill in _in_folder(folder, trusted=False):
+            found[skill.name] = skill
     for folder in (*(home / name for name in FOLDERS), *more):
         for skill in _in_folder(folder, trusted=True):
             found[skill.name] = skill
@@ -100,15 +108,22 @@ class ReadSkillTool(Tool):
         return ToolOutput(f"Folder of the skill: {skill.folder}\nFiles: {files}{allowed}\n\n{skill.body}")
 
 
-def texts_to_trust(workspace: Path) -> list[TextToTrust]:
-    """Return the AGENTS.md files and the skills of a workspace, whose texts count only if a person trusts them."""
-    found = [TextToTrust(file, "instructions for agents") for file in instruction_files(workspace)]
-    for name in FOLDERS if workspace != Path.home() else ():
-        for folder, file in _skill_files(workspace / name):
+def plugin_skills(plugins: Iterable[Plugin]) -> list[Path]:
+    """Return the folders with the skills of Agent Plugins."""
+    return [each.package.skills for each in plugins if each.package is not None and each.state == "loaded"]
+
+
+def texts_to_trust(workspace: Path, plugins: Iterable[Path] = ()) -> list[TextToTrust]:
+    """Return the AGENTS.md files and the skills of a workspace, and the skills of plugins (by their folders): their
+    texts count only if a person trusts them."""
+    found = [TextToTrust(file, "the model follows these instructions") for file in instruction_files(workspace)]
+    own = [workspace / name for name in FOLDERS] if workspace != Path.home() else []
+    for place in (*own, *plugins):
+        for folder, file in _skill_files(place):
             skill = _skill(folder, file, trusted=True)
             if not skill.problem:
                 others = tuple(each for each in files_of(folder) if each != FILE)
-                found.append(TextToTrust(file, f"the skill {skill.name}", others))
+                found.append(TextToTrust(file, f"the model may use the skill {skill.name}", others))
     return found
 
 

@@ -122,12 +122,13 @@ def begun(
 
 def _of_folder(plugin: Plugin, enabled: bool) -> dict[str, Any]:
     manifest = plugin.manifest
-    notes = list(manifest.notes) if manifest is not None else []
-    if plugin.may_change:
+    known = manifest or plugin.package
+    notes = list(known.notes) if known is not None else []
+    if plugin.may_change and manifest is not None:
         notes.append("tools can write to its folder, so all of its tools count as shell")
     return {
-        "name": plugin.name, "version": manifest.version if manifest else "",
-        "kind": manifest.execution if manifest else "",
+        "name": plugin.name, "version": known.version if known else "",
+        "kind": manifest.execution if manifest else "agent plugin" if plugin.package else "",
         "state": "off" if plugin.state == "loaded" and not enabled else plugin.state, "tools": list(plugin.tools),
         "folder": str(plugin.folder), "reason": plugin.reason, "notes": notes,
     }  # fmt: skip

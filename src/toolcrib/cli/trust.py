@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..config import TextToTrust, TrustStore
+from ..config.files import ConfigFile
 from ..core.text import one_line
 from ..core.wings import has_wing
 from ..policy.plain import plain_line
@@ -20,7 +21,7 @@ from .reader import Argument, Command, Option
 
 if TYPE_CHECKING:
     from ..config import Settings
-    from ..config.files import ConfigFile
+    from ..sources.plugins import Plugin
 
 MAX_TEXT = 8_000
 """Characters of a text that are shown."""
@@ -48,7 +49,7 @@ def trust(
         raise Usage("a file named by --config is always trusted; leave --config out")
     settings = options.settings(quiet=True)
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
-    texts = texts_to_trust(settings.workspace)
+    texts = texts_to_trust(options, settings)
     known = {_real(file.path) for file in (*files, *(text.file for text in texts))}
     wanted = {_real(Path(name)) for name in only or ()}
     if revoke:
@@ -80,13 +81,27 @@ def trust(
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
 
 
-def texts_to_trust(workspace: Path) -> list[TextToTrust]:
-    """Return the texts of a workspace that the agent uses."""
-    if not has_wing("agent"):
-        return []
-    from ..agent import texts_to_trust
+def texts_to_trust(options: Options, settings: Settings) -> list[TextToTrust]:
+    """Return the texts that the agent uses, of the workspace and of plugins, and the `mcp.json` of Agent Plugins."""
+    plugins: list[Plugin] = []
+    if settings.plugins.enabled and has_wing("plugins"):
+        plugins = [each for each in options.build(settings).plugins if each.state == "loaded"]
+    packages = [each.package for each in plugins if each.package is not None]
+    found = [
+        TextToTrust(
+            ConfigFile(package.mcp.path, package.mcp.text, package.mcp.digest, {}),
+            f"the MCP servers of the plugin {package.name} run, in the sandbox",
+            (f"all files in {package.folder}",),
+        )
+        for package in packages
+        if package.mcp is not None
+    ]
+    if has_wing("agent"):
+        from ..agent import plugin_skills
+        from ..agent import texts_to_trust as of_agent
 
-    return texts_to_trust(workspace)
+        found = [*of_agent(settings.workspace, plugin_skills(plugins)), *found]
+    return found
 
 
 def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
@@ -106,12 +121,12 @@ def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
 
 def _show_text(text: TextToTrust) -> None:
     path = plain_line(str(text.file.path))
-    show.say(f"With trust, the model follows {text.what} in {path}:", "bold")
+    show.say(f"With trust, {text.what}: {path}", "bold")
     where = f"read {path} before you say yes"
     for line in fit(visible(text.file.text), MAX_TEXT, where).splitlines():
         show.say(f"  | {line}")
     if text.others:
-        show.say("  Its other files, which it may tell the model to read or run, are not shown and may change later:")
+        show.say("  Other files that belong to it are not shown, may be read or run, and may change later:")
         for name in text.others:
             show.say(f"    {plain_line(name)}")
 

@@ -30,8 +30,8 @@ class Trusted:
 
 @dataclass(frozen=True, slots=True)
 class TextToTrust:
-    """A file of a project whose text counts only if a person trusts it: what it is for, and the files that belong to
-    it, which are not checked."""
+    """A file whose text counts only if a person trusts it: what happens then, and the files that belong to it, which
+    are not checked."""
 
     file: ConfigFile
     what: str

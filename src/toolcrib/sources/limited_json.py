@@ -24,6 +24,11 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
         raise wrong(f"{path}: cannot be read: {error.strerror or error}") from None
     if data is None:
         raise wrong(f"{path}: is not a regular file")
+    return parsed_object(data, path, most, wrong)
+
+
+def parsed_object(data: bytes, path: Path, most: int, wrong: Callable[[str], Exception]) -> dict[str, Any]:
+    """Return the object in the content of a file, as `json_object` does. Raises `wrong(one line)` if it is invalid."""
     if len(data) > most:
         raise wrong(f"{path}: has more than {most:,} bytes")
     try:

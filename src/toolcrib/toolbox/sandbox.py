@@ -33,12 +33,17 @@ class Sandboxes:
         self.settings, self.root = settings, root
         self.own = _lazy_sandbox(settings, root)
 
-    def variant(self, read: tuple[Path, ...], profile: Profile | None = None) -> LazySandbox:
-        """Return the same sandbox with additional readable paths, and optionally another profile."""
-        if not read and profile is None:
+    def variant(
+        self, read: tuple[Path, ...], profile: Profile | None = None, write: tuple[Path, ...] = ()
+    ) -> LazySandbox:
+        """Return the same sandbox with additional readable and writable paths, and optionally another profile."""
+        if not read and not write and profile is None:
             return self.own
         own = self.settings
-        changed = replace(own, read_roots=(*own.read_roots, *read), profile=profile or own.profile)
+        changed = replace(
+            own, read_roots=(*own.read_roots, *read), write_roots=(*own.write_roots, *write),
+            profile=profile or own.profile,
+        )  # fmt: skip
         return _lazy_sandbox(changed, self.root)
 
     def judge_in_thread(self, tools: Iterable[Tool]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config import TrustStore
+from ..config.files import ConfigFile
 from ..core.errors import ConfigError, ToolConflictError, ToolcribError, ToolDefinitionError
 from ..core.wings import absent, has_wing
 from .parts import House, Lazy
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from ..core.tool import Tool
     from ..core.verdict import Judgement
     from ..sources.mcp import McpServers
+    from ..sources.mcp.config import ServerConfig
     from ..sources.plugins import Plugins
     from ..sources.running import CommandServices
 
@@ -31,15 +35,17 @@ def add_sources(
     Raises ConfigError for a wrong entry.
     """
     settings = house.ground.settings
-    servers, plugins = Lazy(lambda: _open_servers(house)), Lazy(lambda: _open_plugins(house))
+    added: list[ServerConfig] = []
+    servers, plugins = Lazy(lambda: _open_servers(house, added)), Lazy(lambda: _open_plugins(house))
     if settings.custom_tools:
         _command_tools(house, services_of(house))
     for name in settings.openapi:
         _api_tools(house, name, missing)
     if settings.plugins.enabled:
         missing += plugins().problems
+        added += _plugin_servers(plugins(), missing)
         missing += _python_plugins(house)
-    if settings.mcp_servers:
+    if settings.mcp_servers or added:
         servers()  # registers the tools that its servers listed last time
     if builtin and has_wing("composed"):
         _composed_tools(house, missing)
@@ -124,8 +130,23 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
         missing.append((f"openapi {name}", why))
 
 
-def _open_servers(house: House) -> McpServers:
-    """Return the configured MCP servers; none is started yet. Raises ConfigError for invalid settings."""
+def _plugin_servers(plugins: Plugins, missing: list[tuple[str, str]]) -> Iterator[ServerConfig]:
+    """Yield the servers of Agent Plugins whose `mcp.json` the person trusted, exactly as it is. `missing` gets the
+    others."""
+    for plugin in plugins:
+        mcp = plugin.package.mcp if plugin.state == "loaded" and plugin.package is not None else None
+        if mcp is None or not mcp.servers:
+            continue
+        if TrustStore().status(ConfigFile(mcp.path, mcp.text, mcp.digest, {})) == "trusted":
+            yield from mcp.servers.values()
+        else:
+            why = f"{mcp.path} is not trusted: `toolcrib trust` shows and trusts it"
+            missing.append((f"MCP servers of plugin {plugin.name}", why))
+
+
+def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
+    """Return the configured MCP servers, and those of plugins with other names; none is started yet. Raises ConfigError
+    for invalid settings."""
     from ..policy.secrets.redact import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache, Pins
@@ -143,10 +164,11 @@ def _open_servers(house: House) -> McpServers:
     host = ClientServices(
         workspace=ground.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
         environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network, learn=learn,
-        walls=lambda profile, read: ground.sandboxes.variant(read, profile)(), pins=Pins(folder / "pins"),
+        walls=lambda profile, read, write: ground.sandboxes.variant(read, profile, write)(), pins=Pins(folder / "pins"),
     )  # fmt: skip
-    configs = [replace(config, name=name) for name, config in ground.settings.mcp_servers.items()]
-    servers = McpServers(configs, host, house.registry)
+    configs = {name: replace(config, name=name) for name, config in ground.settings.mcp_servers.items()}
+    configs = {**{config.name: config for config in added}, **configs}
+    servers = McpServers(configs.values(), host, house.registry)
     ground.closing.callback(servers.close)
     return servers
 

@@ -220,7 +220,7 @@ class Toolbox:
     @property
     def has_new_servers(self) -> bool:
         """Whether there are MCP servers whose tools are not known from an earlier run."""
-        return bool(self.settings.mcp_servers) and self.mcp.waiting
+        return self.servers is not None and self.mcp.waiting
 
     def definitions(
         self,

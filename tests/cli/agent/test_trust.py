@@ -71,3 +71,25 @@ def test_a_long_text_says_what_is_not_shown(project: Cli) -> None:
     assert "MIDDLE" not in shown
     assert "characters not shown here" in shown
     assert "before you say yes" in shown
+
+
+def test_an_agent_plugin_is_shown_and_trusted_and_listed(project: Cli) -> None:
+    folder = project.home / ".local/share/toolcrib/plugins/box"
+    site = "https://agent-plugins.org/schemas/1.0.0"
+    servers = {"x": {"type": "stdio", "command": "sh", "args": ["${PLUGIN_ROOT}/run"]}}
+    for name, text in {
+        "plugin.json": json.dumps({"$schema": f"{site}/plugin.schema.json", "name": "box", "version": "2"}),
+        "mcp.json": json.dumps({"$schema": f"{site}/mcp.schema.json", "mcpServers": servers}),
+        "skills/pack/SKILL.md": SKILL.replace("report", "pack"),
+    }.items():
+        path = project.write(f"../home/.local/share/toolcrib/plugins/box/{name}", text)
+        assert path.exists()
+    project.write("../home/.config/toolcrib/config.toml", "[plugins]\nenabled = true\n")
+    assert "is not trusted" in project("list").stderr
+    shown = project("trust", code=3).stderr
+    assert "the MCP servers of the plugin box run, in the sandbox" in shown
+    assert "${PLUGIN_ROOT}/run" in shown
+    assert "the model may use the skill pack" in shown
+    project("trust", "--yes", str(folder / "mcp.json"))
+    row = project.json("plugin", "list", "--json")["plugins"][0]
+    assert (row["name"], row["kind"], row["version"], row["state"]) == ("box", "agent plugin", "2", "loaded")

@@ -91,17 +91,19 @@ async def _run(
 
 def say_what_is_left_out(agent: Agent) -> None:
     """Say which texts of the project are not trusted, and which skills have mistakes, each in one line."""
-    from ...agent import texts_to_trust
+    from ...agent import plugin_skills, texts_to_trust
     from ...config import TrustStore
 
     store = TrustStore()
-    texts = [text for text in texts_to_trust(agent.box.workspace.root) if store.status(text.file) != "trusted"]
+    box = agent.box
+    plugins = plugin_skills(box.plugins) if box.settings.plugins.enabled else []
+    texts = [text for text in texts_to_trust(box.workspace.root, plugins) if store.status(text.file) != "trusted"]
     notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
     skills = len(texts) - notes
     parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
     parts += [f"{skills} skill{'s are' if skills > 1 else ' is'} not offered"] if skills else []
     if parts:
-        show.say(f"Not trusted in this folder: {', '.join(parts)}. `toolcrib trust` shows and trusts them.", "dim")
+        show.say(f"Not trusted: {', '.join(parts)}. `toolcrib trust` shows and trusts them.", "dim")
     for skill in agent.skills:
         if skill.problem and "toolcrib trust" not in skill.problem:
             show.warn(f"the skill {skill.name} is not offered: {skill.problem}")

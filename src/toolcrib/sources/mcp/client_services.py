@@ -39,7 +39,7 @@ class LoginDoor(Protocol):
         ...
 
 
-def _no_walls(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
+def _no_walls(profile: Profile, read: tuple[Path, ...], write: tuple[Path, ...]) -> Sandbox:
     raise SandboxUnavailable("there is no sandbox here that a server could run in")
 
 
@@ -48,8 +48,9 @@ class ClientServices:
     """The services for MCP servers.
 
     `environ` supplies the few harmless variables of local servers. `resolve(text, asker)` inserts granted secrets.
-    `walls(profile, read)` returns the sandbox for a server, in which it may read these paths. `learn(name, value)`
-    registers a secret with the redactor. `login(config)` returns access to a person's browser, if there is one.
+    `walls(profile, read, write)` returns the sandbox for a server, in which it may read these paths and write to those.
+    `learn(name, value)` registers a secret with the redactor. `login(config)` returns access to a person's browser, if
+    there is one.
     `pins` stores what was accepted of servers; without it, changes are not noticed.
     """
 
@@ -58,7 +59,7 @@ class ClientServices:
     tokens: Path
     environ: Mapping[str, str]
     resolve: Callable[[str, str], str] = lambda text, asker: text
-    walls: Callable[[Profile, tuple[Path, ...]], Sandbox] = _no_walls
+    walls: Callable[[Profile, tuple[Path, ...], tuple[Path, ...]], Sandbox] = _no_walls
     guard: Callable[[], AddressGuard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None

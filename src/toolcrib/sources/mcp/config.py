@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...core.errors import ConfigError
@@ -149,6 +150,8 @@ class ServerConfig(Section):
     oauth: OAuthConfig = OAuthConfig()
     prefix: str | None = None
     """The beginning of its tools' names. Unset: mcp_{server}_."""
+    write: Annotated[tuple[Path, ...], NotASetting()] = ()
+    """Further folders that a server in a sandbox may write to. They are created if they are missing."""
     fault: Annotated[str | None, NotASetting()] = None
     """An error in the settings, found before the server was tried. Such a server is not tried."""
 
@@ -164,6 +167,10 @@ class ServerConfig(Section):
         object.__setattr__(self, "transport", transport)
         if self.url:  # as designed: a url takes precedence
             object.__setattr__(self, "command", None)
+
+    def writing(self, folder: Path) -> ServerConfig:
+        """Return the same settings with a folder that the server may write to."""
+        return replace(self, write=(*self.write, folder))
 
     @property
     def where(self) -> str:

@@ -78,7 +78,9 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows the programs on the PATH, and their interpreters
     env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])
-    walls = services.walls(config.sandbox, config.read)
+    for folder in config.write:
+        folder.mkdir(parents=True, exist_ok=True)
+    walls = services.walls(config.sandbox, config.read, config.write)
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
 
 

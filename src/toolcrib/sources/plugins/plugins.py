@@ -20,6 +20,7 @@ from ...policy.plain import plain_line
 from ..registering import register_all
 from ..running import CommandServices, command_tool
 from ..settings import DEFAULT_SECONDS, CustomToolSettings, PluginsSettings
+from .agent_plugin import AgentPlugin, is_agent_plugin, read_agent_plugin
 from .binary import binary_tool, unpinnable
 from .channel import Channel
 from .manifest import Manifest, ManifestError, PluginTool, manifest_file, read_manifest
@@ -59,13 +60,16 @@ class Plugin:
     manifest: Manifest | None = None
     tools: tuple[str, ...] = ()
     program: PinnedProgram | None = None
+    package: AgentPlugin | None = None
+    """Its parts if it is an Agent Plugin; it then has no manifest of ours."""
     may_change: bool = False
     stamp: _Stamp = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
         """Its name, or its folder's name if the manifest cannot be read."""
-        return self.manifest.name if self.manifest is not None else plain_line(self.folder.name)
+        known = self.manifest or self.package
+        return known.name if known is not None else plain_line(self.folder.name)
 
 
 class Plugins:
@@ -172,11 +176,17 @@ class Plugins:
         try:
             if path is None:
                 raise ManifestError(f"{folder}: its manifest is gone")
+            plugin.may_change = any(folder.is_relative_to(root) for root in self._writable)
+            if is_agent_plugin(path):
+                plugin.package = read_agent_plugin(path)
+                if plugin.may_change:
+                    raise ManifestError(f"{folder}: tools can write there, so its skills and servers are not used")
+                plugin.state, plugin.reason = self._verdict(plugin.package.name)
+                return plugin
             plugin.manifest = manifest = read_manifest(path)
-            plugin.state, plugin.reason = self._verdict(manifest)
+            plugin.state, plugin.reason = self._verdict(manifest.name)
             if plugin.state != "loaded":
                 return plugin
-            plugin.may_change = any(folder.is_relative_to(root) for root in self._writable)
             tools, plugin.program = parts_of(manifest, self._services, may_change=plugin.may_change)
             made = register_all(self._registry, tools)
             plugin.tools = tuple(tool.name for tool in made)
@@ -192,15 +202,15 @@ class Plugins:
             plugin.stamp = (*stamp, *_status(folder / plugin.manifest.binary.path))
         return plugin
 
-    def _verdict(self, manifest: Manifest) -> tuple[State, str]:
+    def _verdict(self, name: str) -> tuple[State, str]:
         settings = self._settings
-        if manifest.name in settings.blocked_plugins:
+        if name in settings.blocked_plugins:
             return "blocked", "plugins.blocked_plugins names it"
-        if settings.allowed_plugins and manifest.name not in settings.allowed_plugins:
+        if settings.allowed_plugins and name not in settings.allowed_plugins:
             return "not allowed", "plugins.allowed_plugins does not name it"
         for other in self:
-            if other.state == "loaded" and other.name == manifest.name:
-                return "error", f"there is a plugin {manifest.name!r} already, in {other.folder}"
+            if other.state == "loaded" and other.name == name:
+                return "error", f"there is a plugin {name!r} already, in {other.folder}"
         return "loaded", ""
 
     def _unload(self, plugin: Plugin) -> None:
@@ -274,6 +284,10 @@ def check_plugin(folder: Path, registry: ToolRegistry, services: CommandServices
     path = manifest_file(Path(os.path.realpath(folder)))
     if path is None:
         raise ManifestError(f"{folder}: {'it has no plugin.json' if folder.is_dir() else 'it is not a folder'}")
+    if is_agent_plugin(path):
+        package = read_agent_plugin(path)
+        servers = list(package.mcp.servers) if package.mcp is not None else []
+        return [f"{package.name} {package.version}, an Agent Plugin", *package.notes, *(f"server {s}" for s in servers)]
     manifest = read_manifest(path)
     tools, program = parts_of(manifest, services)
     notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]
