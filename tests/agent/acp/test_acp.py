@@ -19,6 +19,10 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from toolcrib.agent.history import Text, UserTurn
+from toolcrib.agent.store import SessionStore
+from toolcrib.record.state import StateFolder
+
 from .editor import Editor, Question, call
 
 Editing = Callable[..., Any]
@@ -204,6 +208,21 @@ async def test_a_question_is_answered_by_the_next_message(editing: Editing, scri
         assert "Which colour?\n- red\n- blue" in editor.text
         await editor.say(session, "red")
         assert editor.text.endswith("Red it is.")
+
+
+async def test_a_message_from_elsewhere_reaches_the_turn(editing: Editing, scripted: Scripted) -> None:
+    model = scripted({"calls": [call("delete_file", path="a.txt")]}, {"text": "Kept, as told.", "after": "keep it"})
+    async with editing(model) as editor:
+        session = await editor.new()
+
+        def steer(question: Question) -> str:
+            SessionStore(StateFolder.for_workspace(editor.work)).send(session, "steer", UserTurn((Text("keep it"),)))
+            return "reject"
+
+        editor.answer = steer
+        await editor.say(session, "delete")
+        assert editor.text == "Kept, as told."
+        assert "keep it" in editor.of("agent_thought_chunk")[0].content.text
 
 
 async def test_commands(editing: Editing, scripted: Scripted) -> None:

@@ -262,6 +262,9 @@ async def serve(
     conn = AgentSideConnection(server, wire, listening=False, use_unstable_protocol=True)  # type: ignore[arg-type]
     try:
         await conn.listen()
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # the library takes a cancellation for the end of its input
+            raise asyncio.CancelledError
     finally:
         await asyncio.shield(_close(conn, server))
 

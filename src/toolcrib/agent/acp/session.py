@@ -30,6 +30,7 @@ from ..events import (
     CallDone,
     CallRun,
     Compacted,
+    MessageTaken,
     Outcome,
     PlanChanged,
     ReplyDone,
@@ -233,6 +234,8 @@ class EditorSession:
                 self._end_calls()
             case Compacted():
                 self.update(updates.thought(f"(history made shorter: {event.before} → {event.after} tokens)"))
+            case MessageTaken():
+                self.update(updates.thought(f"(a message came: {event.text})"))
             case _:
                 pass
 
