@@ -330,3 +330,35 @@ async def test_an_answer_that_cannot_be_sent_is_tried_again(monkeypatch: pytest.
         assert made.agent.session("last").answer == "Lost."
         failures.pop(0)
         assert await made.says("hi") == ["There."]
+
+
+@pytest.mark.parametrize("command", ["/new", "/stop"])
+async def test_what_waits_in_a_chat_ends_with_its_turn(command: str) -> None:
+    async with place(*DELETE) as made:
+        _, ident = await approval_of(made)
+        await made.says(command)
+        assert "is expired" in (await made.says(f"yes {ident}"))[0]
+        assert (made.box.workspace.root / "a.txt").exists()
+
+
+async def test_a_slow_chat_keeps_no_other_waiting() -> None:
+    async with place({"text": "Hello."}) as made:
+        stuck = asyncio.Event()
+        send = made.channel.send
+
+        async def slow(message: OutboundMessage) -> None:
+            if message.chat_id == "slow":
+                stuck.set()
+                await asyncio.Event().wait()
+            await send(message)
+
+        made.channel.send = slow  # type: ignore[method-assign]
+        running = asyncio.create_task(made.host.run())
+        await made.host.bus.publish_inbound(InboundMessage("chat", "ann", "slow", "/stop"))
+        await stuck.wait()
+        await made.host.bus.publish_inbound(InboundMessage("chat", "ann", "c1", "hi"))
+        async with asyncio.timeout(10):
+            while not made.model.requests:
+                await asyncio.sleep(0.005)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -75,6 +75,8 @@ class ChannelHost:
         self.agent, self.box, self.bus = agent, agent.box, agent.bus
         self._on_event = on_event
         self._chats: dict[tuple[str, str], _Chat] = {}
+        self._turns: dict[tuple[str, str], asyncio.Lock] = {}  # one message of a chat at a time, in their order
+        self._handling: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Run all channels until it is cancelled. Raises ConfigError if one cannot begin to listen."""
@@ -87,9 +89,10 @@ class ChannelHost:
                 task.result()
         finally:
             running = [chat.task for chat in self._chats.values() if chat.task is not None]
-            for task in (*tasks, *running):
+            ending = (*tasks, *running, *self._handling)
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*tasks, *running, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
 
     async def idle(self) -> None:
         """Wait until no session runs."""
@@ -99,12 +102,17 @@ class ChannelHost:
     # --- messages from people
 
     async def _read(self, bus: MessageBus) -> None:
+        """Handle messages as they come. Those of other chats do not wait for one whose channel is slow."""
         while True:
-            message = await bus.next_inbound()
-            try:
-                await self.handle(message)
-            except Exception:
-                log.exception("a message of the channel %s could not be handled", message.channel)
+            task = asyncio.create_task(self._try(await bus.next_inbound()))
+            self._handling.add(task)
+            task.add_done_callback(self._handling.discard)
+
+    async def _try(self, message: InboundMessage) -> None:
+        try:
+            await self.handle(message)
+        except Exception:
+            log.exception("a message of the channel %s could not be handled", message.channel)
 
     async def handle(self, message: InboundMessage) -> None:
         """Do what a message asks for, if its sender may talk to the agent; the others get no answer."""
@@ -118,12 +126,13 @@ class ChannelHost:
             return
         if not self._is_first(message):
             return
-        if approves:
-            await self._answer_approval(message)
-        elif reply is not None:
-            await self._say(message.channel, message.chat_id, NOT_APPROVER.format(message.channel))
-        else:
-            await self._give(message)
+        async with self._turns.setdefault((message.channel, message.chat_id), asyncio.Lock()):
+            if approves:
+                await self._answer_approval(message)
+            elif reply is not None:
+                await self._say(message.channel, message.chat_id, NOT_APPROVER.format(message.channel))
+            else:
+                await self._give(message)
 
     def _is_first(self, message: InboundMessage) -> bool:
         """Return whether a message comes for the first time: a channel may deliver it again after a failure."""
@@ -168,14 +177,19 @@ class ChannelHost:
             chat.session.answer_question(asked[0]["run_id"], _chosen(text, asked[0].get("options") or ()))
             self._start(chat, None, message=message)
             return
-        for waits in chat.session.row.waiting:  # a new message instead of an answer: these calls do not run
-            await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
+        await self._expire(chat)
         self._start(chat, text, images, message)
 
     async def _stop(self, chat: _Chat) -> None:
         if chat.task is not None:
             chat.task.cancel()
             await asyncio.gather(chat.task, return_exceptions=True)
+        await self._expire(chat)
+
+    async def _expire(self, chat: _Chat) -> None:
+        """End the requests that a session waits for: their calls do not run any more."""
+        for waits in chat.session.row.waiting:
+            await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
 
     # --- sessions
 
