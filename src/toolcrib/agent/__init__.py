@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .bus import InboundMessage, MessageBus, OutboundMessage
+    from .channel_host import ChannelHost
     from .choose import ModelPlace
     from .events import AgentEvent, Outcome
     from .find_model import model_findings
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
     from .store import SessionError
 
 __all__ = [
-    "Agent", "AgentEvent", "AgentSession", "Image", "Model", "ModelError", "ModelPlace", "Outcome", "RunLimits",
-    "SessionError", "UserTurn", "model_findings", "plugin_skills", "texts_to_trust",
+    "Agent", "AgentEvent", "AgentSession", "ChannelHost", "Image", "InboundMessage", "MessageBus", "Model",
+    "ModelError", "ModelPlace", "OutboundMessage", "Outcome", "RunLimits", "SessionError", "UserTurn",
+    "model_findings", "plugin_skills", "texts_to_trust",
 ]  # fmt: skip
 
 _HOMES = {
-    "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "Image": "history", "Model": "model",
-    "ModelError": "model", "Outcome": "events", "RunLimits": "limits", "SessionError": "store", "UserTurn": "history",
-    "ModelPlace": "choose", "model_findings": "find_model", "plugin_skills": "skills", "texts_to_trust": "skills",
+    "Agent": "agent", "AgentEvent": "events", "AgentSession": "session", "ChannelHost": "channel_host",
+    "Image": "history", "InboundMessage": "bus", "MessageBus": "bus", "Model": "model", "ModelError": "model",
+    "ModelPlace": "choose", "OutboundMessage": "bus", "Outcome": "events", "RunLimits": "limits",
+    "SessionError": "store", "UserTurn": "history", "model_findings": "find_model", "plugin_skills": "skills",
+    "texts_to_trust": "skills",
 }  # fmt: skip
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from ..conftest import Cli
+from ..conftest import COMMAND, Cli
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
 
@@ -68,6 +73,71 @@ def test_a_chat_at_the_terminal_with_an_approval(cli: Cli, tmp_path: Path) -> No
     assert terminal.wait() == 130
     assert not (cli.work / "a.txt").exists()
     assert cli.json("channels", "--json")[0]["chats"] == 1
+
+
+@contextmanager
+def host(cli: Cli, model: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`toolcrib channels run` in a process of its own, which ends by SIGKILL."""
+    process = subprocess.Popen(
+        [*COMMAND, "channels", "run", "--model", model], cwd=cli.work, env=cli.env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(path: Path, words: str) -> str:
+    """The text of a file, once it has these words."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        text = path.read_text() if path.exists() else ""
+        if words in text:
+            return text
+        time.sleep(0.02)
+    raise AssertionError(f"{path} has no {words!r}")
+
+
+def test_a_host_that_was_killed_goes_on_with_the_approval(cli: Cli, tmp_path: Path) -> None:
+    cli.write("a.txt", "alpha\n")
+    folder = tmp_path / "plugins/folder-mail"
+    shutil.copytree(EXAMPLES / "folder-mail", folder)
+    settings(
+        cli,
+        f"""
+[plugins]
+enabled = true
+plugin_dirs = ["{tmp_path}/plugins"]
+[channels.folder-mail]
+allowed = ["file"]
+approvers = ["file"]
+env = {{ POLL_SECONDS = "0.02" }}
+""",
+    )
+    script = tmp_path / "script.json"
+    steps = [{"calls": [{"name": "delete_file", "arguments": {"path": "a.txt"}}]}, {"text": "It is gone."}]
+    script.write_text(json.dumps(steps))
+
+    def write(text: str) -> None:
+        (folder / "in").mkdir(exist_ok=True)
+        (folder / "in/new").write_text(text)
+        (folder / "in/new").rename(folder / "in/ann.txt")
+
+    with host(cli, f"scripted:{script}"):
+        write("remove a.txt")
+        found = re.search(r"yes (ap_[0-9a-f]+)", wait_for(folder / "out/ann.txt", "yes ap_"))
+    assert found is not None
+    with host(cli, f"scripted:{script}") as second:
+        write(found[0])
+        wait_for(folder / "out/ann.txt", "It is gone.")
+        second.terminate()
+        assert second.wait(20) == 143
+    assert not (cli.work / "a.txt").exists()
+    assert cli.json("channels", "--json")[0]["chats"] == 1
+    rows = [json.loads(line) for line in cli("log", "--json", "--tool", "delete_file").stdout.splitlines()]
+    assert [row["outcome"] for row in rows if row["outcome"] == "ok"] == ["ok"]
 
 
 def test_a_run_can_send_messages(cli: Cli, tmp_path: Path) -> None:
