@@ -24,7 +24,7 @@ class CallLimits:
 
     def touches(self, tool: Tool) -> bool:
         """Return whether calls of this tool are counted."""
-        return self.calls is not None or any(_means(pattern, tool) for pattern in self.per_tool)
+        return self.calls is not None or matches(tool.every_name, self.per_tool)
 
     def reset(self, session_id: str | None) -> None:
         """Start a new run, because a user message came."""
@@ -39,16 +39,11 @@ class CallLimits:
         if self.calls is not None and run[""] > self.calls:
             return _over("calls", self.calls, "any tool", ctx)
         for pattern, most in self.per_tool.items():
-            if _means(pattern, tool):
+            if matches(tool.every_name, (pattern,)):  # `shell` is `exec`
                 run[pattern] += 1
                 if run[pattern] > most:
                     return _over(f"per_tool.{pattern}", most, tool.name, ctx)
         return None
-
-
-def _means(pattern: str, tool: Tool) -> bool:
-    """Return whether a name in the settings is one of the tool's names: `shell` is `exec`."""
-    return matches(tool.every_name, (pattern,))
 
 
 def _over(setting: str, most: int, what: str, ctx: ToolContext) -> str:

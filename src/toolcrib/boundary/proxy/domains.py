@@ -19,17 +19,14 @@ Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
 is one."""
 
 
-def only(patterns: Sequence[str], guard: AddressGuard, setting: str = RULE_DOMAIN) -> Admit:
-    """Admit only hosts that match these patterns (as `domain_pattern` writes them) and that the guard admits.
-
-    `setting` is where the patterns come from: a refusal names it, so that its reader knows what to change.
-    """
+def only(patterns: Sequence[str], guard: AddressGuard) -> Admit:
+    """Admit only hosts that match these patterns (as `domain_pattern` writes them) and that the guard admits."""
 
     async def admit(host: str, port: int) -> Sequence[Address]:
         name = str(parse_host(f"[{host}]" if ":" in host else host))
         if not any(matches(pattern, name) for pattern in patterns):
             listed = clip(", ".join(patterns), _MAX_LISTED)
-            raise AddressRefused(f"not in the setting {setting} ({listed})", setting)
+            raise AddressRefused(f"not in the setting {RULE_DOMAIN} ({listed})", RULE_DOMAIN)
         return await guard.admit(host, port)
 
     return admit
