@@ -26,7 +26,7 @@ COMMANDS = {
     "approvals": "Answer calls that wait for approval.",
     "rules": "Allow, ask or deny calls by rules.",
     "mcp": "List, try, add and remove MCP servers.",
-    "trust": "Accept a project's configuration.",
+    "trust": "Accept a project's configuration and texts.",
     "config": "Show the settings and where they come from.",
     "install": "Set up Claude Code, Cursor or VS Code.",
     "clean": "Remove old outputs and undo history.",
