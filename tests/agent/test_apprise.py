@@ -21,6 +21,7 @@ from .test_webhook import Receiver, receiver
 
 __all__ = ["receiver"]
 
+pytestmark = pytest.mark.slow  # the library takes two seconds to load
 needs_apprise = pytest.mark.skipif(importlib.util.find_spec("apprise") is None, reason="the extra channels")
 PASSWORD = "hunter2hunter2"
 

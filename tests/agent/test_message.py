@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from toolcrib import Toolbox, ToolContext
 from toolcrib.agent.bus import MessageBus, MessageNotSent, OutboundMessage
 from toolcrib.agent.message import MAX_FILE, MessageTool
@@ -53,53 +51,52 @@ async def channels(**more: ChannelSettings) -> AsyncGenerator[tuple[Toolbox, dic
         yield box, made
 
 
-@pytest.mark.parametrize(
-    ("arguments", "answer", "sent"),
-    [
-        ({}, "Message sent to chat:c1", ("chat", "c1")),
-        ({"chat_id": "news"}, "Message sent to chat:news", ("chat", "news")),
-        ({"chat_id": "ann", "channel": "chat"}, "Message sent to chat:ann", ("chat", "ann")),
-        ({"channel": "hook"}, "Message sent to hook:default", ("hook", "default")),
-        ({"channel": "hook", "chat_id": "any"}, "Message sent to hook:any", ("hook", "any")),
-        ({"media": ["a.txt", "b.png"]}, "Message sent to chat:c1 with 2 attachments", ("chat", "c1")),
-    ],
-)
-async def test_messages_are_sent(arguments: dict[str, object], answer: str, sent: tuple[str, str]) -> None:
+SENT: list[tuple[dict[str, Any], str, tuple[str, str]]] = [
+    ({}, "Message sent to chat:c1", ("chat", "c1")),
+    ({"chat_id": "news"}, "Message sent to chat:news", ("chat", "news")),
+    ({"chat_id": "ann", "channel": "chat"}, "Message sent to chat:ann", ("chat", "ann")),
+    ({"channel": "hook"}, "Message sent to hook:default", ("hook", "default")),
+    ({"channel": "hook", "chat_id": "any"}, "Message sent to hook:any", ("hook", "any")),
+    ({"media": ["a.txt", "b.png"]}, "Message sent to chat:c1 with 2 attachments", ("chat", "c1")),
+]
+
+
+async def test_messages_are_sent() -> None:
     async with channels(hook=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, made):
-        output = await box.call("message", {"content": "hello", **arguments}, HERE)
-        assert output.for_llm == answer
-        message = made[sent[0]].sent[0]
-        assert (message.channel, message.chat_id, message.content) == (*sent, "hello")
-        assert message.metadata == ({"message_id": "m9"} if sent == ("chat", "c1") else {})
-        assert not [path for path in message.media if os.path.exists(path)]
-        if "media" in arguments:
-            assert made["chat"].files == [("a.txt", b"alpha\n"), ("b.png", b"\x89PNG")]
+        for arguments, answer, sent in SENT:
+            output = await box.call("message", {"content": "hello", **arguments}, HERE)
+            assert output.for_llm == answer
+            message = made[sent[0]].sent[-1]
+            assert (message.channel, message.chat_id, message.content) == (*sent, "hello")
+            assert message.metadata == ({"message_id": "m9"} if sent == ("chat", "c1") else {})
+            assert not [path for path in message.media if os.path.exists(path)]
+        assert made["chat"].files == [("a.txt", b"alpha\n"), ("b.png", b"\x89PNG")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"channel": "nope"}, "there is no channel 'nope'; the channels are: chat, dead"),
-        ({"chat_id": "eve"}, "messages may not go to the chat 'eve' of chat: the setting channels.chat.chats"),
-        ({"channel": "dead"}, "Error sending message: the line is dead"),
-        ({"media": ["none.txt"]}, "none.txt cannot be attached"),
-        ({"media": ["../x"]}, "outside"),
-        ({"media": ["/etc/hostname"]}, "outside"),
-        ({"media": [".env"]}, "may hold secrets"),
-        ({"media": ["link.txt"]}, "link"),
-        ({"media": ["big.bin"]}, "larger than 20 MB"),
-        ({"content": ""}, "content"),
-    ],
-)
-async def test_what_may_not_be_sent(arguments: dict[str, object], words: str) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"channel": "nope"}, "there is no channel 'nope'; the channels are: chat, dead"),
+    ({"chat_id": "eve"}, "messages may not go to the chat 'eve' of chat: the setting channels.chat.chats"),
+    ({"channel": "dead"}, "Error sending message: the line is dead"),
+    ({"media": ["none.txt"]}, "none.txt cannot be attached"),
+    ({"media": ["../x"]}, "outside"),
+    ({"media": ["/etc/hostname"]}, "outside"),
+    ({"media": [".env"]}, "may hold secrets"),
+    ({"media": ["link.txt"]}, "link"),
+    ({"media": ["big.bin"]}, "larger than 20 MB"),
+    ({"content": ""}, "content"),
+]
+
+
+async def test_what_may_not_be_sent() -> None:
     async with channels(dead=ChannelSettings("webhook", url="https://example.com/x", secret="S")) as (box, made):
         root = box.workspace.root
         (root / "link.txt").symlink_to("a.txt")
         with open(root / "big.bin", "wb") as file:
             file.truncate(MAX_FILE + 1)
-        output = await box.call("message", {"content": "hello", **arguments}, HERE)
-        assert output.is_error
-        assert words in output.for_llm
+        for arguments, words in REFUSED:
+            output = await box.call("message", {"content": "hello", **arguments}, HERE)
+            assert output.is_error
+            assert words in output.for_llm
         assert not any(channel.sent for channel in made.values())
 
 

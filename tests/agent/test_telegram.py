@@ -246,6 +246,7 @@ async def test_a_wrong_token_is_in_no_message(tmp_path: Path, telegram: FakeTele
         assert wrong not in made.box.redactor.redact(f"bot{wrong}/sendMessage")
 
 
+@pytest.mark.slow
 async def test_a_plugin_that_ends_is_started_again(
     tmp_path: Path, telegram: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def wait_for(path: Path, words: str) -> str:
     raise AssertionError(f"{path} has no {words!r}")
 
 
+@pytest.mark.slow
 def test_a_host_that_was_killed_goes_on_with_the_approval(cli: Cli, tmp_path: Path) -> None:
     cli.write("a.txt", "alpha\n")
     folder = tmp_path / "plugins/folder-mail"
