@@ -18,6 +18,7 @@ from toolcrib.agent.store import SessionStore
 from toolcrib.record.state import StateFolder
 
 STEPS = 6
+EMPTY = 2
 MAX_RUNS = 12
 INTERRUPTED = ("was interrupted", "output was lost", "was not run")
 
@@ -68,6 +69,8 @@ def one_session(folder: Path, rng: random.Random) -> int:
         store = SessionStore(StateFolder.for_workspace(work, folder / "state/toolcrib"))
         started = any(row.parent is None for row in store.list())
         arguments = ["--session", "last"] if started else arguments
+        if code == EMPTY:  # it was killed before it stored the task
+            arguments = [*arguments, "go"]
         store.close()
     assert code == 0
     check(work, SessionStore(StateFolder.for_workspace(work, folder / "state/toolcrib")))

@@ -33,7 +33,7 @@ class ScriptedModel:
         self.name = name
         self._replies = list(replies)
         self.requests: list[ModelRequest] = []
-        self._given = 0
+        self._given: dict[str, int] = {}  # by system prompt: a subagent has its own
 
     @classmethod
     def read(cls, path: str, name: str = "") -> ScriptedModel:
@@ -59,13 +59,13 @@ class ScriptedModel:
         """Give the next reply. Raises ModelError where the script says so."""
         self.requests.append(request)
         number = sum(isinstance(turn, ModelTurn) and turn.wire == WIRE for turn in request.history)
-        number = self._given = max(number, self._given)
+        number = max(number, self._given.get(request.system, 0))
         if number >= len(self._replies):
             reply: Mapping[str, Any] = {"text": "(The script of replies is at its end.)"}
         else:
             reply = self._replies[number]
         _check(reply, request, number)
-        self._given += 1
+        self._given[request.system] = number + 1
         if "error" in reply:
             raise ModelError(str(reply.get("text") or "the script says so"), reply["error"])
         text = str(reply.get("text") or "")

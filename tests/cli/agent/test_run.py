@@ -125,6 +125,12 @@ def test_no_model_says_what_to_do(cli: Cli) -> None:
         assert "no Ollama answers at http://127.0.0.1:11434" in done.stderr
 
 
+def test_a_session_without_a_message_wants_a_task(cli: Cli, script: str) -> None:
+    cli("run", "--model", script, "x", code=3)
+    empty = cli.json("sessions", "fork", "last", "--before", "0", "--json")["id"]
+    assert "give it a task" in cli("run", "--session", empty, code=2).stderr
+
+
 def test_an_empty_list_says_so(cli: Cli) -> None:
     assert "no sessions yet" in cli("sessions").stderr
     assert cli.json("sessions", "--json") == []

@@ -76,6 +76,8 @@ async def _run(
             session = agent.session(session_id) if session_id else agent.new_session()
             texts, images = read_files(files)
             whole = "\n\n".join([*([text] if text else []), *texts]) or None
+            if whole is None and session.last is None:
+                raise Usage(f"the session {session.id} has no message yet; give it a task")
             ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
             limits = _limits(agent.limits, max_iterations)
             reader = EventPrinter(display)
