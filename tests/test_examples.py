@@ -1,6 +1,11 @@
 """The examples run, and show what they say they show."""
 
+import json
+import os
+import re
 import runpy
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +97,142 @@ def test_a_reminder_comes_later_in_the_session(tmp_path):
     out = run("reminders.py", tmp_path)
     assert out.endswith("The bread! Take it out of the oven now.\n")
     assert out.index("What can I cook meanwhile?") < out.index("The bread!")
+
+
+# --- programs with a script in a folder beside them
+
+
+def environment(tmp_path):
+    home = tmp_path / "home"
+    return {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "PATH": "/usr/bin:/bin", "TZ": "UTC"}
+
+
+def start(tmp_path, *words):
+    return subprocess.Popen(
+        [sys.executable, EXAMPLES / words[0], *map(str, words[1:])], text=True, cwd=tmp_path,
+        env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process, code=0):
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    return out, err
+
+
+def replies(name):
+    return f"scripted:{EXAMPLES / name / 'replies.json'}"
+
+
+def repository(folder):
+    """A repository with a change that is not committed."""
+    folder.mkdir()
+    shutil.copy(EXAMPLES / "review_diff" / "shop.py", folder)
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
+    for words in (
+        ("init", "-q"),
+        ("add", "."),
+        (*identity, "commit", "-qm", "Begin"),
+        ("apply", EXAMPLES / "review_diff" / "change.diff"),
+    ):
+        subprocess.run(["git", *words], cwd=folder, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
+    return folder
+
+
+def test_a_review_of_a_diff_is_written_and_nothing_else_changes(tmp_path):
+    repo = repository(tmp_path / "shop")
+    before = (repo / "shop.py").read_text()
+    process = start(tmp_path, "review_diff.py", "--repo", repo, "--model", replies("review_diff"))
+    assert "2 findings in review.md" in finish(process)[0]
+    review = (tmp_path / "review.md").read_text()
+    assert "## high: shop.py:9\n\n    return total(prices) / len(prices)" in review
+    assert "## low: shop.py (the quoted line is not there: doubt this finding)" in review
+    assert review.index("high") < review.index("low")
+    assert (repo / "shop.py").read_text() == before  # the script tries to write it
+
+
+def test_a_restart_waits_for_approval_and_runs_in_another_process(tmp_path):
+    folder = tmp_path / "runbook"
+    shutil.copytree(EXAMPLES / "approve_later", folder)
+    (folder / "web.state").write_text("down\n")
+    (folder / "web.log").write_text("web: out of memory\n")
+    words = ("approve_later.py", "--runbook", folder / "runbook.json", "--model", replies("approve_later"))
+    out, err = finish(start(tmp_path, *words, "The shop is slow."), 3)
+    assert "· check_service" in err
+    assert (folder / "web.state").read_text() == "down\n"
+    request, session = re.search(r"approve (ap_\w+)", out)[1], re.search(r"--resume (\S+)", out)[1]
+    subprocess.run(
+        [sys.executable, "-m", "toolcrib", "approvals", "approve", request, "-w", folder],
+        check=True, env=environment(tmp_path), capture_output=True,
+    )  # fmt: skip
+    assert "web was down" in finish(start(tmp_path, *words, "--resume", session))[0]
+    assert (folder / "web.state").read_text() == "up\n"
+    assert (folder / "web.log").read_text().count("web restarted") == 1
+
+
+def read_until(process, words):
+    text = ""
+    while words not in text:
+        character = process.stdout.read(1)
+        assert character, process.stderr.read()
+        text += character
+    return text
+
+
+def test_the_assistant_asks_is_steered_and_reminds(tmp_path):
+    stored = tmp_path / "reminders" / "reminders.json"
+    stored.parent.mkdir()
+    stored.write_text('[{"at": "2020-01-01T09:00:00", "text": "Water the flowers"}]')
+    process = start(tmp_path, "assistant.py", "--model", replies("assistant"))
+    read_until(process, "⏰ Water the flowers")
+    process.stdin.write("Remind me to call Ann.\nIt is about the invoice.\n")  # the second line steers
+    process.stdin.flush()
+    text = read_until(process, "- 17:00\n")
+    assert "(it reads: It is about the invoice.)" in text
+    process.stdin.write("09:00\n")
+    process.stdin.flush()
+    text = read_until(process, "I remind you on Monday, 5 January 2099, at 09:00: Call Ann.")
+    assert "✉ I store the reminder now." in text
+    finish(process)
+    assert json.loads(stored.read_text()) == [{"at": "2099-01-05T09:00:00+00:00", "text": "Call Ann"}]
+
+
+@pytest.mark.slow
+def test_the_assistant_ends_at_ctrl_c_and_its_conversation_goes_on(tmp_path):
+    process = start(tmp_path, "assistant.py", "--model", replies("assistant"))
+    process.stdin.write("Remind me to call Ann.\n")
+    process.stdin.flush()
+    read_until(process, "? At what time?")
+    os.kill(process.pid, signal.SIGINT)
+    finish(process, 130)
+    again = start(tmp_path, "assistant.py", "--model", replies("assistant"), "--session", "last")
+    again.stdin.write("At nine.\n")
+    again.stdin.flush()
+    read_until(again, "I remind you on Monday")
+    finish(again)
+
+
+@pytest.mark.slow
+def test_programs_say_what_is_wrong_in_one_line(tmp_path):
+    repo = repository(tmp_path / "shop")
+    (tmp_path / "bad").mkdir()
+    for name in ("reminders.json", "runbook.json"):
+        (tmp_path / "bad" / name).write_text("[1")
+    runbook = EXAMPLES / "approve_later" / "runbook.json"
+    started = [
+        start(tmp_path, *words)
+        for words in (
+            ("review_diff.py", "--repo", repo, "--model", "nobody:none"),
+            ("review_diff.py", "--repo", repo, "--base=--output=x"),
+            ("review_diff.py", "--repo", tmp_path / "none"),
+            ("approve_later.py", "--runbook", runbook, "--model", "nobody:none"),
+            ("approve_later.py", "--runbook", "bad/runbook.json"),
+            ("assistant.py", "--model", "scripted:none.json"),
+            ("assistant.py", "--folder", "bad"),
+        )
+    ]
+    for process in started:
+        assert finish(process, 1)[1].count("\n") == 1
+    subprocess.run(["git", "checkout", "-q", "."], cwd=repo, check=True)
+    assert finish(start(tmp_path, "review_diff.py", "--repo", repo))[0] == "There are no changes since HEAD.\n"
