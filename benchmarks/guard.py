@@ -310,6 +310,18 @@ def server() -> Ratios:
     return {"server-stdio": _least(stdio, "ours", "floor"), "server-http": _least(http, "ours", "floor")}
 
 
+def agent() -> Ratios:
+    import agent_start
+    import agent_turn
+
+    turns = {row["wire"]: row["turn_ms"] / row["transport_ms"] for row in agent_turn.run(60)}
+    start = agent_start.run(6)
+    return {
+        **{f"agent-turn-{wire}": turns[wire] for wire in ("chat", "anthropic", "responses")},
+        "agent-start": start["turn"]["cpu"] / start["floor"]["cpu"],
+    }
+
+
 GROUPS = {
     "imports": Group({"import": CPU}, imports),
     "calls": Group(
@@ -349,6 +361,9 @@ GROUPS = {
         gateway,
     ),
     "server": Group({"server-stdio": CPU, "server-http": CPU}, server),
+    "agent": Group(
+        dict.fromkeys(("agent-turn-chat", "agent-turn-anthropic", "agent-turn-responses", "agent-start"), CPU), agent
+    ),
 }  # fmt: skip
 
 

@@ -19,16 +19,12 @@ from ..core.output import ToolOutput
 from ..core.tool import Tool
 from . import loop
 from .ask_user import AskUserTool
-from .bus import MessageBus
-from .channels import channels_of
 from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
-from .find_model import find_model
 from .history import CallResult, Entry, Image, ModelCall, ModelTurn, ResultTurn, UserTurn, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
-from .message import MessageTool
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
@@ -42,6 +38,7 @@ from .todo import TodoTool
 if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..toolbox import Toolbox
+    from .bus import MessageBus
 
 Emit = Callable[[AgentEvent], None]
 
@@ -54,6 +51,9 @@ class Agent:
         self.settings = box.settings.agent
         self.store = SessionStore(box.state)
         if bus is None and box.settings.channels:
+            from .bus import MessageBus
+            from .channels import channels_of
+
             bus = MessageBus(channels_of(box, self.store))
         self.bus = bus
         self.prices = Prices(self.settings.prices)
@@ -82,7 +82,7 @@ class Agent:
             TodoTool(lambda session, items: self.store.set_extra(session, "todo", items)),
             SpawnTool(self.subagents),
             *([ReadSkillTool(self.skills)] if any(not skill.problem for skill in self.skills) else []),
-            *([MessageTool(bus, box)] if bus is not None and bus.channels else []),
+            *([_message_tool(bus, box)] if bus is not None and bus.channels else []),
         )
 
     @classmethod
@@ -103,6 +103,8 @@ class Agent:
         place = ModelPlace(box.settings.web, settings.base_url, settings.idle_timeout)
         name = model or settings.model
         if name is None:
+            from .find_model import find_model
+
             first = await find_model(place, say)
         else:
             first = model_of(name, place) if isinstance(name, str) else name
@@ -330,3 +332,9 @@ class Agent:
                 f"agent.max_cost cannot be kept: the price of {', '.join(unknown)} is not known. Set agent.prices "
                 "(dollars for a million tokens: [input, output]), or install genai-prices"
             )
+
+
+def _message_tool(bus: MessageBus, box: Toolbox) -> Tool:
+    from .message import MessageTool
+
+    return MessageTool(bus, box)
