@@ -220,9 +220,10 @@ async def test_interrupting_at_any_point_leaves_a_history_that_goes_on() -> None
     place = 0
     running: list[asyncio.Task[Outcome]] = []
     counted: list[int] = []
-    while True:
-        counted.clear()
-        async with agent(*replies, tools=[count], approve=FakeApprover("yes")) as made:
+    async with agent(tools=[count], approve=FakeApprover("yes")) as made:
+        while True:
+            counted.clear()
+            made.models[0] = ScriptedModel(replies)
             session = made.new_session()
             seen = 0
 
@@ -249,7 +250,7 @@ async def test_interrupting_at_any_point_leaves_a_history_that_goes_on() -> None
             outcome = await made.run(None, made.session(session.id))
             assert outcome.state == "done"
             assert sorted(set(counted)) == sorted(counted), "no effect twice"
-        place += 1
+            place += 1
     assert place > 10
 
 
