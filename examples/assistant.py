@@ -149,9 +149,11 @@ async def talk(agent: Agent, session: AgentSession, terminal: Terminal) -> None:
 
     try:
         while (line := await terminal.lines.get()) is not None:
+            if not line:
+                continue
             if turn is not None and not turn.done():
                 session.steer(line)
-            elif line:
+            else:
                 turn = asyncio.create_task(answer(line))
         if turn is not None:
             await turn

@@ -186,10 +186,11 @@ def test_the_assistant_asks_is_steered_and_reminds(tmp_path):
     stored.write_text('[{"at": "2020-01-01T09:00:00", "text": "Water the flowers"}]')
     process = start(tmp_path, "assistant.py", "--model", replies("assistant"))
     read_until(process, "⏰ Water the flowers")
-    process.stdin.write("Remind me to call Ann.\nIt is about the invoice.\n")  # the second line steers
+    process.stdin.write("Remind me to call Ann.\n\nIt is about the invoice.\n")  # the second line steers
     process.stdin.flush()
     text = read_until(process, "- 17:00\n")
     assert "(it reads: It is about the invoice.)" in text
+    assert text.count("it reads") == 1
     process.stdin.write("09:00\n")
     process.stdin.flush()
     text = read_until(process, "I remind you on Monday, 5 January 2099, at 09:00: Call Ann.")
