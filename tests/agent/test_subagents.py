@@ -263,3 +263,19 @@ async def test_what_was_read_before_a_resume_still_counts() -> None:
         assert box.session(session.id).labels.integrity == "trusted"
         made.session(session.id)
         assert box.session(session.id).labels.integrity == "untrusted"
+
+
+async def test_rewinding_takes_back_what_a_subagent_changed() -> None:
+    from toolcrib.agent.rewind import rewind_session
+
+    writes = [[call("write_file", path="b.txt", content="new")], "written"]
+    for wait in (True, False):
+        model = ByTask(go=[[call("spawn", task="look", wait=wait)], "I wait.", "done"], look=writes)
+        async with agent(model=model) as made:
+            session = made.new_session()
+            await made.run("go", session)
+            assert (made.box.workspace.root / "b.txt").exists()
+            done = rewind_session(made.box, session, 0)
+            assert not done.left
+            assert not (made.box.workspace.root / "b.txt").exists()
+            assert not made.store.children(session.id)

@@ -24,23 +24,30 @@ class Rewound:
 
 
 def rewind_session(box: Toolbox, session: AgentSession, turn: int) -> Rewound:
-    """Remove a turn and all turns after it, and undo the changes of their calls, the newest first.
+    """Remove a turn and all turns after it, and undo the changes of their calls and subagents, the newest first.
 
     A change that something else overwrote stays, and so does the effect of a call without undo; both are reported.
     """
     done = Rewound()
     with session.running():
-        for position in range(len(session.entries) - 1, turn - 1, -1):
-            entry = session.entries[position]
-            for call in reversed(entry.calls) if isinstance(entry, ModelTurn) else ():
-                run_id = f"{session.id}.{position}.{call.id}"
-                rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
-                tool = box.registry.find(call.name)
-                if not rows or (tool is not None and tool.is_read_only):
-                    continue
-                _take_back(box.journal, call.name, run_id, done)
+        _take_back_turns(box, session, turn, done)
         session.cut(turn)
     return done
+
+
+def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewound) -> None:
+    for position in range(len(session.entries) - 1, turn - 1, -1):
+        entry = session.entries[position]
+        for call in reversed(entry.calls) if isinstance(entry, ModelTurn) else ():
+            run_id = f"{session.id}.{position}.{call.id}"
+            subagents = session.subagents(run_id)
+            for subagent in reversed(subagents):
+                _take_back_turns(box, subagent, 0, done)
+                subagent.remove()  # else the next run goes on with it
+            tool = box.registry.find(call.name)
+            rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
+            if rows and not subagents and not (tool is not None and tool.is_read_only):
+                _take_back(box.journal, call.name, run_id, done)
 
 
 def _take_back(journal: Journal, tool: str, run_id: str, done: Rewound) -> None:

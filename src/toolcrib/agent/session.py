@@ -168,6 +168,15 @@ class AgentSession:
         del self.entries[position:]
         self._update(state="idle", waiting=())
 
+    def subagents(self, run_id: str) -> list[AgentSession]:
+        """Return the sessions of the subagents that a call started, oldest first."""
+        rows = self._store.children(self.id)
+        return [AgentSession(self._store, row) for row in rows if (row.extra.get("call") or "").split(" ")[0] == run_id]
+
+    def remove(self) -> None:
+        """Remove the session with its turns."""
+        self._store.remove(self.id)
+
     def set_model(self, name: str) -> None:
         """Store the model that the session uses from now on."""
         self._update(model=name)
