@@ -42,12 +42,6 @@ def test_a_person_is_asked_before_each_deletion(tmp_path):
     assert "precious" in out
 
 
-def test_a_reviewer_only_reads_and_gives_findings(tmp_path):
-    out = run("code_reviewer.py", tmp_path, code=1)
-    assert "stats.py:6: serious: eval runs what the file says" in out
-    assert "(4 requests," in out
-
-
 def test_research_marks_an_invented_passage(tmp_path):
     out = run("research.py", tmp_path)
     assert out.count("   source: http://127.0.0.1:") == 2
@@ -83,20 +77,6 @@ def test_no_statement_but_a_short_reading_one_runs(tmp_path, sql, monkeypatch):
         assert tools["query"].handler(table_source=source, sql=sql).is_error
         assert tools["query"].handler(table_source=source, sql="SELECT x FROM t").for_llm == '{"x": 1}'
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.db"]
-
-
-def test_an_operator_asks_before_each_step_that_changes_something(tmp_path):
-    out = run("ops_runbook.py", tmp_path)
-    assert out.count("[asked]") == 2
-    assert "[failed] purge_queue" in out
-    assert "[record] restart_service: ok, answered by example" in out
-    assert "[record] purge_queue: denied" in out
-
-
-def test_a_reminder_comes_later_in_the_session(tmp_path):
-    out = run("reminders.py", tmp_path)
-    assert out.endswith("The bread! Take it out of the oven now.\n")
-    assert out.index("What can I cook meanwhile?") < out.index("The bread!")
 
 
 # --- programs with a script in a folder beside them
