@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,9 +162,12 @@ def _limits(limits: RunLimits, iterations: int | None) -> RunLimits:
 
 
 def _stored_model(box: Toolbox, session_id: str | None) -> str | None:
+    """Return the model of a session; None for one that was found on this machine: it is looked for again."""
     from ...agent.store import SessionStore
 
-    return SessionStore(box.state).get(session_id).model if session_id else None
+    name = SessionStore(box.state).get(session_id).model if session_id else None
+    at_url = name is not None and name.startswith(("chat:", "responses:"))
+    return None if at_url and not (box.settings.agent.base_url or os.environ.get("OPENAI_BASE_URL")) else name
 
 
 def _task(words: list[str]) -> str | None:
