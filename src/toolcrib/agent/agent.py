@@ -121,6 +121,19 @@ class Agent:
             await model.aclose()
         self.store.close()
 
+    async def use_model(self, name: str) -> None:
+        """Ask the model of this name from now on. Raises ConfigError for a name that stands for none."""
+        settings = self.box.settings.agent
+        place = ModelPlace(self.box.settings.web, settings.base_url, settings.idle_timeout)
+        before, self.models[0] = self.models[0], model_of(name, place)
+        try:
+            self._check_prices()
+        except ConfigError:
+            before, self.models[0] = self.models[0], before
+            raise
+        finally:
+            await before.aclose()
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -19,6 +19,7 @@ from .history import (
     TokenUsage,
     Turn,
     UserTurn,
+    user,
     whole_characters,
 )
 from .store import SessionRow, SessionStore
@@ -135,13 +136,13 @@ class AgentSession:
             self._update(title=" ".join(text.split())[:80])
         return turn
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, *images: Image) -> None:
         """Send a message to the running turn: the model sees it with its next request."""
-        self._store.send(self.id, "steer", UserTurn((Text(text),)))
+        self._store.send(self.id, "steer", user(text, *images))
 
-    def queue(self, text: str) -> None:
+    def queue(self, text: str, *images: Image) -> None:
         """Send a message for after the running turn."""
-        self._store.send(self.id, "queue", UserTurn((Text(text),)))
+        self._store.send(self.id, "queue", user(text, *images))
 
     def answer_question(self, run_id: str, text: str) -> None:
         """Answer a question of the model. Raises KeyError if the session does not wait for it."""

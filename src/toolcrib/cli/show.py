@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
@@ -56,6 +57,24 @@ def say(text: str = "", style: str | None = None) -> None:
 def changed_line(line: str) -> None:
     """Print a line of a diff to stderr."""
     say(line, "green" if line.startswith("+") else "red" if line.startswith("-") else None)
+
+
+def wrapped(text: str, *, words: bool = True, margin: int = 0) -> list[str]:
+    """Return a text in lines that fit the terminal of stderr beside a margin, cut between words, or anywhere.
+
+    Without a terminal lines stay as they are.
+    """
+    room = max(8, shutil.get_terminal_size().columns - 1 - margin) if sys.stderr.isatty() else 0
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if not room or len(line) <= room:
+            lines.append(line)
+        elif words:
+            indent = " " * min(room // 4, len(line) - len(line.lstrip()))
+            lines += textwrap.wrap(line, room, subsequent_indent=indent) or [""]
+        else:
+            lines += (line[start : start + room] for start in range(0, len(line), room))
+    return lines
 
 
 def warn(text: str) -> None:

@@ -25,6 +25,7 @@ from .exit_codes import Usage
 APPROVER = "terminal"
 Floor = Callable[[], contextlib.AbstractAsyncContextManager[None]]
 _SHOWN = 6_000  # characters of a preview: about two screens; one key shows all of it
+_BAR = "  │ "
 _TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
 _KEYS = {
     "once": "[y] yes, once   [n] no   [e] edit the arguments",
@@ -121,7 +122,7 @@ class TerminalApprover:
                 show.say("Please answer with one of them.", "yellow")
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
-        keys = _keys(request)
+        keys = "\n".join(show.wrapped(_keys(request)))
         while True:
             _forget_typed_ahead()  # keys typed before the question was shown do not answer it
             word, _, rest = (await self._line(f"{keys}\nRun it? ")).strip().partition(" ")
@@ -176,16 +177,21 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     show.say()
     which = f"  [{number} of {of}]" if of > 1 else ""
     show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
-    show.say(f"why it asks: {plain_line(request.reason)}")
+    _say(f"why it asks: {plain_line(request.reason)}")
     for line in request.about_rule:
         said, _, rule = line.partition(": ")
         if rule in (request.tool, f"every {request.tool} call"):
-            show.say(line)
+            _say(line)
         else:  # it contains text of the model
-            show.say(f"{said}:")
+            _say(f"{said}:")
             preview(plain_line(rule))
     show.say("the call:")
     preview(request.preview)
+
+
+def _say(text: str) -> None:
+    for line in show.wrapped(text):
+        show.say(line)
 
 
 def explain(request: ApprovalRequest) -> None:
@@ -205,8 +211,9 @@ def _indented(arguments: Mapping[str, Any]) -> str:
 def preview(text: str, limit: int | None = _SHOWN) -> None:
     """Show a preview line by line, behind a bar that it cannot forge; a diff has colours."""
     for line in (text if limit is None else fit(text, limit, "w shows all arguments")).splitlines():
-        print(show.paint("  │ ", "cyan", sys.stderr), end="", file=sys.stderr)
-        show.changed_line(line.replace("\r", "\\r"))
+        for part in show.wrapped(line.replace("\r", "\\r"), words=False, margin=len(_BAR)):
+            print(show.paint(_BAR, "cyan", sys.stderr), end="", file=sys.stderr)
+            show.changed_line(part)
 
 
 def _forget_typed_ahead() -> None:

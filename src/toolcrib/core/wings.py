@@ -19,6 +19,7 @@ class Wing:
 
 AGENT_COMMANDS = {
     "acp": "Serve the agent to an editor (Zed, JetBrains, Neovim).",
+    "chat": "Talk with an agent.",
     "run": "Give an agent a task.",
     "sessions": "List, show and fork sessions of the agent.",
     "channels": "Talk to the agent through chats and webhooks.",

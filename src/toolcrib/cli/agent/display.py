@@ -84,6 +84,8 @@ class AnswerLines:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.done: deque[tuple[CallDone, list[FileChange]]] = deque(maxlen=MAX_REMEMBERED)
         """The last calls, the newest last."""
+        self.totals: Callable[[], str] = lambda: ""
+        """Says what the whole session has used."""
 
     def show(self, event: AgentEvent) -> None:
         """Show an event, from any thread."""
@@ -138,6 +140,13 @@ class AnswerLines:
         self.stop()
         self._screen.line(f"(session {session_id}; go on with: toolcrib run --session {session_id} '…')", "dim")
 
+    def answer(self, text: str) -> None:
+        """Show an answer of an earlier turn."""
+        text = show.clean(text)
+        self._screen.answer(text if self._answer is None else self._answer.feed(text))
+        self._raw_open = not text.endswith("\n")
+        self._end_answer()
+
     # --- the parts
 
     def _end_answer(self) -> None:
@@ -184,7 +193,8 @@ class AnswerLines:
                 self._screen.line(f"{waits['tool']} waits for approval: {how}", "yellow")
             else:
                 self._screen.line(f"the agent asks: {waits['question']}", "yellow")
-        self._screen.line(used(outcome.usage, outcome.cost, outcome.requests), "dim")
+        total = self.totals()
+        self._screen.line(used(outcome.usage, outcome.cost, outcome.requests) + (f" ({total})" if total else ""), "dim")
 
     # --- what happens now
 

@@ -72,7 +72,7 @@ async def _run(
     async with options.open(settings, warm_up=False) as box:
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
         box.approval_service.approver = approver = terminal_approver(floor=display.floor)
-        async with await Agent.open(box, model or _stored_model(box, session_id), say=show.say) as agent:
+        async with await Agent.open(box, model or stored_model(box, session_id), say=show.say) as agent:
             say_what_is_left_out(agent)
             session = agent.session(session_id) if session_id else agent.new_session()
             texts, images = read_files(files)
@@ -161,8 +161,11 @@ def _limits(limits: RunLimits, iterations: int | None) -> RunLimits:
     return limits if iterations is None else replace(limits, iterations=iterations)
 
 
-def _stored_model(box: Toolbox, session_id: str | None) -> str | None:
-    """Return the model of a session; None for one that was found on this machine: it is looked for again."""
+def stored_model(box: Toolbox, session_id: str | None) -> str | None:
+    """Return the model of a session; None for one that was found on this machine: it is looked for again.
+
+    Raises SessionError.
+    """
     from ...agent.store import SessionStore
 
     name = SessionStore(box.state).get(session_id).model if session_id else None

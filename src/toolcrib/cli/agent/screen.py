@@ -66,7 +66,8 @@ class PlainScreen:
             return
         self.status("")
         self.end_line()
-        show.say(text, style)
+        for part in show.wrapped(text):
+            show.say(part, style)
 
     def status(self, text: str) -> None:
         """Show what happens now."""
@@ -100,4 +101,4 @@ def width() -> int:
     """Return how long a line for a person may be."""
     if not sys.stderr.isatty():
         return PIPE_WIDTH
-    return max(20, min(shutil.get_terminal_size().columns, MAX_WIDTH))
+    return max(20, min(shutil.get_terminal_size().columns - 1, MAX_WIDTH))

@@ -1,0 +1,187 @@
+"""`toolcrib chat`: talk with an agent at a terminal, or line by line in a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+from .. import show
+from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
+from ..options import Options
+from ..reader import Command, Option
+
+if TYPE_CHECKING:
+    from ...agent import Agent, AgentSession
+    from .conversation import Conversation
+
+_CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
+HISTORY = "chat_history"
+
+
+def chat(
+    options: Options,
+    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+    session: Annotated[
+        str | None, Option("--session", metavar="ID", help="Go on with this session; `last` is the newest.")
+    ] = None,
+    newest: Annotated[bool, Option("--continue", "-c", help="Go on with the session that was used last.")] = False,
+    max_cost: Annotated[str | None, Option("--max-cost", metavar="DOLLARS", help="Stop a turn at this cost.")] = None,
+) -> int:
+    """Talk with an agent. /help lists the commands within the conversation.
+
+    Without a terminal each line of stdin is a message; the answers go to stdout, all else goes to stderr. The exit code
+    is then that of the last turn: 0 if it was answered, 1 for an error or a limit, 3 if a call waits for approval.
+    """
+    from ..running import run as to_end
+
+    if newest and session:
+        raise Usage("--continue and --session exclude each other")
+    if _can_edit():
+        with contextlib.suppress(ImportError):
+            import_module(f"{__package__}.prompt_screen")  # 0.3 s, which would block the loop later
+    return to_end(_chat(options, model, "last" if newest else session, max_cost))
+
+
+async def _chat(options: Options, model: str | None, session_id: str | None, max_cost: str | None) -> int:
+    from ...agent import Agent
+    from .run import say_what_is_left_out, stored_model, with_cost
+
+    async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
+        chosen = model or stored_model(box, session_id)
+        async with await Agent.open(box, chosen, say=show.say) as agent:
+            say_what_is_left_out(agent)
+            session = agent.session(session_id) if session_id else agent.new_session()
+            return await _talk(agent, session)
+
+
+async def _talk(agent: Agent, session: AgentSession) -> int:
+    from ..terminal_approver import terminal_approver
+    from .conversation import Conversation
+    from .display import AnswerLines
+    from .file_changes import file_changes
+
+    door = _Door()
+    reader = door.reader(agent)
+    display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
+    agent.box.approval_service.approver = approver = terminal_approver(floor=reader.floor)
+    ctx = replace(agent.box.context, ask=None if approver is None else approver.ask)
+    talk = door.talk = Conversation(agent, session, reader.screen, display, ctx)
+    talk.turn_ended = lambda: None if talk.leaving else reader.ask()
+    if session.entries:
+        talk.show_end_of_session()
+    elif sys.stdin.isatty():
+        talk.note(f"{agent.models[0].name}, {agent.box.policy.mode} mode; /help lists the commands")
+        if door.missing:
+            talk.note(door.missing)
+    with door.signals():
+        try:
+            await _lines(talk, reader, door)
+        finally:
+            await talk.close()
+    for row in [row for row in agent.sessions() if not row.title and not agent.store.turns(row.id)]:
+        agent.store.remove(row.id)
+    if talk.session.entries:
+        where = f"toolcrib chat --session {talk.session.id}"
+        talk.screen.line(f"(session {talk.session.id}; go on with: {where})", "dim")
+    at_terminal = sys.stdin.isatty()
+    return OK if at_terminal or talk.outcome is None else _CODES.get(talk.outcome.state, FAILED)
+
+
+async def _lines(talk: Conversation, reader: Any, door: _Door) -> None:
+    """Read lines and do what they say, until the end of the input, or until the person leaves."""
+    while not talk.leaving:
+        if not talk.is_running:
+            reader.ask()
+        draft, talk.draft = talk.draft, ""
+        reading: asyncio.Future[str] = asyncio.ensure_future(reader.read(draft))
+        door.reading = reading
+        try:
+            text = await reading
+        except EOFError:
+            break
+        except asyncio.CancelledError:
+            if talk.leaving:
+                break
+            raise
+        await talk.enter(text)
+        if reader.wants_turn_end:
+            await talk.wait()
+            if talk.outcome is not None and talk.outcome.state == "interrupted":
+                break
+
+
+def _can_edit() -> bool:
+    """Return whether the terminal can draw a line that is edited."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) and os.environ.get("TERM") != "dumb"
+
+
+class _Door:
+    """The terminal or the pipes of a chat: who reads its lines, and what Ctrl-C does."""
+
+    def __init__(self) -> None:
+        self.talk: Conversation | None = None
+        self.reading: asyncio.Future[str] | None = None
+        self.missing = ""
+
+    def reader(self, agent: Agent) -> Any:
+        """Return what reads the lines: an edited line at a terminal that can draw one, else plain lines."""
+        from .line_reader import PlainReader
+        from .screen import PlainScreen
+
+        if _can_edit():
+            try:
+                from .prompt_screen import PromptScreen
+            except ImportError:
+                self.missing = "for line editing, history and completion: pip install 'toolcrib[chat]'"
+            else:
+                history = agent.box.state.path / HISTORY
+                return PromptScreen(history, self._complete, self._interrupt, self._more, self._about)
+        return PlainReader(PlainScreen())
+
+    @contextlib.contextmanager
+    def signals(self) -> Any:
+        """Have Ctrl-C interrupt the turn, and leave at the second time."""
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_signal_handler(signal.SIGINT, self._on_signal)
+        except (NotImplementedError, ValueError):  # Windows; not the main thread
+            yield
+            return
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    def _on_signal(self) -> None:
+        if self.talk is not None and self.talk.interrupt() == "leave" and self.reading is not None:
+            self.reading.cancel()
+
+    def _complete(self, before: str) -> Any:
+        from .chat_commands import words_for
+
+        return words_for(self.talk, before) if self.talk is not None else ()
+
+    def _interrupt(self, typed: str) -> str:
+        return self.talk.interrupt(typed) if self.talk is not None else "leave"
+
+    def _more(self) -> None:
+        from .chat_commands import show_last
+
+        if self.talk is not None:
+            show_last(self.talk)
+
+    def _about(self) -> str:
+        talk = self.talk
+        if talk is None:
+            return ""
+        return f"{talk.agent.models[0].name}  {talk.box.policy.mode}  {talk.session.id}"
+
+
+COMMAND = Command(chat, without=("json",))

@@ -1,0 +1,203 @@
+"""A conversation at the terminal: what a line that a person enters does to the session and its running turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...agent.events import Outcome
+from ...agent.history import Image, ModelTurn, UserTurn
+from ...core.errors import ToolcribError
+from .. import show
+from ..exit_codes import Usage
+from .attachments import mentioned, read_files
+from .display import AnswerLines
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ...agent import Agent, AgentSession
+    from ...core.context import ToolContext
+
+MAX_SHOWN = 2_000  # characters of the last answer that a resumed session shows
+
+
+class Conversation:
+    """One session at a time, and the turn of it that runs. A line is a message, or a command (`/help`)."""
+
+    def __init__(
+        self, agent: Agent, session: AgentSession, screen: Screen, display: AnswerLines, ctx: ToolContext
+    ) -> None:
+        self.agent, self.box, self.session = agent, agent.box, session
+        self.screen, self.display, self.ctx = screen, display, ctx
+        self.outcome: Outcome | None = None
+        self.draft = ""
+        """A text to begin the next line with."""
+        self.leaving = False
+        self._turn: asyncio.Task[None] | None = None
+        self._interrupted = False  # since the last line that was entered
+        display.totals = self.totals
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs."""
+        return self._turn is not None
+
+    # --- what a person does
+
+    async def enter(self, text: str) -> None:
+        """Do what a line says."""
+        from .chat_commands import command_of
+
+        self._interrupted = False
+        text = text.strip()
+        if not text:
+            return
+        try:
+            command = command_of(text)
+            if command is None:
+                self.send(text)
+            elif self.is_running and not command.while_running:
+                self.note(f"{command.name} waits for the end of the turn; Ctrl-C interrupts it")
+            else:
+                await command.run(self, text.partition(" ")[2].strip())
+        except (ToolcribError, Usage, OSError) as error:
+            self.screen.line(f"toolcrib: {error}", "red")
+
+    def send(self, text: str, *, queue: bool = False) -> None:
+        """Give the session a message: it starts a turn, or goes to the running one, or waits for that one's end."""
+        names, missing = mentioned(text, self.box.workspace.root)
+        texts, images = read_files(names, self.box.workspace.root)
+        for name in missing:
+            self.note(f"there is no file {name}; @{name} is sent as text")
+        whole = "\n\n".join([text, *texts])
+        if self.is_running:
+            self.box.session(self.session.id).trust(whole)
+            (self.session.queue if queue else self.session.steer)(whole, *images)
+            self.note("queued: it is sent after this turn" if queue else "sent: the agent reads it at its next step")
+            return
+        asked = [waits for waits in self.session.row.waiting if waits["kind"] == "question"]
+        if asked:
+            self.session.answer_question(asked[0]["run_id"], whole)
+            self.start(self._run(None))
+        else:
+            self.start(self._run(whole, *images))
+
+    def go_on(self) -> None:
+        """Go on with a turn that did not end."""
+        self.start(self._run(None))
+
+    def interrupt(self, typed: str = "") -> Literal["clear", "leave", ""]:
+        """Ctrl-C: interrupt the turn; without one clear what is typed, or leave at the second time."""
+        if self._turn is not None and not self._interrupted:
+            self._interrupted = True
+            self._turn.cancel()
+            return ""
+        if typed:
+            return "clear"
+        if self._interrupted:
+            self.leaving = True
+            return "leave"
+        self._interrupted = True
+        self.note("Ctrl-C again, Ctrl-D or /exit leaves")
+        return ""
+
+    async def wait(self) -> None:
+        """Wait for the end of the turn."""
+        while self._turn is not None:
+            await asyncio.wait([self._turn])
+
+    async def close(self) -> None:
+        """Interrupt the turn, and wait for its end."""
+        if self._turn is not None:
+            self._turn.cancel()
+            await self.wait()
+
+    # --- the turn
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a turn, or other work that a person may interrupt."""
+        self._turn = asyncio.create_task(self._guarded(work))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            self.display.stop()
+            waits = self.agent.store.waiting(self.session.id, ("steer", "queue"))
+            more = "; what was sent meanwhile goes with your next message" if waits else ""
+            self.screen.line(f"(interrupted; the session is kept{more})", "yellow")
+            self.outcome = Outcome("interrupted")
+        except (ToolcribError, Usage, OSError) as error:
+            self.display.stop()
+            self.screen.line(f"toolcrib: {error}", "red")
+            self.outcome = Outcome("error", reason=str(error))
+        finally:
+            self._turn = None
+            self.turn_ended()
+
+    def turn_ended(self) -> None:
+        """Do nothing; the chat shows its prompt here."""
+
+    async def _run(self, text: str | None, *images: Image) -> None:
+        while True:
+            self.outcome = await self.agent.run(
+                text, self.session, images=images, emit=self.display.show, ctx=replace(self.ctx, channel="agent")
+            )
+            text, images = None, ()
+            more = self.outcome.state == "done" and self.agent.store.waiting(self.session.id, ("steer", "queue"))
+            if not more:
+                break
+        if self.outcome.state in ("error", "limit"):
+            self.note("/continue goes on from here")
+        elif self.outcome.state == "waiting":
+            asked = any(waits["kind"] == "question" for waits in self.outcome.waiting)
+            self.note("your next message is the answer" if asked else "after the approval, /continue goes on")
+
+    # --- the session
+
+    def switch(self, session: AgentSession) -> None:
+        """Go on with another session, and show where it is."""
+        self.session = session
+        self.show_end_of_session()
+
+    def show_end_of_session(self) -> None:
+        """Show the last message and answer, and what the session waits for."""
+        entries = self.session.entries
+        said = next((e for e in reversed(entries) if isinstance(e, UserTurn) and e.source == "user"), None)
+        self.note(f"session {self.session.id}: {self.session.row.title or 'new'}")
+        if said is not None:
+            self.screen.line(f"› {spoken(said)[:MAX_SHOWN]}", "bold")
+        if self.session.answer:
+            self.display.answer(self.session.answer[-MAX_SHOWN:])
+        if self.session.plan:
+            self.screen.line(self.session.plan)
+        last = self.session.last
+        for waits in self.session.row.waiting:
+            self.screen.line(f"waits for: {waits.get('question') or waits.get('text')}", "yellow")
+        if last is not None and (not isinstance(last, ModelTurn) or last.calls or last.stop == "interrupted"):
+            self.note("the last turn did not end: /continue goes on with it")
+
+    def totals(self) -> str:
+        """Return what the whole session has cost, in words."""
+        row = self.agent.store.get(self.session.id)
+        cost = "" if row.cost is None else f", ${row.cost:.4f}"
+        return f"session: {row.usage.input + row.usage.output} tokens{cost}"
+
+    # --- writing
+
+    def note(self, text: str) -> None:
+        """Write a line about the conversation."""
+        self.screen.line(f"({text})", "dim")
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Write what a command answers."""
+        for line in show.clean(text).split("\n"):
+            self.screen.answer((show.paint(line, style) if style and line else line) + "\n")
+
+
+def spoken(turn: UserTurn) -> str:
+    """Return what a person said in a turn, without the note with the time and without files."""
+    text = turn.text.rpartition("\n\n(It is ")[0] or turn.text
+    return text.partition("\n\n<file path=")[0]

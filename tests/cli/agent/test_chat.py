@@ -1,0 +1,293 @@
+"""`toolcrib chat`: in a pipe, at a terminal without line editing, and in tmux with all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conftest import Cli
+
+ESCAPE = re.compile(r"\x1b")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., str]:
+    def write(*replies: dict[str, Any]) -> str:
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(replies))
+        return f"scripted:{path}"
+
+    return write
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+# --- a pipe
+
+
+def test_each_line_of_a_pipe_is_a_message_and_gets_its_answer(cli: Cli, script: Callable[..., str]) -> None:
+    model = script({"text": "First **answer**."}, {"text": "Second.\n", "after": "two"}, {"text": "Third."})
+    done = cli("chat", "--model", model, stdin="one\n\ntwo \\\nlines\n/nosuch\n")
+    assert done.stdout == "First **answer**.\nSecond.\n"
+    assert not ESCAPE.search(done.stderr)
+    assert "there is no command /nosuch" in done.stderr
+    assert "$0.0000" in done.stderr
+    again = cli("chat", "--continue", stdin="three\n/cost\n/sessions\n")
+    assert again.stdout.startswith("Second.\nThird.\n")  # where the session was, and the new answer
+    assert "session: " in again.stdout
+    assert [row["title"] for row in cli.json("sessions", "--json")] == ["one"]
+
+
+def test_a_session_in_which_nothing_was_said_is_not_kept(cli: Cli, script: Callable[..., str]) -> None:
+    done = cli("chat", "--model", script({"text": "x"}), stdin="/help\n/tools\n/new\n/exit\nnot read\n")
+    assert "/rewind [N]" in done.stdout
+    assert "read_file" in done.stdout
+    assert cli.json("sessions", "--json") == []
+
+
+def test_a_call_that_needs_approval_ends_the_pipe_with_its_code(cli: Cli, script: Callable[..., str]) -> None:
+    cli.write("a.txt", "alpha\n")
+    model = script({"calls": [call("delete_file", path="a.txt")]}, {"text": "Gone."})
+    done = cli("chat", "--model", model, stdin="remove it\n", code=3)
+    how = next(line for line in done.stderr.splitlines() if "waits for approval" in line)
+    cli(*how.split("approval: toolcrib ")[1].split())
+    assert cli("chat", "-c", stdin="/continue\n").stdout.endswith("Gone.\n")
+    assert not (cli.work / "a.txt").exists()
+
+
+def test_a_question_is_answered_by_the_next_line(cli: Cli, script: Callable[..., str]) -> None:
+    model = script({"calls": [call("ask_user", question="Which colour?")]}, {"text": "Red it is.", "after": "red"})
+    done = cli("chat", "--model", model, stdin="paint\nred\n")
+    assert done.stdout == "Red it is.\n"
+    assert "Which colour?" in done.stderr
+
+
+def test_files_after_an_at_sign_go_with_the_message(cli: Cli, script: Callable[..., str]) -> None:
+    cli.write("notes.md", "remember the milk")
+    cli.write("my notes.md", "and the bread")
+    model = script({"text": "ok", "after": "remember the milk\n</file>\n\n<file path=my notes.md>\nand the bread"})
+    done = cli("chat", "--model", model, stdin='what is in @notes.md, @"my notes.md" and @none? a@b.c\n')
+    assert done.stdout == "ok\n"
+    assert "there is no file none" in done.stderr
+    assert "a@b.c" not in done.stderr
+    (cli.work / "x.bin").write_bytes(b"\xff\xfe\x00")
+    assert "neither text nor an image" in cli("chat", "--model", model, stdin="@x.bin\n").stderr
+
+
+def test_undo_rewind_fork_and_mode(cli: Cli, script: Callable[..., str]) -> None:
+    cli.write("a.txt", "alpha\n")
+    write = call("write_file", path="a.txt", content="beta\n")
+    model = script({"calls": [write]}, {"text": "Written."}, {"calls": [write]}, {"text": "Again."}, {"text": "Three."})
+    done = cli("chat", "--model", model, stdin="write\n/undo\n/last\n/log\n/mode observer\n/mode x\n/plan\n")
+    assert (cli.work / "a.txt").read_text() == "alpha\n"
+    assert "+beta" in done.stdout
+    assert "mode: observer" in done.stdout
+    assert "'x' is no mode" in done.stderr
+    assert "a.txt changed (+1 -1)" in done.stderr
+    first = cli.json("sessions", "--json")[0]["id"]
+    done = cli("chat", "-c", stdin=f"again\n/rewind\n/rewind 4\n/fork\nthree\n/resume {first}\n/resume none\n")
+    assert (cli.work / "a.txt").read_text() == "alpha\n"
+    assert "4  again" in done.stdout
+    assert "there is no session 'none'" in done.stderr
+    assert len(cli.json("sessions", "--json")) == 3  # the session, what it was before the rewind, the fork
+
+
+def test_another_model_and_a_shorter_history(cli: Cli, script: Callable[..., str], tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps([{"text": "unused"}, {"text": "From the other."}, {"text": "A summary."}]))
+    lines = f"one\n/model scripted:{other}\n/model nope\ntwo\n/compact\n/model\n"
+    done = cli("chat", "--model", script({"text": "First."}), stdin=lines)
+    assert "From the other." in done.stdout
+    assert "a model is named as" in done.stderr
+    assert done.stdout.rstrip().endswith(f"model: scripted:{other}")
+    assert cli.json("sessions", "--json")[0]["model"] == f"scripted:{other}"
+
+
+def test_wrong_options(cli: Cli) -> None:
+    assert "exclude each other" in cli("chat", "-c", "--session", "x", code=2).stderr
+    assert "there is no session" in cli("chat", "-c", code=1).stderr
+
+
+# --- a terminal without line editing
+
+
+def test_a_dumb_terminal(cli: Cli, script: Callable[..., str]) -> None:
+    cli.write("a.txt", "alpha\n")
+    model = script(
+        {"text": "I **look**.", "calls": [call("delete_file", path="a.txt")]}, {"text": "Done."}, {"text": "x"}
+    )
+    terminal = cli.at_terminal("chat", "--model", model, env={"TERM": "dumb", "COLUMNS": "40"})
+    terminal.expect("\n> ")
+    terminal.sendline("remove it")
+    terminal.expect_exact("Run it? ")
+    shown = terminal.before
+    terminal.sendline("y")
+    terminal.expect_exact("Done.")
+    shown += terminal.before
+    terminal.expect("\n> ")
+    shown += terminal.before
+    terminal.sendline("/exit")
+    terminal.expect_exact("(session ")
+    assert terminal.wait() == 0
+    assert not ESCAPE.search(shown)
+    assert "I **look**." in shown
+    assert "✓ delete_file(path=a.txt)" in shown
+    assert [line for line in shown.splitlines() if len(line) > 40] == []
+
+
+def test_ctrl_c_interrupts_a_turn_and_then_leaves_and_the_session_goes_on(cli: Cli, script: Callable[..., str]) -> None:
+    model = script({"calls": [call("exec", command="sleep 60")]}, {"text": "I went on.", "after": "interrupted"})
+    terminal = cli.at_terminal("chat", "--model", model, env={"TERM": "dumb"})
+    terminal.expect("\n> ")
+    terminal.sendline("sleep")
+    until(lambda: running(cli))
+    terminal.send("\x03")
+    terminal.expect_exact("interrupted; the session is kept")
+    terminal.expect("\n> ")
+    terminal.send("\x03")
+    terminal.expect_exact("go on with")
+    assert terminal.wait() == 0
+    assert cli("chat", "-c", "--yes", stdin="/continue\n").stdout.endswith("I went on.\n")
+
+
+def running(cli: Cli) -> bool:
+    return bool(cli("log", "--unfinished").stdout)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+# --- tmux
+
+
+class Tmux:
+    """A terminal of a size, with the screen that a person sees."""
+
+    def __init__(self, folder: Path, cli: Cli, columns: int, *words: str) -> None:
+        self._base = ["tmux", "-f", "/dev/null", "-S", str(folder / "tmux")]
+        env = [f"{name}={value}" for name, value in cli.env.items() if name not in ("TERM", "COLUMNS")]
+        command = shlex.join(["env", "-u", "COLUMNS", *env, sys.executable, "-m", "toolcrib", *words])
+        size = ["-x", str(columns), "-y", "40", "-c", str(cli.work)]
+        shell = f"{command}; echo exit code $?; exec cat"
+        subprocess.run([*self._base, "new-session", "-d", *size, shell], check=True)
+
+    def type(self, *keys: str) -> None:
+        subprocess.run([*self._base, "send-keys", *keys], check=True)
+
+    def screen(self, *options: str) -> str:
+        done = subprocess.run([*self._base, "capture-pane", "-p", *options], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def expect(self, *texts: str) -> str:
+        end = time.monotonic() + 20
+        while True:
+            screen = self.screen("-S", "-500")
+            if all(text in screen for text in texts):
+                return screen
+            assert time.monotonic() < end, f"{texts} not in:\n{screen}"
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        subprocess.run([*self._base, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def tmux(cli: Cli, tmp_path: Path) -> Iterator[Callable[..., Tmux]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    pytest.importorskip("prompt_toolkit")
+    opened: list[Tmux] = []
+
+    def make(columns: int, *words: str) -> Tmux:
+        opened.append(Tmux(tmp_path, cli, columns, *words))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("columns", [100, 40])
+def test_a_conversation_in_tmux(cli: Cli, script: Callable[..., str], tmux: Callable[..., Tmux], columns: int) -> None:
+    cli.write("notes.txt", "alpha\n")
+    plan = {"items": [{"text": "look", "status": "doing"}, {"text": "remove", "status": "pending"}]}
+    model = script(
+        {
+            "text": "# Plan\n\nI **look** first.\n",
+            "calls": [
+                call("todo", **plan),
+                call("write_file", path="notes.txt", content="beta\n"),
+                call("exec", command="until [ -e go ]; do sleep 0.05; done; seq 5"),
+            ],
+        },
+        {"text": "I remove.", "calls": [call("delete_file", path="notes.txt")], "after": "please stop after that"},
+        {"text": "All done."},
+        {"text": "The queued one.", "after": "and then this"},
+    )
+    at = tmux(columns, "chat", "--model", model)
+    at.expect("›", "/help lists")
+    at.type("/he")
+    at.expect("this list")  # completion
+    at.type("C-c")
+    at.type("edit @not")
+    at.expect("@notes.txt")
+    at.type("es.txt", "Enter")
+    at.expect("plan: 0 of 2 done", "[~] look", "notes.txt changed (+1 -1)", "⋯ exec(")
+    at.type("please stop after that", "Enter")
+    at.expect("the agent reads it")
+    at.type("/queue and then this", "Enter")
+    at.expect("queued")
+    at.type("half a li")
+    (cli.work / "go").touch()
+    screen = at.expect("delete_file (destructive)", "Run it?")
+    assert "✓ exec(" in screen
+    assert "⋯" not in screen.rpartition("✓ exec(")[2]
+    at.type("y", "Enter")
+    screen = at.expect("All done.", "The queued one.", "› half a li")
+    assert "**" not in screen
+    assert not (cli.work / "notes.txt").exists()
+    assert max(len(line) for line in screen.splitlines()) <= columns
+    at.type("C-c")
+    at.type("/last 2", "Enter")
+    at.expect("\n5\n")
+    at.type("first line", "M-Enter", "second", "Enter")
+    at.expect("· second", "script of replies is at its end")
+    at.type("C-c")
+    at.expect("Ctrl-C again")
+    at.type("C-c")
+    at.expect("(session 2", "exit code 0")
+    history = next((cli.home / ".local" / "state").rglob("chat_history"))
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "first line" in history.read_text()
+
+
+def test_ctrl_c_in_tmux_keeps_what_was_streamed(
+    cli: Cli, script: Callable[..., str], tmux: Callable[..., Tmux]
+) -> None:
+    model = script({"calls": [call("exec", command="sleep 60")]}, {"text": "On I went."})
+    at = tmux(80, "chat", "--model", model)
+    at.expect("/help lists")
+    at.type("sleep", "Enter")
+    at.expect("⋯ exec(")
+    at.type("C-c")
+    at.expect("■ exec(", "interrupted; the session is kept")
+    at.type("go on", "Enter")
+    at.expect("On I went.")
+    at.type("C-d")
+    at.expect("(session 2", "exit code 0")
