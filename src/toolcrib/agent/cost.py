@@ -40,7 +40,7 @@ def _listed(kind: str, name: str, usage: TokenUsage) -> float | None:
     except ImportError:
         return None
     prices: Any = genai_prices
-    counted = prices.TokenUsage(
+    counted = prices.Usage(
         input_tokens=usage.input,
         output_tokens=usage.output,
         cache_read_tokens=usage.cache_read or None,

@@ -245,7 +245,10 @@ class SessionStore:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise SessionError(f"the session {session_id} runs in another process") from None
-            yield
+            try:
+                yield
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
         finally:
             os.close(fd)
 

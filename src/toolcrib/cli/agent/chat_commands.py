@@ -22,6 +22,7 @@ from .conversation import Conversation, spoken
 from .screen import width
 
 MAX_LISTED = 20
+MAX_CHANGES = 500  # of the workspace, in which /undo looks for the session's last one
 MAX_OUTPUT = 20_000  # characters of an output that /last shows
 _WORD = re.compile(r"/[a-z]*(?=\s|$)")
 
@@ -62,7 +63,7 @@ async def _undo(talk: Conversation, call_id: str) -> None:
     from ...record.undoing import undo
 
     if not call_id:
-        changes = talk.box.journal.changes(None, 500, talk.session.id)
+        changes = (c for c in talk.box.journal.changes(limit=MAX_CHANGES) if c.session_id == talk.session.id)
         last = next((c for c in changes if c.status == "done" and c.undoes is None), None)
         if last is None:
             raise Usage("this session has changed no files that could be taken back")
