@@ -63,6 +63,7 @@ async def _chat(options: Options, model: str | None, session_id: str | None, max
 
 async def _talk(agent: Agent, session: AgentSession) -> int:
     from ..terminal_approver import terminal_approver
+    from .chat_commands import command_of
     from .conversation import Conversation
     from .display import AnswerLines
     from .file_changes import file_changes
@@ -72,7 +73,7 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
     agent.box.approval_service.approver = approver = terminal_approver(floor=reader.floor)
     ctx = replace(agent.box.context, ask=None if approver is None else approver.ask)
-    talk = door.talk = Conversation(agent, session, reader.screen, display, ctx)
+    talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
     talk.turn_ended = lambda: None if talk.leaving else reader.ask()
     if session.entries:
         talk.show_end_of_session()

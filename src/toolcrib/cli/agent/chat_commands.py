@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from textwrap import wrap
 
@@ -18,24 +16,13 @@ from ...core.text import clip, one_line
 from ...policy.policy import MODES
 from .. import show
 from ..exit_codes import Usage
-from .conversation import Conversation, spoken
+from .conversation import ChatCommand, Conversation, spoken
 from .screen import width
 
 MAX_LISTED = 20
 MAX_CHANGES = 500  # of the workspace, in which /undo looks for the session's last one
 MAX_OUTPUT = 20_000  # characters of an output that /last shows
 _WORD = re.compile(r"/[a-z]*(?=\s|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
-    """A command of a conversation. `while_running`: it can be given while a turn runs."""
-
-    name: str
-    arguments: str
-    help: str
-    run: Callable[[Conversation, str], Awaitable[None]]
-    while_running: bool = False
 
 
 async def _help(talk: Conversation, about: str) -> None:
@@ -302,8 +289,3 @@ def _paths(root: Path, word: str) -> list[tuple[str, str, str]]:
     shown = [name for name in found if (start or not name.startswith(".")) and name.isprintable() and " " not in name]
     head = word[: len(word) - len(start)]
     return [(word, f"{head}{name}", "") for name in shown[:MAX_LISTED]]
-
-
-def completer(talk: Conversation) -> Callable[[str], Iterable[tuple[str, str, str]]]:
-    """Return what completes the lines of a conversation."""
-    return partial(words_for, talk)

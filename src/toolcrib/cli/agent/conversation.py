@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...agent.events import Outcome
@@ -23,14 +23,27 @@ if TYPE_CHECKING:
 MAX_SHOWN = 2_000  # characters of the last answer that a resumed session shows
 
 
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """A command of a conversation. `while_running`: it can be given while a turn runs."""
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Conversation, str], Awaitable[None]]
+    while_running: bool = False
+
+
 class Conversation:
     """One session at a time, and the turn of it that runs. A line is a message, or a command (`/help`)."""
 
     def __init__(
-        self, agent: Agent, session: AgentSession, screen: Screen, display: AnswerLines, ctx: ToolContext
-    ) -> None:
+        self, agent: Agent, session: AgentSession, screen: Screen, display: AnswerLines, ctx: ToolContext,
+        command_of: Callable[[str], ChatCommand | None],
+    ) -> None:  # fmt: skip
         self.agent, self.box, self.session = agent, agent.box, session
         self.screen, self.display, self.ctx = screen, display, ctx
+        self._command_of = command_of
         self.outcome: Outcome | None = None
         self.draft = ""
         """A text to begin the next line with."""
@@ -48,14 +61,12 @@ class Conversation:
 
     async def enter(self, text: str) -> None:
         """Do what a line says."""
-        from .chat_commands import command_of
-
         self._interrupted = False
         text = text.strip()
         if not text:
             return
         try:
-            command = command_of(text)
+            command = self._command_of(text)
             if command is None:
                 self.send(text)
             elif self.is_running and not command.while_running:
