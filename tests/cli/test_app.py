@@ -85,7 +85,7 @@ def test_completion_of_commands_and_tools(cli: Cli) -> None:
         return cli(*line.split(" ")[1:], env={"_TOOLCRIB_COMPLETE": "1"}).stdout.split()
 
     assert "call" in complete("toolcrib ")
-    assert complete("toolcrib --mode observer ch") == ["check", "chat", "channels", "changes"]
+    assert complete("toolcrib --mode observer che") == ["check"]
     assert "read_file" in complete("toolcrib call ")
     assert complete("toolcrib -w . call read_f") == ["read_file"]
     assert complete("toolcrib --mode obs") == ["observer"]
