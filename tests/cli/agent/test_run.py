@@ -138,14 +138,14 @@ def test_an_empty_list_says_so(cli: Cli) -> None:
 
 async def test_a_model_that_was_found_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolcrib.agent.store import SessionStore
-    from toolcrib.cli.agent.run import _stored_model
+    from toolcrib.cli.agent.run import stored_model
     from toolcrib.testing import temporary_toolbox
 
     async with temporary_toolbox({}) as box:
         store = SessionStore(box.state)
         local, named = (store.create(model=name, system="s").id for name in ("chat:llama", "anthropic:claude"))
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-        assert (_stored_model(box, local), _stored_model(box, named)) == (None, "anthropic:claude")
+        assert (stored_model(box, local), stored_model(box, named)) == (None, "anthropic:claude")
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-        assert _stored_model(box, local) == "chat:llama"
+        assert stored_model(box, local) == "chat:llama"
         store.close()
