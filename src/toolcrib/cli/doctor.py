@@ -163,7 +163,11 @@ def documents() -> DoctorFinding:
         for name, (package, kinds) in _READERS.items()
         if importlib.util.find_spec(name) is None
     ]
-    detail = f"not read: {', '.join(lacking)}" if lacking else ", ".join(kinds for _, kinds in _READERS.values())
+    detail = (
+        f"not read: {', '.join(lacking)}"
+        if lacking
+        else ", ".join(dict.fromkeys(kinds for _, kinds in _READERS.values()))
+    )
     return DoctorFinding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
 
 
