@@ -308,8 +308,8 @@ async def _run_calls(
         wait = _waits(run_id, call, output)
         if wait is None and output.error_kind != "cancelled":
             session.store_result(run_id, _result(call, output))
-        seconds = time.monotonic() - begun.pop(run_id, time.monotonic())
-        emit(CallDone(call, run_id, output, seconds))
+        now = time.monotonic()
+        emit(CallDone(call, run_id, output, now - begun.pop(run_id, now)))
         if call.name == "todo" and not output.is_error:
             emit(PlanChanged(tuple(call.object.get("items") or ())))
 

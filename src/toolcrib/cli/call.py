@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from ..core.bound import safe
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
-from ..core.finish import HINT
+from ..core.finish import for_person
 from ..core.output import ToolOutput
 from ..policy.plain import plain_line
 from . import show
@@ -74,9 +74,9 @@ def call(
     if output == "json":
         show.out_json(as_json(name, result))
     elif result.is_error:
-        show.error((result.user_text or result.for_llm).removesuffix(HINT))  # the hint is for models
+        show.error(for_person(result))
     else:
-        show.out(result.user_text or result.for_llm)
+        show.out(for_person(result))
     return of_output(result)
 
 

@@ -29,6 +29,13 @@ log = logging.getLogger("toolcrib.pipeline")
 
 HINT_TEXT = "[Analyze the error above and try a different approach.]"
 HINT = f"\n\n{HINT_TEXT}"
+
+
+def for_person(output: ToolOutput) -> str:
+    """Return the text of an output for a person: without the hint, which is for models."""
+    return (output.user_text or output.for_llm).removesuffix(HINT)
+
+
 """Ends every error output, once (text of the second design)."""
 
 _SILENT_KINDS = ("pending", "cancelled")

@@ -131,6 +131,15 @@ def test_a_session_without_a_message_wants_a_task(cli: Cli, script: str) -> None
     assert "give it a task" in cli("run", "--session", empty, code=2).stderr
 
 
+def test_a_failed_call_is_shown_without_the_hint_for_models(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps([{"calls": [{"name": "read_file", "arguments": "[[["}]}, {"text": "sorry"}]))
+    shown = cli("run", "--model", f"scripted:{path}", "x").stderr
+    assert "✗ read_file" in shown
+    assert "Analyze the error" not in shown
+    assert "-0.0 s" not in shown
+
+
 def test_an_empty_list_says_so(cli: Cli) -> None:
     assert "no sessions yet" in cli("sessions").stderr
     assert cli.json("sessions", "--json") == []

@@ -34,6 +34,7 @@ from acp.schema import (
 
 from ...core.bound import map_texts
 from ...core.errors import ToolcribError
+from ...core.finish import for_person
 from ...core.text import clip, one_line
 from ...policy.plain import plain, plain_line
 from ..history import CallResult, Image, ModelCall, TokenUsage
@@ -198,7 +199,7 @@ def output_content(output: ToolOutput, diffs: Sequence[FileDiff]) -> list[Any]:
     from ...core.output import ImageBlock
 
     images = [Image(b.data, b.mime_type) for b in output.content if isinstance(b, ImageBlock)]
-    return _content(output.user_text, images, diffs)
+    return _content(for_person(output), images, diffs)
 
 
 def result_content(result: CallResult, diffs: Sequence[FileDiff]) -> list[Any]:

@@ -12,6 +12,7 @@ from textwrap import wrap
 from ...agent.events import Compacted
 from ...agent.history import UserTurn
 from ...agent.session import AgentSession
+from ...core.finish import for_person
 from ...core.text import clip, one_line
 from ...policy.policy import MODES
 from .. import show
@@ -81,7 +82,7 @@ def show_last(talk: Conversation, number: int = 1) -> None:
         return
     event, changed = done[-number]
     talk.say(f"{event.call.name} {event.call.arguments}", "bold")
-    talk.say(clip(event.output.user_text or event.output.for_llm, MAX_OUTPUT))
+    talk.say(clip(for_person(event.output), MAX_OUTPUT))
     for change in changed:
         talk.say(change.summary, "bold")
         talk.say("\n".join(change.lines))

@@ -28,6 +28,7 @@ from ...agent.events import (
 from ...agent.history import ModelCall, TokenUsage
 from ...agent.model import CallBegun, TextDelta, ThinkingDelta
 from ...agent.todo import plan_text
+from ...core.finish import for_person
 from ...core.text import clip, one_line
 from .. import show
 from .file_changes import FileChange
@@ -225,8 +226,9 @@ class AnswerLines:
 def folded(event: CallDone, room: int) -> tuple[str, str]:
     """Return a call that has ended as one line, and its style: the call, how long it took, how it ended."""
     output = event.output
-    first = one_line(output.user_text)
-    lines = output.user_text.count("\n") + 1
+    text = for_person(output)
+    first = one_line(text)
+    lines = text.count("\n") + 1
     said = first if lines == 1 or output.is_error else f"{lines} lines"
     mark, style = ("✗", "red") if output.is_error else ("✓", "green")
     if output.error_kind in ("pending", "cancelled"):
