@@ -1,4 +1,4 @@
-"""One agent loop in its own process; one full 21-request run per line on stdin.  Add a coroutine factory to LOOPS for 'ours'."""
+"""One agent loop in its own process; one full 21-request run per line on stdin."""
 
 import sys, os, json, time, asyncio, resource, logging
 
@@ -212,8 +212,24 @@ def smol():
 
 
 def ours():
-    "PLACE FOR OUR LIBRARY"
-    raise NotImplementedError
+    "our agent: policy, record and a stored session for each run, which the other loops do not have"
+    import tempfile
+
+    home = tempfile.mkdtemp(prefix="bench-")
+    os.mkdir(f"{home}/work")
+    os.environ.update(XDG_STATE_HOME=f"{home}/state", XDG_CONFIG_HOME=f"{home}/config", OPENAI_BASE_URL=URL)
+    from toolcrib import Toolbox, tool
+    from toolcrib.agent import Agent
+
+    fn, st = tool(noop_fn(), category="memory"), {}
+
+    async def run():
+        if not st:
+            box = await Toolbox.open(f"{home}/work", tools=[fn], builtin=False, warm_up=False)
+            st["agent"] = await Agent.open(box, "chat:fake")
+        return (await st["agent"].run(USER)).text
+
+    return run
 
 
 LOOPS = {
@@ -225,9 +241,8 @@ LOOPS = {
     "langchain": (langchain, "lc"),
     "strands": (strands, "strt"),
     "smolagents": (smol, "peers"),
+    "ours": (ours, "ours"),
 }
-if os.environ.get("OURS_PYTHON"):
-    LOOPS["ours"] = (ours, "ours")
 
 
 async def main():

@@ -3,6 +3,7 @@
     python benchmarks/record.py                 # a million calls, about five minutes and 500 MB in --folder
     python benchmarks/record.py --calls 100000  # a tenth
     python benchmarks/record.py --json FILE     # and the raw figures
+    python benchmarks/record.py --url postgresql://…  # on an empty Postgres database; its own CPU time is not counted
 
 A third of the calls have effects, so an intent row; 40 tools, 2,000 sessions, arguments of 20 to 400 characters, 3 %
 refused or failed. Appending is CPU time of the whole process, writer and checkpoints included; rows are written in
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -88,21 +90,26 @@ class Load:
             made.append((has, used, request, event))
         return made
 
-    def append(self, calls: list[tuple[bool, Any, Call, Any]]) -> float:
-        """CPU seconds it took to record them."""
+    async def append(self, calls: list[tuple[bool, Any, Call, Any]]) -> tuple[float, float]:
+        """CPU seconds and seconds it took to record them, one after the other."""
         audit, grant = self.audit, self.grant
-        begun = time.process_time()
+        begun, started = time.process_time(), time.perf_counter()
         for number, (has, _, request, event) in enumerate(calls):
-            if has:
-                assert audit.intent(request, grant) is None
+            if has and (waits := audit.intent(request, grant)) is not None:
+                await waits
             audit.listen(event)
             if number % GROUP == GROUP - 1:
                 audit.flush()
         audit.flush()
-        return time.process_time() - begun
+        return time.process_time() - begun, time.perf_counter() - started
 
 
-def fill(path: Path, count: int) -> dict[str, Any]:
+def alone_of(count: int) -> int:
+    """Calls of one kind in each of the 20 turns in which it is measured alone."""
+    return min(2_000, max(100, count // 25))
+
+
+async def fill(path: Path | str, count: int) -> dict[str, Any]:
     """A record of so many calls; CPU microseconds a call, in slices of a hundredth."""
     audit = Audit(path)
     load, times = Load(audit, count), []
@@ -110,18 +117,21 @@ def fill(path: Path, count: int) -> dict[str, Any]:
     for first in range(0, count, slice_):
         calls = load.calls(first, slice_)
         gc.collect()
-        times.append(load.append(calls) / len(calls) * 1e6)
+        times.append((await load.append(calls))[0] / len(calls) * 1e6)
     alone: dict[str, list[float]] = {"read-only": [], "with an intent": []}
+    wall: dict[str, list[float]] = {"read-only": [], "with an intent": []}
     for turn in range(20):
         for kind, effects in (("read-only", False), ("with an intent", True)):
-            calls = load.calls(count + turn * 4_000 + effects * 2_000, 2_000, effects)
+            calls = load.calls(count + (turn * 2 + effects) * alone_of(count), alone_of(count), effects)
             gc.collect()
-            alone[kind].append(load.append(calls) / len(calls) * 1e6)
+            cpu, seconds = await load.append(calls)
+            alone[kind].append(cpu / len(calls) * 1e6)
+            wall[kind].append(seconds / len(calls) * 1e6)
     audit.close()
-    return {"slices_us": times, "alone_us": alone}
+    return {"slices_us": times, "alone_us": alone, "wall_us": wall}
 
 
-def drop_cache(path: Path) -> None:
+def drop_cache(path: Path | str) -> None:
     for name in (path, Path(f"{path}-wal")):
         if name.exists():
             fd = os.open(name, os.O_RDONLY)
@@ -152,7 +162,7 @@ def questions(count: int) -> dict[str, Callable[[random.Random], dict[str, Any]]
     }  # fmt: skip
 
 
-def ask(path: Path, count: int) -> dict[str, dict[str, list[float]]]:
+def ask(path: Path | str, count: int) -> dict[str, dict[str, list[float]]]:
     """Milliseconds of each question, warm and cold; 50 rows each."""
     found: dict[str, dict[str, list[float]]] = {}
     for name, question in questions(count).items():
@@ -166,7 +176,7 @@ def ask(path: Path, count: int) -> dict[str, dict[str, list[float]]]:
             audit.query(limit=50, **wanted)
             found[name]["warm"].append((time.perf_counter() - begun) * 1e3)
         audit.close()
-        for _ in range(3):
+        for _ in range(3 if isinstance(path, Path) else 0):
             drop_cache(path)
             audit = Audit(path)
             wanted = question(rng)
@@ -177,7 +187,7 @@ def ask(path: Path, count: int) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def whole(path: Path) -> dict[str, float]:
+def whole(path: Path | str) -> dict[str, float]:
     """Seconds of what reads or changes all of it."""
     found: dict[str, float] = {}
     connection = connect(path)
@@ -197,7 +207,10 @@ def whole(path: Path) -> dict[str, float]:
     found["exported"] = exported
     audit.close()
     begun = time.perf_counter()
-    dropped = retention.apply(path, RecordSettings(0, path.stat().st_size // 2))
+    connection = connect(path)
+    half = connection.used_bytes() // 2
+    connection.close()
+    dropped = retention.apply(path, RecordSettings(0, half))
     found["retention, half of it"] = time.perf_counter() - begun
     found["dropped"] = dropped.rows
     connection = connect(path)
@@ -213,9 +226,11 @@ def report(raw: dict[str, Any]) -> None:
     alone = filled["alone_us"]
     for name, us in (("a third with an intent", filled["slices_us"]), *alone.items()):
         print(f"| append, CPU per call, {name} | {statistics.median(us):.1f} µs | {max(us):.1f} µs |")
+    for name, us in filled["wall_us"].items():
+        print(f"| append, one after the other, {name} | {statistics.median(us):.1f} µs | {max(us):.1f} µs |")
     print(f"| size | {raw['bytes'] / 1e6:.0f} MB | {raw['bytes'] / raw['recorded']:.0f} bytes a call |")
     for name, times in raw["questions_ms"].items():
-        for state in ("warm", "cold"):
+        for state in ("warm", "cold") if times["cold"] else ("warm",):
             print(f"| {name}, {state} | {statistics.median(times[state]):.2f} ms | {max(times[state]):.1f} ms |")
     done = raw["whole_s"]
     print(f"| verify {done['rows']:,} rows | {done['verify']:.1f} s | |")
@@ -228,6 +243,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--folder", help="where the file is made; default the system's place for temporary ones")
+    parser.add_argument("--url", help="an empty Postgres database to use instead of a file")
     parser.add_argument("--json", help="write the raw figures here")
     options = parser.parse_args()
     raw: dict[str, Any] = {
@@ -235,11 +251,12 @@ async def main() -> None:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores", "calls": options.calls,
     }  # fmt: skip
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        path = Path(folder, "record.db")
-        raw["append"] = fill(path, options.calls)
+        path = options.url or Path(folder, "record.db")
+        raw["append"] = await fill(path, options.calls)
         print(f"appended; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        raw["recorded"] = options.calls + 80_000
-        raw["bytes"] = path.stat().st_size
+        raw["recorded"] = options.calls + 40 * alone_of(options.calls)
+        with contextlib.closing(connect(path)) as connection:
+            raw["bytes"] = connection.used_bytes()
         raw["questions_ms"] = ask(path, options.calls)
         raw["whole_s"] = whole(path)
     report(raw)

@@ -145,6 +145,8 @@ def sync(uv: str) -> None:
             "docs",
             "--extra",
             "browser",
+            "--extra",
+            "jobs",
             "--python",
             sys.executable,
         ],

@@ -16,6 +16,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -38,10 +39,17 @@ class Module:
     path: Path
     room: str
     is_package: bool
-    lines: int
-    sloc: int
+    text: str
     classes: tuple[str, ...]
     imports: tuple[tuple[int, str, str], ...]  # kind, module, name ("" for `import module`)
+
+    @property
+    def lines(self) -> int:
+        return len(self.text.splitlines())
+
+    @cached_property
+    def sloc(self) -> int:
+        return len(code_lines(self.text) - docstring_lines(ast.parse(self.text)))
 
 
 def read_module(path: Path, root: Path) -> Module:
@@ -56,8 +64,7 @@ def read_module(path: Path, root: Path) -> Module:
         path=path.relative_to(root),
         room=parts[1] if len(parts) > 2 else "(top)",
         is_package=is_package,
-        lines=len(text.splitlines()),
-        sloc=len(code_lines(text) - docstring_lines(tree)),
+        text=text,
         classes=tuple(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)),
         imports=tuple(imports(tree, name if is_package else name.rpartition(".")[0])),
     )

@@ -1,52 +1,70 @@
-"""Count the functions of ours, and their files, that one run of the command line enters.
+"""Counts the functions of Toolcrib that one command runs, and the files that they are in.
 
-    .venv/bin/python scripts/walk.py call exec command=ls           # a line: how many, in how many files
-    .venv/bin/python scripts/walk.py --names call exec command=ls   # each of them, by file
+python scripts/walk.py [--list] COMMAND…        for example: python scripts/walk.py call exec command=ls --yes
 
-Lambdas, comprehensions and class bodies do not count. Functions of every thread do.
+Functions that run while a module is imported are left out. `--list` names each one, in the order of its first call.
 """
 
 from __future__ import annotations
 
-import atexit
-import importlib.util
 import sys
 import threading
 from pathlib import Path
 from types import FrameType
 
-_OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function, not of a class or module
+import toolcrib
+
+SOURCE = f"{Path(toolcrib.__file__).resolve().parent}/"
 
 
-def main() -> None:
-    spec = importlib.util.find_spec("toolcrib")
-    if spec is None or spec.origin is None:
-        raise SystemExit("toolcrib is not installed in this environment: run `make venv`")
-    source = str(Path(spec.origin).parent) + "/"
-    names = sys.argv[1:2] == ["--names"]
-    entered: dict[tuple[str, str], None] = {}
+class Walk:
+    """The functions seen so far by file and name, and those of them that another file called."""
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, str], None] = {}
+        self.entered: set[tuple[str, str]] = set()
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_flags & _OPTIMIZED and code.co_filename.startswith(source):
-            name = getattr(code, "co_qualname", code.co_name)
-            if not code.co_name.startswith("<"):
-                entered.setdefault((code.co_filename[len(source) :], name))
+        if event != "call" or code.co_name.startswith("<") or not code.co_filename.startswith(SOURCE):
+            return
+        callers: list[FrameType] = []
+        at = frame.f_back
+        while at is not None:
+            if at.f_code.co_filename.startswith(SOURCE):
+                callers.append(at)
+            at = at.f_back
+        if any(each.f_code.co_name == "<module>" for each in callers):
+            return
+        found = (code.co_filename.removeprefix(SOURCE), code.co_qualname)
+        self.seen[found] = None
+        if not callers or callers[0].f_code.co_filename != code.co_filename:
+            self.entered.add(found)
 
-    def report() -> None:
+
+def main(words: list[str]) -> None:
+    """Run a command and print the counts to the standard error stream."""
+    in_full = words[:1] == ["--list"]
+    walk = Walk()
+    threading.setprofile(walk)
+    sys.setprofile(walk)
+    try:
+        from toolcrib.cli import main as run
+
+        run(words[in_full:])
+    except SystemExit:
+        pass
+    finally:
         sys.setprofile(None)
-        if names:
-            print(*(f"{file}:{name}" for file, name in entered), sep="\n", file=sys.stderr)
-        print(f"{len(entered)} functions in {len({file for file, _ in entered})} files", file=sys.stderr)
-
-    from toolcrib.cli import main as command
-
-    atexit.register(report)
-    sys.argv = ["toolcrib", *sys.argv[2 if names else 1 :]]
-    threading.setprofile(note)
-    sys.setprofile(note)
-    command()
+        threading.setprofile(None)
+    files = {file for file, _ in walk.seen}
+    if in_full:
+        print("\n".join(f"{file}:{name}" for file, name in walk.seen), file=sys.stderr)
+    print(
+        f"{len(walk.seen)} functions in {len(files)} files, {len(walk.entered)} of them called from another file",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

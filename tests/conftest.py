@@ -1,13 +1,20 @@
-"""What all tests share: hypothesis profiles, byte code and Ctrl-C for child processes, which tests stay together."""
+"""What all tests share: hypothesis profiles, the folders of a run, child processes, which tests stay together."""
 
+import gc
 import os
 import re
+import shutil
 import signal
+import tempfile
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
+
+from .postgres import own_postgres, postgres_cluster, postgres_url
+
+__all__ = ["own_postgres", "postgres_cluster", "postgres_url"]
 
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
@@ -29,6 +36,41 @@ class FileOrWay(LoadFileScheduling):
         return f"{super()._split_scope(nodeid)} {way[0] if way else ''}"
 
 
+own_homes = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run folders of its own for state, settings and data: the person's neither change a test nor grow."""
+    if not hasattr(config, "workerinput"):  # a worker of xdist has its environment from the process that starts it
+        config.stash[own_homes] = folder = tempfile.mkdtemp(prefix="toolcrib-tests-")
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            os.environ[name] = os.path.join(folder, name)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if folder := config.stash.get(own_homes, None):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give a slow test longer before it counts as hanging, unless it says how long itself."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """Use it for `--dist loadfile`, as `make slow` does."""
     return FileOrWay(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def programs_in_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs be found by their names in the tests' own folders, which lie in the system's temporary one."""
+    monkeypatch.setattr("toolcrib.boundary.programs.temporary_folders", tuple)

@@ -13,6 +13,7 @@ import pytest
 
 from toolcrib import Decision, Toolbox, ToolContext, ToolRegistry, default_tools, tool
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
+from toolcrib.core.wings import has_wing
 from toolcrib.record.undoing import undo
 
 
@@ -46,6 +47,24 @@ async def test_the_main_job(folder):
         assert (folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
         tools = [row["tool"] for row in box.audit.query()]
         assert tools == ["delete_file", "exec", "edit_file", "grep", "read_file"]
+
+
+async def test_built_in_tools_are_left_out(folder):
+    async def named(tools):
+        (folder.parent / "settings.json").write_text(json.dumps({"tools": tools}))
+        async with Toolbox.open(workspace=folder, config=folder.parent / "settings.json", tools=[mine]) as box:
+            return {each.name for each in box.registry}
+
+    @tool(category="memory")
+    def mine() -> str:
+        """Mine."""
+        return "mine"
+
+    assert await named({"builtin": False}) == {"mine"}
+    some = await named({"disabled": ["exec*", "browser_*", "create_tool"]})
+    assert {"mine", "read_file"} <= some
+    assert not {name for name in some if name.startswith(("exec", "browser", "create"))}
+    assert await named({"disabled": ["*"]}) == {"mine"}
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "~/x", "link/passwd", "a/../../secret"])
@@ -85,6 +104,34 @@ async def test_observer_looks_and_touches_nothing(folder):
         ):
             assert (await box.call(name, arguments)).error_kind == "denied"
     assert sorted(os.listdir(folder)) == ["notes.txt"]
+
+
+@pytest.mark.skipif(not has_wing("effects"), reason="the wing of effects is not installed")
+async def test_another_mode_holds_from_the_next_call_on(folder):
+    """Also for tools whose calls were cleared before, and for what commands may write where nothing can be reviewed."""
+    config = folder.parent / "config.toml"
+    config.write_text('[sandbox]\nbackend = "none"\neffects = "review"\n')
+
+    @tool(category="filesystem_write")
+    def note() -> str:
+        """Write a note somewhere."""
+        return "noted"
+
+    async with Toolbox.open(workspace=folder, config=config, approve=yes, tools=[note]) as box:
+        write, touch = ("note", {}), ("exec", {"command": "touch y"})
+        assert not (await box.call(*write)).is_error
+        assert (await box.check(*touch)).verdict == "ask"
+        box.use_mode("observer")
+        assert (await box.call(*write)).error_kind == "denied"
+        box.use_mode("autonomous")
+        assert not (await box.call(*write)).is_error
+        found = await box.check(*touch)
+        assert (found.verdict, found.rule) == ("deny", "sandbox.effects")
+        box.use_mode("assistant")
+        assert (await box.check(*touch)).verdict == "ask"
+        with pytest.raises(ConfigError, match="unknown mode"):
+            box.use_mode("free")
+        assert box.policy.mode == "assistant"
 
 
 async def test_long_output_is_cut_and_the_whole_can_be_read(folder):
@@ -187,7 +234,7 @@ async def test_dry_run_describes_and_does_nothing(folder):
 
 
 async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
-    def absent(trials):
+    def absent(trials, writable):
         raise SandboxUnavailable("bubblewrap is not there; apt-get install bubblewrap")
 
     monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.bubblewrap_backend"), "find", absent)

@@ -22,7 +22,7 @@ from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionError, SessionStore
 from toolcrib.config.agent import AgentSettings
 from toolcrib.core.call import ToolCall
-from toolcrib.record.database import RecordError
+from toolcrib.record.connection import RecordError
 from toolcrib.record.state import StateFolder
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
@@ -73,6 +73,7 @@ def said(text: str, stop: Stop = "end", usage: int = 10) -> ModelTurn:
 # --- one process at a time, and the truth about calls
 
 
+@pytest.mark.usefixtures("record")
 async def test_a_second_run_of_a_session_changes_nothing_in_the_first() -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
@@ -88,13 +89,14 @@ async def test_a_second_run_of_a_session_changes_nothing_in_the_first() -> None:
         first = asyncio.create_task(made.run("go", session))
         await begun.wait()
         other = made.session(session.id)
-        with pytest.raises(SessionError):
+        with pytest.raises(SessionError, match="runs already, here or in another process"):
             await made.run("and this", other)
         go.set()
         assert (await first).text == "done"
         assert texts(made.session(session.id)) == ["waited"]
 
 
+@pytest.mark.usefixtures("record")
 async def test_a_new_message_after_an_interruption_does_not_say_that_a_call_never_ran() -> None:
     begun = asyncio.Event()
 
@@ -115,6 +117,7 @@ async def test_a_new_message_after_an_interruption_does_not_say_that_a_call_neve
         assert "began to run, and was interrupted" in texts(made.session(session.id))[0]
 
 
+@pytest.mark.usefixtures("record")
 async def test_a_lost_turn_of_results_is_reported_and_its_effect_is_not_repeated() -> None:
     ran: list[int] = []
 
@@ -134,6 +137,7 @@ async def test_a_lost_turn_of_results_is_reported_and_its_effect_is_not_repeated
         assert ran == [1]
 
 
+@pytest.mark.usefixtures("record")
 async def test_a_repeated_spawn_goes_on_with_the_same_subagent() -> None:
     replies = ByTask(go=["x"], look=["seen"])
     async with agent(model=replies) as made:
@@ -164,7 +168,7 @@ def test_a_record_that_another_process_locks_is_one_clear_error(tmp_path: Any) -
     store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state"))
     row = store.create(model="m", system="s")
     store._connection.execute("PRAGMA busy_timeout=20")
-    other = sqlite3.connect(store._path, isolation_level=None)
+    other = sqlite3.connect(store._where, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(RecordError, match="locked by another process"):
         store.append(row.id, 0, user("x"))
@@ -174,8 +178,10 @@ def test_a_record_that_another_process_locks_is_one_clear_error(tmp_path: Any) -
     store.close()
 
 
-def test_ids_that_are_taken_and_a_clock_that_is_set_back(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state"))
+def test_ids_that_are_taken_and_a_clock_that_is_set_back(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state", url=record))
     ids = iter(["a", "a", "b", "b", "c"])
     monkeypatch.setattr(stores, "new_id", lambda: next(ids))
     clock = iter(range(1_000_000, 0, -1))
@@ -188,8 +194,8 @@ def test_ids_that_are_taken_and_a_clock_that_is_set_back(tmp_path: Any, monkeypa
     store.close()
 
 
-def test_many_threads_use_one_store(tmp_path: Any) -> None:
-    store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state"))
+def test_many_threads_use_one_store(tmp_path: Any, record: str) -> None:
+    store = SessionStore(StateFolder.for_workspace(tmp_path / "work", tmp_path / "state", url=record))
     parent = store.create(model="m", system="s").id
     errors: list[BaseException] = []
 
@@ -212,8 +218,7 @@ def test_many_threads_use_one_store(tmp_path: Any) -> None:
     assert not errors
     assert len(store.children(parent)) == 64
     taken = 0
-    while (found := store.waiting(parent, ("steer",))) is not None:
-        store.append(parent, taken, found[1], found[0])
+    while store.take(parent, taken, ("steer",)) is not None:
         taken += 1
     assert taken == 64
     store.close()
@@ -354,6 +359,7 @@ async def test_another_model_for_a_stored_session_is_stored() -> None:
             assert made.store.get(session.id).model == "scripted:two"
 
 
+@pytest.mark.usefixtures("record")
 async def test_results_with_halves_of_characters_are_stored() -> None:
     @tool(category="memory")
     async def odd() -> str:

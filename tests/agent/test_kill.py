@@ -1,112 +1,248 @@
-"""kill -9 at any point: the session goes on in another process. No effect happens twice; none is lost unsaid."""
+"""kill -9 at any point: the session goes on in another process. No effect happens twice; none is lost unsaid.
+
+Effects, approvals and subagents are in flight. This process answers the approvals, while that of the agent is alive or
+dead: a run in a pipe ends at a question; a run at a terminal, and a chat, wait.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
 import random
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolcrib.agent.history import ModelTurn, ResultTurn
+from toolcrib.agent.history import ModelTurn, ResultTurn, TokenUsage
 from toolcrib.agent.session import AgentSession
-from toolcrib.agent.store import SessionStore
+from toolcrib.agent.store import SessionRow, SessionStore
+from toolcrib.agent.waiting import subagent_waits
+from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
-STEPS = 6
-EMPTY = 2
-MAX_RUNS = 12
-INTERRUPTED = ("was interrupted", "output was lost", "was not run")
+from .task_provider import Replies, Reply, task_provider
+from .test_loop import call
+
+STEPS = 4
+UNKNOWN = ("was interrupted", "output was lost")
+"""Words of a result whose call may have had its effect or not."""
+NEVER = ("was not run", "denied", "not one of your tools", "timed out")
+"""Words of a result whose call had no effect."""
+ASKED = "ask"
+CONFIG = f'[rules]\nask = ["Bash(echo {ASKED}*)"]\n'
 
 
-def script(folder: Path) -> Path:
-    """Each step appends its number to a file, by a command and by a file tool; a subagent does it, too."""
-    replies: list[dict[str, object]] = []
-    for step in range(STEPS):
-        calls = [
-            {"name": "exec", "arguments": {"command": f"echo c{step} >> log.txt"}},
-            {"name": "write_file", "arguments": {"path": f"w{step}.txt", "content": str(step)}},
-            {"name": "read_file", "arguments": {"path": "a.txt"}},
-        ]
-        if step == 2:
-            calls.append({"name": "spawn", "arguments": {"task": "do it", "label": "helper"}})
-        replies.append({"text": f"step {step}", "calls": calls})
-    path = folder / "script.json"
-    path.write_text(json.dumps([*replies, {"text": "all done"}, {"text": "and the helper, too"}]))
-    return path
+def effects(name: str, step: int) -> list[dict[str, Any]]:
+    return [
+        call("exec", command=f"echo {ASKED}-{name}{step} >> log.txt"),
+        call("exec", command=f"echo free-{name}{step} >> log.txt"),
+        call("write_file", path=f"w-{name}{step}.txt", content=str(step)),
+        call("read_file", path="a.txt"),
+    ]
 
 
-def run(work: Path, env: dict[str, str], arguments: list[str], seconds: float | None) -> int:
-    """Run to the end, or kill it after so many seconds."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib", "run", "--yes", *arguments], cwd=work, env=env,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+def parent(number: int, last: str) -> Reply:
+    """Four steps with effects; the first starts a background subagent, the second waits for another one."""
+    if number >= STEPS:
+        return {"text": "all done"}
+    calls = effects("go", number)
+    if number < 2:
+        calls.append(
+            call("spawn", task=("look", "help")[number] + " there", label=("look", "help")[number], wait=number == 1)
+        )
+    return {"text": f"step {number}", "calls": calls}
+
+
+def child(name: str) -> Replies:
+    return [{"calls": effects(name, 0)}, {"text": "half", "calls": effects(name, 1)}, {"text": f"{name} is done"}]
+
+
+REPLIES: Mapping[str, Replies] = {"go": parent, "look": child("look"), "help": child("help")}
+
+
+class Place:
+    """A folder with a workspace, a home and the state, as one machine of a person."""
+
+    def __init__(self, folder: Path, provider: Mapping[str, str]) -> None:
+        self.work, state = folder / "work", folder / "state"
+        self.work.mkdir(parents=True)
+        (self.work / "a.txt").write_text("alpha")
+        (folder / "toolcrib").mkdir()
+        (folder / "toolcrib/config.toml").write_text(CONFIG)
+        self.env = {**os.environ, **provider, "HOME": str(folder), "XDG_STATE_HOME": str(state)}
+        self.env |= {"XDG_CONFIG_HOME": str(folder), "TERM": "dumb"}
+        os.environ["XDG_STATE_HOME"] = str(state)
+        self.said = folder / "said"
+        """What the last process printed to stderr."""
+        found = StateFolder.for_workspace(self.work, state / "toolcrib")
+        self.store, self.approvals = SessionStore(found), Approvals(found.record_db)
+
+    def main(self) -> SessionRow | None:
+        """The session of the task, once it is stored."""
+        rows = [row for row in self.store.list() if row.parent is None and self.store.turns(row.id)]
+        return rows[0] if rows else None
+
+    def is_done(self) -> bool:
+        """Whether the task is answered, and nothing of it works or waits."""
+        row = self.main()
+        if row is None or row.state != "idle" or self.store.waiting(row.id, ("steer",)):
+            return False
+        last = AgentSession(self.store, row).last
+        children = self.store.children(row.id)
+        return isinstance(last, ModelTurn) and not last.calls and not any("background" in c.extra for c in children)
+
+
+def answer(place: Place, rng: random.Random, stop: threading.Event) -> None:
+    """Be the person: answer each request at some time, mostly with yes."""
+    while not stop.wait(0.05):
+        with suppress(Exception):  # the database may not be there yet
+            for row in place.approvals.pending():
+                if rng.random() < 0.1:
+                    place.approvals.resolve(row["id"], rng.random() < 0.85, approver="cli:test")
+
+
+@contextmanager
+def person(place: Place, rng: random.Random) -> Generator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=answer, args=(place, rng, stop))
+    thread.start()
     try:
-        process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def drain(fd: int) -> None:
+    with suppress(OSError):
+        while os.read(fd, 65536):
+            pass
+
+
+def start(place: Place, door: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a process that begins the task, or goes on with it. Returns it and the descriptor that keeps it waiting."""
+    row = place.main()
+    words = ["--session", row.id] if row is not None else ["--model", "chat:tasks"]
+    if door == "chat":
+        line = "go" if row is None else "/continue"
+        arguments = ["chat", *words]
+    else:
+        line, arguments = "", ["run", *words, *(["go"] if row is None else [])]
+    ours, theirs = pty.openpty() if door == "terminal" else os.pipe()[::-1]
+    with place.said.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "toolcrib", *arguments], cwd=place.work, env=place.env, stdin=theirs,
+            stdout=subprocess.DEVNULL, stderr=theirs if door == "terminal" else said, start_new_session=True,
+        )  # fmt: skip
+    os.close(theirs)
+    if door == "terminal":
+        threading.Thread(target=drain, args=(ours,), daemon=True).start()
+    elif line:
+        os.write(ours, f"{line}\n".encode())
+    if door == "run":
+        os.close(ours)
+        return process, -1
+    return process, ours
+
+
+def run(place: Place, door: str, seconds: float | None) -> int:
+    """Run to the end, or kill it after so many seconds."""
+    process, keeps = start(place, door)
+    end = time.monotonic() + (seconds if seconds is not None else 120)
+    try:
+        while process.poll() is None:
+            if time.monotonic() > end:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                assert seconds is not None, f"{door} did not end"
+            elif door == "chat" and keeps >= 0 and place.is_done():
+                os.close(keeps)
+                keeps = -1
+            time.sleep(0.02)
+    finally:
+        if keeps >= 0:
+            os.close(keeps)
     return process.returncode
 
 
-def one_session(folder: Path, rng: random.Random) -> int:
-    work = folder / "work"
-    work.mkdir(parents=True)
-    (work / "a.txt").write_text("alpha")
-    env = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder)}
-    model = f"scripted:{script(folder)}"
-    kills, code = 0, -9
-    arguments = ["--model", model, "go"]
-    while code != 0 and kills < MAX_RUNS:
-        code = run(work, env, arguments, None if kills == MAX_RUNS - 1 else rng.uniform(0.3, 3.0))
-        kills += code != 0
-        os.environ["XDG_STATE_HOME"] = env["XDG_STATE_HOME"]
-        store = SessionStore(StateFolder.for_workspace(work, folder / "state/toolcrib"))
-        started = any(row.parent is None for row in store.list())
-        arguments = ["--session", "last"] if started else arguments
-        if code == EMPTY:  # it was killed before it stored the task
-            arguments = [*arguments, "go"]
-        store.close()
-    assert code == 0
-    check(work, SessionStore(StateFolder.for_workspace(work, folder / "state/toolcrib")))
+def one_session(folder: Path, rng: random.Random, provider: Mapping[str, str], most: int = 14) -> int:
+    """Begin a task, kill it again and again, and let it come to its end. Returns how often it was killed."""
+    place, kills = Place(folder, provider), 0
+    with person(place, rng):
+        for number in range(100):
+            door = rng.choice(("run", "terminal", "chat"))
+            last = kills >= most or number > 40
+            code = run(place, door, None if last else rng.uniform(0.3, 3.0))
+            kills += code == -signal.SIGKILL
+            assert code in (0, 3, -signal.SIGKILL), (door, code, place.said.read_text())
+            if place.is_done():
+                break
+        else:
+            pytest.fail("it did not come to its end")
+    check(place)
     return kills
 
 
-def check(work: Path, store: SessionStore) -> None:
-    counted = (work / "log.txt").read_text().split() if (work / "log.txt").exists() else []
-    for row in store.list():
-        session = AgentSession(store, row)
-        for turn, after in zip(session.entries, session.entries[1:], strict=False):
-            if not isinstance(turn, ModelTurn) or not turn.calls:
+def check(place: Place) -> None:
+    least, most = Counter[str](), Counter[str]()
+    for row in place.store.list():
+        session = AgentSession(place.store, row)
+        used = TokenUsage()
+        for turn, after in zip_longest(session.entries, session.entries[1:]):
+            if not isinstance(turn, ModelTurn):
+                continue
+            used += turn.usage
+            if not turn.calls:
                 continue
             assert isinstance(after, ResultTurn)
-            for call, result in zip(turn.calls, after.results, strict=True):
-                assert call.id == result.call_id
-    main = next(row for row in store.list() if row.parent is None)
-    results = [r for e in AgentSession(store, main).entries if isinstance(e, ResultTurn) for r in e.results]
-    said = sum(any(words in r.text for words in INTERRUPTED) for r in results)
-    sessions = len(store.list())
-    for step in range(STEPS):
-        times = counted.count(f"c{step}")
-        assert times <= sessions, f"c{step} ran {times} times for {sessions} sessions"
-    missing = [step for step in range(STEPS) if f"c{step}" not in counted]
-    assert len(missing) <= said, "an effect is missing and no result says so"
+            for asked, result in zip(turn.calls, after.results, strict=True):
+                assert asked.id == result.call_id
+                if asked.name == "exec":
+                    effect = asked.object["command"].split()[1]
+                    never = any(words in result.text for words in NEVER)
+                    unknown = any(words in result.text for words in UNKNOWN)
+                    least[effect] += not never and not unknown
+                    most[effect] += not never
+        assert row.usage == used, "each reply is counted, and once"
+    happened = Counter((place.work / "log.txt").read_text().split() if (place.work / "log.txt").exists() else ())
+    assert set(happened) <= set(most)
+    for effect in most:
+        assert least[effect] <= happened[effect] <= most[effect], (effect, least, happened, most)
+    main = place.main()
+    assert main is not None
+    children = place.store.children(main.id)
+    assert len(children) == 2
+    assert subagent_waits(children) == ()
+    for each in children:
+        assert place.store.turns(each.id)[-1].text == f"{each.title} is done"  # type: ignore[union-attr]
+    used_up = [row["arguments"] for row in place.approvals.recent(1000) if row["state"] == "used"]
+    for effect in happened:
+        if effect.startswith(ASKED):
+            assert sum(effect in json.loads(each)["command"] for each in used_up) == 1, f"{effect} was not approved"
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    one_session(tmp_path, random.Random(1))
+    with task_provider(REPLIES) as provider:
+        one_session(tmp_path / "one", random.Random(1), provider, most=2)
 
 
 @pytest.mark.slow
 def test_killed_at_two_hundred_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     kills, number = 0, 0
-    while kills < 200:
-        kills += one_session(tmp_path / str(number), random.Random(number))
-        number += 1
+    with task_provider(REPLIES) as provider:
+        while kills < 200:
+            kills += one_session(tmp_path / str(number), random.Random(number), provider)
+            number += 1

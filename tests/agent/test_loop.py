@@ -7,13 +7,16 @@ import itertools
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from toolcrib import Toolbox, tool
-from toolcrib.agent import Agent, Outcome, RunLimits
+from toolcrib.agent import Agent, Outcome, RunLimits, loop
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
 from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, for_model
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, TextDelta
@@ -61,6 +64,14 @@ async def test_calls_run_and_their_results_go_back_in_order() -> None:
         assert [e.call.name for e in events if isinstance(e, CallDone)] == ["read_file", "read_file"]
         assert events[-1] is outcome
         assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "I look.It says alpha."
+
+
+async def test_the_model_reads_what_each_tool_is_for() -> None:
+    async with agent({"text": "ok"}) as made:
+        offered = {tool.name: tool.description for tool in made.parts().tools}
+        assert offered["spawn"].startswith("Give a task to a subagent")
+        assert [name for name, text in offered.items() if not text] == []
+        assert made.box.registry.require("todo").summary.endswith("it replaces the plan before.")
 
 
 async def test_bad_arguments_are_a_result_and_no_crash() -> None:
@@ -309,14 +320,13 @@ async def test_the_plan_is_stored_and_shown() -> None:
         assert [e.items for e in events if isinstance(e, PlanChanged)] == [tuple(items)]
 
 
-async def compacted(
-    window: int, replies: list[Reply]
-) -> tuple[Outcome, list[Compacted], list[ModelRequest], list[Any]]:
+async def compacted(room: int, replies: list[Reply]) -> tuple[Outcome, list[Compacted], list[ModelRequest], list[Any]]:
     big = {f"f{n}.txt": f"{n} " + "lorem ipsum " * 300 for n in range(12)}
     async with agent(*replies, files=big) as made:
-        made.settings = AgentSettings(context_window=window, max_iterations=60)
         events: list[AgentEvent] = []
         session = made.new_session()
+        window = room + loop._fixed(made.parts(), session)  # which tools there are depends on what is installed
+        made.settings = AgentSettings(context_window=window, max_iterations=60)
         outcome = await made.run("read all files, and answer in French", session, emit=events.append)
         stages = [e for e in events if isinstance(e, Compacted)]
         return outcome, stages, model_of(made).requests, list(session.entries)
@@ -327,7 +337,7 @@ def reads() -> list[Reply]:
 
 
 async def test_old_outputs_become_references_first() -> None:
-    outcome, stages, requests, entries = await compacted(16_000, [*reads(), {"text": "voilà"}])
+    outcome, stages, requests, entries = await compacted(11_000, [*reads(), {"text": "voilà"}])
     assert (outcome.state, outcome.text) == ("done", "voilà")
     assert stages[0].stage == "outputs"
     assert stages[0].after < stages[0].before
@@ -346,7 +356,7 @@ async def test_a_summary_keeps_the_request_the_plan_and_whole_pairs() -> None:
     talk = [{"text": "word " * 700, "calls": [call("read_file", path=f"f{n}.txt")]} for n in range(12)]
     replies: list[Reply] = [plan, *talk]
     replies[5:5] = [{"text": "SUMMARY of it"}]
-    outcome, stages, requests, entries = await compacted(12_000, [*replies, *[{"text": "SUMMARY of it"}] * 4])
+    outcome, stages, requests, entries = await compacted(7_000, [*replies, *[{"text": "SUMMARY of it"}] * 4])
     assert any(stage.stage == "summary" for stage in stages)
     after = next(r for r in requests if "SUMMARY" in json.dumps([getattr(t, "text", "") for t in r.history]))
     first = after.history[0]
@@ -366,7 +376,7 @@ async def test_a_summary_keeps_the_request_the_plan_and_whole_pairs() -> None:
 
 async def test_the_model_gets_no_more_than_its_window_again_and_again() -> None:
     """A window that everything overflows: the run ends, it does not compact for ever."""
-    outcome, stages, _, _ = await compacted(2_000, [*reads(), {"text": "voilà"}])
+    outcome, stages, _, _ = await compacted(100, [*reads(), {"text": "voilà"}])
     assert outcome.requests <= 60
     assert len(stages) < 40
 
@@ -470,6 +480,49 @@ async def test_an_answer_of_a_form(schema: dict[str, Any], good: dict[str, Any],
     ) as made:  # fmt: skip
         outcome = await made.run("how many?", schema=schema)
         assert (outcome.state, outcome.data) == ("done", data)
+
+
+class Part(BaseModel):
+    name: str
+    since: date
+    parts: list[Part] = []
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name == "unknown":
+            raise ValueError("name a real part")
+        return name
+
+
+@dataclass
+class Found:
+    count: int
+    kind: Literal["fast", "slow"]
+
+
+TREE = {"name": "wheel", "since": "2026-01-02", "parts": [{"name": "rim", "since": "2026-01-03"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wrong", "said", "good", "data"),
+    [
+        (Part, {"answer": {**TREE, "name": "unknown"}}, "name: Value error, name a real part", {"answer": TREE},
+         Part(name="wheel", since=date(2026, 1, 2), parts=[Part(name="rim", since=date(2026, 1, 3))])),
+        (Found, {"count": 3, "kind": "quick"}, "kind", {"count": 3, "kind": "slow"}, Found(3, "slow")),
+        (list[Found], {"answer": [{"count": "x"}]}, "count", {"answer": [{"count": 1, "kind": "fast"}]},
+         [Found(1, "fast")]),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_is_an_instance_of_a_type(
+    schema: Any, wrong: dict[str, Any], said: str, good: dict[str, Any], data: Any
+) -> None:
+    async with agent(
+        {"calls": [call("final_answer", **wrong)]}, {"calls": [call("final_answer", **good)], "after": said}
+    ) as made:
+        outcome = await made.run("which?", schema=schema)
+        assert (outcome.state, outcome.data) == ("done", data)
+        assert type(outcome.data) is type(data)
 
 
 async def test_a_model_that_never_gives_the_form_is_an_error_in_the_end() -> None:

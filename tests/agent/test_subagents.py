@@ -17,6 +17,7 @@ from toolcrib.agent.model import ModelEvent, ModelRequest, ReplyEnd
 from toolcrib.agent.subagents import TOOLS
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
+from ..waiting import until
 from .test_loop import agent, call
 
 
@@ -168,6 +169,27 @@ async def test_cancelling_the_parent_leaves_nothing_running_and_the_next_run_goe
             assert outcome.state == "done"
             reports = [e for e in again.entries if getattr(e, "source", "") == "subagent"]
             assert len(reports) == len(made.store.children(session.id)), "each has reported, and once"
+            assert [r.text for r in reports if not r.text.endswith("fine")] == [], "each has done its task"
+
+
+async def test_one_that_had_not_begun_when_its_parent_ended_still_has_its_task() -> None:
+    model = ByTask(go=[[call("spawn", task="other 1"), call("spawn", task="other 2")], "I wait."], other=["fine"])
+    async with agent(model=model) as made:
+        session, slots = made.new_session(), made.subagents._slots
+        taken = made.settings.max_subagents
+        for _ in range(taken):  # both wait for their turn
+            await slots.acquire()
+        running = asyncio.create_task(made.run("go", session))
+        await until(lambda: len(made.subagents.of(session.id)) == 2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert [made.store.turns(row.id) for row in made.store.children(session.id)] == [[], []]
+        for _ in range(taken):
+            slots.release()
+        again = made.session(session.id)
+        assert (await made.run(None, again)).state == "done"
+        reports = [e.text for e in again.entries if getattr(e, "source", "") == "subagent"]
+        assert [text.endswith("fine") for text in reports] == [True, True]
 
 
 COMPOSED = {"action": "create", "name": "survey", "description": "Looks.", "action_template": "look at {{file}}"}

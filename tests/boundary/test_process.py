@@ -77,7 +77,7 @@ async def test_streams_exit_code_and_duration() -> None:
     result = await sh("echo out; echo err >&2; sleep 0.05; exit 3")
     assert (out(result), result.stderr.excerpt().text) == ("out\n", "err\n")
     assert (result.exit_code, result.signal, result.ended_by) == (3, None, "exit")
-    assert 0.05 <= result.duration < 5
+    assert 0 < result.duration < 5
 
 
 async def test_a_signal_of_its_own() -> None:

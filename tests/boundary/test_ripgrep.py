@@ -43,6 +43,7 @@ def test_a_configured_one_that_does_not_do_is_an_error(tmp_path: Path, version: 
         find_ripgrep(str(script(tmp_path / "own", version)))
 
 
+@pytest.mark.usefixtures("programs_in_tmp")
 def test_path_comes_before_the_package_but_not_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(tmp_path / "old" / "rg", "11.0.0")
     new = script(tmp_path / "new" / "rg", "14.0.0")
@@ -52,11 +53,12 @@ def test_path_comes_before_the_package_but_not_old_ones(tmp_path: Path, monkeypa
     assert (found.path, found.origin) == (str(new), "PATH")
 
 
+@pytest.mark.usefixtures("programs_in_tmp")
 def test_one_inside_the_workspace_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(tmp_path / "ws" / "bin" / "rg", "14.0.0")
     (tmp_path / "link").symlink_to(tmp_path / "ws" / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'ws' / 'bin'}:{tmp_path / 'link'}")
-    found = find_ripgrep(outside=tmp_path / "ws")
+    found = find_ripgrep(writable=[tmp_path / "ws"])
     assert found is not None
     assert found.origin == "packaged"
 

@@ -23,7 +23,7 @@ def unavailable() -> Sandbox:
 
 def judge(tmp_path: Path, command: str, *, bare: bool = False, **rules: object) -> tuple[str, str | None]:
     made = CommandRules(**rules)  # type: ignore[arg-type]
-    found = CommandJudge(str(tmp_path), made, unavailable).judge(command, str(tmp_path), bare=bare)
+    found = CommandJudge(str(tmp_path), made, unavailable, unavailable).judge(command, str(tmp_path), bare=bare)
     return found.verdict, found.rule
 
 
@@ -61,6 +61,14 @@ def test_restrict_to_workspace(tmp_path: Path) -> None:
         assert judge(tmp_path, command, restrict_to_workspace=True) == ("deny", "exec:restrict_to_workspace"), command
     for command in ("cat x", "ls src", "ls > /dev/null", f"cat {tmp_path}/x"):
         assert judge(tmp_path, command, restrict_to_workspace=True)[0] == "allow", command
+
+
+def test_restrict_to_workspace_looks_at_links_that_a_pattern_selects(tmp_path: Path) -> None:
+    (tmp_path / "inside.txt").write_text("x")
+    (tmp_path / "out.txt").symlink_to("/etc/hosts")
+    for command in ("cat *.txt", "cat o*", "head -1 ./*"):
+        assert judge(tmp_path, command, restrict_to_workspace=True) == ("deny", "exec:restrict_to_workspace"), command
+    assert judge(tmp_path, "cat in*", restrict_to_workspace=True)[0] == "allow"
 
 
 def test_bare_knows_no_settings(tmp_path: Path) -> None:
@@ -123,5 +131,7 @@ def test_runs_a_shell(command: str, expected: bool) -> None:
 def test_what_goes_with_the_command_is_not_outside(tmp_path: Path, fresh: tuple[str, ...], verdict: str) -> None:
     walls = NoSandbox()
     walls.active, walls.fresh_folders = True, fresh
-    judged = CommandJudge(str(tmp_path), CommandRules(), lambda: walls).judge("echo x > /tmp/y", str(tmp_path))
+    judged = CommandJudge(str(tmp_path), CommandRules(), lambda: walls, unavailable).judge(
+        "echo x > /tmp/y", str(tmp_path)
+    )
     assert judged.verdict == verdict

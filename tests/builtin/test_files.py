@@ -382,3 +382,17 @@ async def test_the_preview_of_new_content_over_what_is_no_text_shows_the_content
     shown = room.preview("write_file", path="b", content="first\nlast\n")
     assert "2,560 bytes that are not shown" in shown
     assert "+first\n+last" in shown
+
+
+async def test_a_folder_that_grew_after_the_question_is_not_deleted(room):
+    folder = room.root / "d" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "a").write_text("a")
+    room.preview("delete_file", path="d", recursive=True)
+    (folder / "precious").write_text("p")
+    assert "more is in it than the question showed" in await room.fails("delete_file", path="d", recursive=True)
+    assert (folder / "precious").read_text() == "p" and (folder / "a").read_text() == "a"
+    room.preview("delete_file", path="d", recursive=True)
+    (folder / "a").unlink()  # less than was shown is no reason
+    await room.ok("delete_file", path="d", recursive=True)
+    assert not (room.root / "d").exists()

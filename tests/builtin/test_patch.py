@@ -316,3 +316,20 @@ async def test_the_preview_of_several_files_names_them_all_first(room):
     room.put("gone", "1\n")
     text = v4a("*** Update File: a\n-1\n+2\n*** Delete File: gone\n*** Add File: new\n+x")
     assert room.preview("apply_patch", patch=text).startswith("3 files: D gone, A new, M a\n")
+
+
+@pytest.mark.parametrize(
+    ("patch", "verdict"),
+    [
+        ("*** Begin Patch\n*** Delete File: a\n*** End Patch", "ask"),
+        ("diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", "ask"),
+        ("diff --git a/a b/a\nold mode 100644\nnew mode 100755\n", "ask"),
+        ("diff --git a/n b/n\nnew file mode 100755\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", "ask"),
+        ("diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", None),
+        ("diff --git a/a b/a\nold mode 100755\nnew mode 100644\n", None),
+        ("*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-one\n+two\n*** End Patch", None),
+    ],
+)
+def test_a_patch_that_deletes_or_makes_executable_asks(room, patch, verdict):
+    (room.root / "a").write_text("one\n")
+    assert room.judge("apply_patch", patch=patch) == verdict

@@ -389,3 +389,19 @@ def test_nothing_is_left_running(root: Path) -> None:
     tools.grep("needle", ctx=CTX)
     children = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "comm="], capture_output=True, text=True)
     assert "rg" not in children.stdout.split()
+
+
+async def test_a_link_that_is_swapped_after_the_judgement_shows_no_secret(tmp_path):
+    (tmp_path / ".env").write_text("KEY=hunter2\n")
+    (tmp_path / "plain").write_text("KEY=nothing\n")
+    link = tmp_path / "link"
+    link.symlink_to("plain")
+    tools = {each.name: each for each in SearchTools(Workspace(tmp_path)).tools()}
+    arguments, ctx = {"path": "link", "pattern": "KEY", "output_mode": "content"}, ToolContext()
+    assert tools["grep"].judge(arguments, ctx) is None
+    link.unlink()
+    link.symlink_to(".env")
+    output = await ToolRegistry([tools["grep"]]).execute("grep", arguments, ctx)
+    assert "hunter2" not in output.for_llm
+    tools["grep"].judge(arguments, ctx)  # which asks: a person may say yes
+    assert tools["grep"].judge(arguments, ctx).verdict == "ask"

@@ -333,7 +333,7 @@ def test_judgement_and_preview(boxed: Bench) -> None:
     (boxed.root / "sub").mkdir()
     for command, verdict in (
         ("cat ../x", "allow"),
-        ("cat ../../../../../../../etc/hosts", "ask"),
+        (f"cat {12 * '../'}etc/hosts", "ask"),
         ("rm -rf ../..", "deny"),
     ):
         found = tool.judge({"command": command, "working_dir": "sub"}, CALLER)
@@ -510,3 +510,19 @@ def test_only_writing_to_a_session_is_unknown(boxed: Bench) -> None:
     assert judge is not None
     verdicts = {action: judge({"action": action}, CALLER) for action in ("read", "list", "kill", "write")}
     assert {action for action, found in verdicts.items() if found is not None and found.verdict == "ask"} == {"write"}
+
+
+async def test_input_for_a_shell_is_whole_lines(bench: Bench) -> None:
+    """A denied command typed in pieces would be no command for a rule."""
+    output = await bench("exec", command="bash", background=True)
+    session = output.meta["session_id"]
+    judge = bench.tool("exec_session").judge
+    assert judge is not None
+    for piece in ("git pu", "git pu\\\n", "sh"):
+        found = judge({"action": "write", "session_id": session, "input": piece}, CALLER)
+        assert found is not None
+        assert (found.verdict, found.rule) == ("deny", "shell:pieces")
+    found = judge({"action": "write", "session_id": session, "input": "echo whole\n"}, CALLER)
+    assert found is not None
+    assert found.verdict == "ask"
+    await bench("exec_session", action="kill", session_id=session)

@@ -79,8 +79,9 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    yield process
-    process.communicate(timeout=10)
+    with process:
+        yield process
+        process.kill()  # a run that a test left behind would keep it from ending by itself
 
 
 class Terminal(fdpexpect.fdspawn):

@@ -25,14 +25,17 @@ async def get(url: str) -> bytes:
 
 async def test_the_page_is_opened_and_its_answer_taken(monkeypatch: Any) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(browser_login, "_browse", opened.append)
+    monkeypatch.setattr(browser_login, "_browse", lambda url, writable: opened.append(url))
     login = BrowserLogin(ServerConfig("s", url="https://s.example"))
     assert login.redirect_uri.startswith("http://127.0.0.1:")
-    await login.open("https://as.example/authorize?x=1")
-    assert opened == ["https://as.example/authorize?x=1"]
+    await login.open("https://as.example/authorize?x=1&state=s")
+    assert opened == ["https://as.example/authorize?x=1&state=s"]
     waiting = asyncio.create_task(login.answer())
     elsewhere = await get(login.redirect_uri.replace("/callback", "/favicon.ico") + "?code=no")
     assert elsewhere.startswith(b"HTTP/1.1 404")
+    for bogus in ("?code=theirs&state=other", "?code=theirs", "?error=access_denied", "?error=x&state=", "?state=s2"):
+        assert (await get(f"{login.redirect_uri}{bogus}")).startswith(b"HTTP/1.1 404")
+        assert not waiting.done()
     back = await get(f"{login.redirect_uri}?code=a%2Bb&state=s&iss=https://as.example")
     assert b"close this page" in back
     assert await waiting == {"code": "a+b", "state": "s", "iss": "https://as.example"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -62,6 +63,8 @@ def test_a_listing_shows_the_tools_of_an_opened_toolbox(
     own = cli.home / ".config/toolcrib"
     own.mkdir(parents=True)
     (own / "config.toml").write_text(CONFIGS[config] + (SERVERS if servers else ""), encoding="utf-8")
+    for name in [name for name in os.environ if name not in cli.env]:
+        monkeypatch.delenv(name)
     for name, value in cli.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(cli.work)

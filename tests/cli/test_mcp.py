@@ -127,9 +127,24 @@ def test_json() -> None:
         with_server('{"mcpServers": []}', ".json", "a", {"command": "x"})
 
 
+def test_a_server_whose_script_has_changed_starts_after_it_is_accepted(cli: Cli) -> None:
+    script = cli.work / "server.py"
+    script.write_text(RAW.read_text())
+    behaviour = json.dumps({"tools": ["echo"]})
+    cli("mcp", "add", "raw", "--category", "memory", "--yes", "--", sys.executable, "-S", str(script), behaviour)
+    cli("call", "mcp_raw_echo", "text=one")
+    script.write_text(f"{RAW.read_text()}# changed\n")
+    assert "server.py (changed)" in cli("mcp", "test", "raw", code=1).stdout
+    asked = cli("call", "mcp_raw_echo", "text=two", code=3)
+    assert "server.py (changed)" in asked.stderr
+    assert "not started" in cli("mcp", "accept", "raw", code=3).stderr
+    cli("mcp", "accept", "raw", "--yes")
+    assert cli("call", "mcp_raw_echo", "text=three").stdout.strip() == '{"text": "three"}'
+
+
 def test_a_server_that_changes_what_it_says_is_asked_about(cli: Cli) -> None:
     """What a server lists first is the baseline; what it says later asks before every call, till it is accepted."""
-    script = cli.work / "server.py"
+    script = cli.home / "server.py"  # outside the workspace: its files are not asked about
     first = RAW.read_text()
     assert 'f"Tool {tool}."' in first
     script.write_text(first)

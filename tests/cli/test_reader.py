@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolcrib.cli.app import COMMANDS, ROOT
 from toolcrib.cli.exit_codes import Usage
 from toolcrib.cli.options import Options
-from toolcrib.cli.reader import Argument, Command, Group, Option, group, parameters_of, read
+from toolcrib.cli.reader import Argument, CliCommand, CommandGroup, Option, group, parameters_of, read
 
 from .conftest import Cli
 
@@ -52,13 +52,13 @@ def one(
 
 
 FOUND: dict[str, Any] = {}
-TREE = Group(
+TREE = CommandGroup(
     every,
     "Things.",
     {"grow": "Grow things.", "things": "Things."},
     {
-        "grow": Command(grown, without=("json",)),
-        "things": group(every, "Things.", {"list": Command(every), "show": Command(one)}, otherwise="show"),
+        "grow": CliCommand(grown, without=("json",)),
+        "things": group(every, "Things.", {"list": CliCommand(every), "show": CliCommand(one)}, otherwise="show"),
     }.__getitem__,
 )
 
@@ -163,8 +163,8 @@ def test_help_comes_before_faults_of_arguments(capsys: pytest.CaptureFixture[str
     assert "usage: tool grow" in capsys.readouterr().out
 
 
-def _leaves(command: Command | Group) -> list[Command | Group]:
-    if isinstance(command, Command):
+def _leaves(command: CliCommand | CommandGroup) -> list[CliCommand | CommandGroup]:
+    if isinstance(command, CliCommand):
         return [command]
     return [command, *(leaf for name in command.summaries for leaf in _leaves(command.load(name)))]
 

@@ -240,9 +240,12 @@ def test_foreign_keys_warn(place: Place) -> None:
     assert "providers, agents" in settings.origin.warnings[0]
 
 
-def test_what_has_no_effect_yet_is_said(place: Place) -> None:
-    place.user('[jobs]\nchat = "x"\n')
-    assert any("without effect" in warning and "jobs.chat" in warning for warning in place.load().origin.warnings)
+def test_settings_of_jobs(place: Place) -> None:
+    place.user('[jobs]\nurl = "postgresql://me:pass@db/jobs"\ntags = ["docker"]\n')
+    assert place.load().jobs.tags == ("docker",)
+    place.user('[jobs]\nurl = "mysql://db"\n')
+    with pytest.raises(ConfigError, match=r"jobs\.url.*postgresql://"):
+        place.load()
 
 
 def test_settings_for_the_sandbox(place: Place) -> None:

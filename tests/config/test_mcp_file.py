@@ -68,12 +68,38 @@ def test_our_own_file_wins_and_is_trusted_by_itself(project: Project) -> None:
     assert (both.url, both.command) == ("https://gh.example", None)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": {"a": {"command": 3}}}'])
-def test_what_cannot_be_read_is_a_warning(project: Project, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "the MCP servers of "),
+        ("[]", "the MCP servers of "),
+        ('{"mcpServers": {"a": {"command": 3}}}', "an MCP server is not used: "),
+    ],
+)
+def test_what_cannot_be_read_is_a_warning(project: Project, text: str, why: str) -> None:
     project.write(text)
     settings = project.load()
     assert settings.mcp_servers == {}
-    assert "its MCP servers are not used" in settings.origin.warnings[0]
+    assert settings.origin.warnings[0].startswith(why)
+    assert str(project.root / ".mcp.json") in settings.origin.warnings[0]
+
+
+BAD_SERVERS = {
+    "neither": {"args": ["x"]}, "number": 3, "list": {"command": ["a", "b"]},
+    "away": {"url": "file:///etc/passwd"},
+}  # fmt: skip
+
+
+def test_a_server_that_cannot_be_read_takes_only_itself_away(project: Project) -> None:
+    project.write({"mcpServers": {**BAD_SERVERS, **SERVERS}})
+    settings = project.load()
+    for file in settings.origin.imported:
+        project.store.trust(file)
+    trusted = project.load()
+    assert trusted.mcp_servers["gh"].command == "npx"
+    for name in BAD_SERVERS:
+        (said,) = [warning for warning in trusted.origin.warnings if f"mcpServers.{name}" in warning]
+        assert str(project.root / ".mcp.json") in said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.core.nesting import check_depth
+from toolcrib.core.nesting import Limit, check_depth
 from toolcrib.core.tool import tool
 
 
@@ -103,8 +103,8 @@ def test_check_depth_counts_levels() -> None:
     for depth in range(6):
         text = json.dumps(nested(depth))
         if depth <= 3:
-            check_depth(text, 3)
+            check_depth(text, Limit(3, 2))
         else:
             with pytest.raises(InvalidArguments):
-                check_depth(text, 3)
-    check_depth("no json", 0)
+                check_depth(text, Limit(3, 2))
+    check_depth("no json", Limit(0, 2))

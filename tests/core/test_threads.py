@@ -29,6 +29,27 @@ async def test_many_jobs_share_a_few_threads() -> None:
     assert len(names) <= 3
 
 
+async def test_a_cancelled_task_waits_for_what_has_to_end() -> None:
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def write() -> None:
+        begun.set()
+        release.wait(30)
+        ended.set()
+        raise ValueError("nobody asks for this any more")
+
+    task = asyncio.create_task(ToolThreads().run_to_end(write))
+    await asyncio.to_thread(begun.wait, 30)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
 async def test_threads_are_daemons() -> None:
     assert await ToolThreads().run(lambda: threading.current_thread().daemon)
 

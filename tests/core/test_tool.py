@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 from typing import Any, ClassVar
 
 import pytest
@@ -245,6 +246,19 @@ def test_what_class_tools_say() -> None:
     assert repr(Running()) == "<Tool running (network_read)>"
 
 
+def test_the_docstring_of_a_class_is_its_description_unless_it_has_one() -> None:
+    class Child(Running):
+        """A note for those who read the code."""
+
+    class Undescribed(BaseTool):
+        name = "undescribed"
+
+    assert FromAnnotations().description == "No `parameters`: they come from the signature."
+    assert FromAnnotations().to_schema("flat")["description"] == FromAnnotations.description
+    assert [t().description for t in (Running, Child, Computed)] == ["Runs.", "Runs.", "A computed tool. Really."]
+    assert Undescribed().description == ""
+
+
 def test_base_tool_can_be_executed_under_its_other_name() -> None:
     assert asyncio.run(Running().execute(sql="a")) == asyncio.run(Running().execute({"sql": "a"})) == "a 100"
 
@@ -287,6 +301,57 @@ async def test_raw_tools(handler: Any) -> None:
     )
     assert await call(t, {"x": "7"}) == "7"
     assert t.category is ToolCategory.MEMORY and t.validate_params({"y": 1})
+
+
+class Mapped(Tool):
+    """One whose arguments come as a dict."""
+
+    category = "memory"
+
+    def __init__(self, names: list[str]) -> None:
+        self.name = "mapped"
+        self.parameters = {name: {"type": "string"} for name in names}
+
+    async def execute(self, args: dict[str, Any], /, ctx: ToolContext) -> dict[str, Any]:
+        assert isinstance(ctx, ToolContext)
+        return args
+
+
+@pytest.mark.parametrize("name", ["args", "self", "ctx", "kwargs", "cls", "__class__", "class", "a.b", "a-b", "name"])
+async def test_a_positional_only_parameter_takes_all_arguments_whatever_their_names(name: str) -> None:
+    handlers: list[Any] = [lambda args, /: args, lambda args, /, ctx: args]
+    tools = [Tool.from_schema("t", "T.", {name: {"type": "string"}}, fn, category="memory") for fn in handlers]
+    for t in (*tools, Mapped([name])):
+        assert json.loads(await call(t, {name: "x"})) == {name: "x"}
+
+
+class Taken(Tool):
+    """One whose property is what its object is called."""
+
+    name = "taken"
+    parameters: ClassVar[Any] = {"self": {"type": "string"}}
+
+    async def execute(self, **kwargs: Any) -> str:
+        return "x"
+
+
+def test_a_property_that_cannot_reach_its_handler_is_a_definition_error() -> None:
+    def search(ctx: ToolContext, **kwargs: Any) -> str:
+        return str(kwargs)
+
+    schema = {"ctx": {"type": "string"}}
+    for t in (Tool.from_schema("t", "T.", schema, search), Taken()):
+        with pytest.raises(ToolDefinitionError, match=r"the property .(ctx|self). has the name of a parameter"):
+            ToolRegistry([t])
+
+
+async def test_an_unknown_argument_never_takes_the_place_of_the_context() -> None:
+    def search(ctx: ToolContext, **kwargs: Any) -> str:
+        return type(ctx).__name__
+
+    t = Tool.from_schema("t", "T.", {"type": "object", "additionalProperties": True}, search, category="memory")
+    assert await call(t, {"x": 1}) == "ToolContext"
+    assert "no such parameter" in (await ToolRegistry([t]).execute("t", {"ctx": {"channel": "x"}})).for_llm
 
 
 # --- defaults

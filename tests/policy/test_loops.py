@@ -1,5 +1,6 @@
 """The loop guard: circles are noticed, progress is not mistaken for one."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.core.tool import tool
+from toolcrib.core.tool import ToolOrigin, tool
 from toolcrib.policy import loops
 from toolcrib.policy.loops import MAX_SESSIONS, LoopGuard
 
@@ -68,6 +69,26 @@ async def test_without_a_session_nothing_is_counted():
 
 async def test_a_polling_tool_may_opt_out():
     assert all("Loop" not in o.for_llm for o in await repeat(registry(loop_exempt=True), 10, "look", path="a"))
+
+
+async def test_tools_that_may_repeat_are_ignored():
+    for names in (["look"], ["lo*"], ["*"]):
+        r = registry()
+        r.stages.guard = LoopGuard(names)
+        assert not any(out.is_error or "warning" in out.for_llm for out in await repeat(r, 9, "look", path="a"))
+    r.stages.guard = LoopGuard(["other"])
+    assert (await repeat(r, 6, "look", path="a"))[-1].error_kind == "loop"
+
+
+async def test_the_answer_of_a_server_behind_the_gateway_gets_no_warning():
+    served = tool(category="network_read", origin=ToolOrigin("mcp", "s", "look"))(registry().require("look").handler)
+    client = replace(SESSION, channel="mcp")
+    guard = LoopGuard()
+    for _ in range(3):
+        assert guard.after(served, "{}", ToolOutput("x"), client) is None
+    assert guard.after(served, "{}", ToolOutput("x"), SESSION) is not None
+    assert guard.after(served, "{}", ToolOutput("x"), client) is None
+    assert guard.before(served, "{}", client) is not None
 
 
 async def test_a_user_message_starts_afresh():

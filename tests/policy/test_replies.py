@@ -107,7 +107,12 @@ def test_a_request_that_nobody_knows(approvals):
 
 
 def test_letters_that_only_look_like_ours_and_endless_nesting_are_taken_calmly():
-    reply = parse_reply("\u017fession ap_1a2b3c4d5e")  # a long s
-    assert reply is not None and reply.decision is not None and reply.decision.scope == "session"
+    assert parse_reply("\u017fession ap_1a2b3c4d5e") is None  # a long s
     reply = parse_reply('yes ap_1a2b3c4d5e with {"a": ' + "[" * 19_000 + "}")
     assert reply is not None and reply.decision is None
+
+
+@pytest.mark.parametrize("word", ["yeſ", "ſeſſion", "alwayſ", "ｙｅｓ", "yes\u200b", "\u0443es", "yeѕ"])
+def test_letters_that_only_look_like_a_yes_are_none(word):
+    reply = parse_reply(f"{word} {ID}")
+    assert reply is None or reply.decision is None

@@ -1,6 +1,7 @@
 """The audit log: intent before effect, one outcome a call, shared by processes, never in the way of a call."""
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -15,11 +16,20 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import MAX_ARGUMENTS, Audit
+from toolcrib.record.connection import is_url
+from toolcrib.record.database import connect
+
+
+def direct(where, *statements):
+    """Run statements on another connection, and return the rows of the last one: only what is committed."""
+    with contextlib.closing(connect(where)) as other:
+        found = [other.execute(statement).fetchall() for statement in statements]
+    return [tuple(row) for row in found[-1]]
 
 
 @pytest.fixture
-def audit(tmp_path):
-    log = Audit(tmp_path / "record.db").open()
+def audit(where):
+    log = Audit(where).open()
     yield log
     log.close()
 
@@ -34,9 +44,7 @@ def registry(audit, seen=None):
     async def wipe(path: str) -> str:
         """Wipe."""
         if seen is not None:
-            with sqlite3.connect(audit.path) as other:  # another connection: only what is committed
-                seen.append(other.execute("SELECT kind, arguments FROM record").fetchall())
-            other.close()
+            seen.append(direct(audit.path, "SELECT kind, arguments FROM record WHERE kind <> 'writer'"))
         if path == "no":
             raise ValueError("cannot")
         return "wiped"
@@ -51,7 +59,7 @@ async def test_the_intent_of_a_call_with_effects_is_committed_before_it_runs(aud
     seen = []
     await registry(audit, seen).execute("wipe", {"path": "a"}, ToolContext(session_id="s", channel="mcp"))
     assert seen == [[("intent", '{"path":"a"}')]]
-    rows = audit.query(kind=None)
+    rows = audit.query() + audit.query(kind="intent")
     assert [row["kind"] for row in rows] == ["outcome", "intent"]
     assert rows[0]["call_id"] == rows[1]["call_id"]
     assert (rows[0]["outcome"], rows[0]["session_id"], rows[0]["channel"]) == ("ok", "s", "mcp")
@@ -65,14 +73,12 @@ async def test_reads_have_no_intent_and_are_written_within_the_promised_time(aud
         await r.execute("look", {"n": n})
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with sqlite3.connect(audit.path) as other:
-            count = other.execute("SELECT count(*) FROM record").fetchone()[0]
-        other.close()
+        count = direct(audit.path, "SELECT count(*) FROM record WHERE kind <> 'writer'")[0][0]
         if count == 20:
             break
         await asyncio.sleep(0.02)
     assert count == 20
-    assert {row["kind"] for row in audit.query(kind=None)} == {"outcome"}
+    assert {row["kind"] for row in audit.query(kind=None)} - {"writer"} == {"outcome"}
 
 
 async def test_a_record_that_cannot_be_written_refuses_the_call(audit, monkeypatch):
@@ -96,8 +102,10 @@ async def test_a_record_that_cannot_be_written_refuses_the_call(audit, monkeypat
 
 
 async def test_a_lock_held_by_another_process_is_waited_for_without_blocking_the_loop(audit):
-    holder = sqlite3.connect(audit.path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
+    holder = connect(audit.path)
+    holder.begin()
+    if holder.shared:
+        holder.execute("LOCK TABLE record IN EXCLUSIVE MODE")
     task = asyncio.ensure_future(registry(audit).execute("wipe", {"path": "a"}))
     for _ in range(20):
         await asyncio.sleep(0.01)  # the loop runs on
@@ -164,7 +172,7 @@ async def test_processes_that_write_at_once_lose_nothing(audit):
     script = CRASH.replace("os._exit(9)", 'return "done"').replace('asyncio.run(r.execute("wipe", {}))', many)
     running = [subprocess.Popen([sys.executable, "-c", script, str(audit.path)]) for _ in range(3)]
     assert [p.wait(60) for p in running] == [0, 0, 0]
-    rows = audit.query(limit=1000, kind=None)
+    rows = [row for row in audit.query(limit=1000, kind=None) if row["kind"] != "writer"]
     assert len(rows) == 300
     assert len({row["call_id"] for row in rows}) == 150
 
@@ -175,13 +183,11 @@ async def test_text_that_is_no_unicode_keeps_no_row_out(audit):
     await made.execute("look", {"n": 1})
     await made.execute("wipe", {"path": "a"}, ToolContext(session_id="s\ud800", channel="\udcff"))
     deadline = time.monotonic() + 20
-    with sqlite3.connect(audit.path) as other:  # written by the record's own thread, not by a query's flush
-        while time.monotonic() < deadline:
-            rows = other.execute("SELECT kind, arguments, session_id FROM record ORDER BY seq").fetchall()
-            if len(rows) == 4:
-                break
-            await asyncio.sleep(0.02)
-    other.close()
+    while time.monotonic() < deadline:  # written by the record's own thread, not by a query's flush
+        rows = direct(audit.path, "SELECT kind, arguments, session_id FROM record WHERE kind <> 'writer' ORDER BY seq")
+        if len(rows) == 4:
+            break
+        await asyncio.sleep(0.02)
     assert sorted(kind for kind, _, _ in rows) == ["intent", "outcome", "outcome", "outcome"]
     assert any(arguments == '{"n":"\\udcff"}' for _, arguments, _ in rows)
     assert {session for _, _, session in rows} == {"s\\ud800", None}
@@ -196,9 +202,7 @@ def stored_yes(path, tool_name="wipe", state="approved", seconds=60.0):
     })  # fmt: skip
     if state == "approved":
         approvals.resolve("ap_1", True, approver="me")
-    with sqlite3.connect(path) as other:
-        other.execute("UPDATE approval SET expires = ?", [now + seconds])
-    other.close()
+    direct(path, f"UPDATE approval SET expires = {now + seconds}")
     approvals.close()
 
 
@@ -221,9 +225,7 @@ async def test_an_approval_is_used_up_with_the_intent_of_the_one_call_that_it_wa
     assert sorted(output.error_kind or "ok" for output in outputs) == ["denied"] * 4 + ["ok"]
     assert all("used up or expired" in o.for_llm for o in outputs if o.is_error)
     assert len(audit.query(kind="intent")) == 1
-    with sqlite3.connect(audit.path) as other:
-        assert other.execute("SELECT state FROM approval").fetchall() == [("used",)]
-    other.close()
+    assert direct(audit.path, "SELECT state FROM approval") == [("used",)]
 
 
 @pytest.mark.parametrize(("state", "seconds"), [("approved", -1.0), ("pending", 60.0)])
@@ -237,15 +239,14 @@ async def test_an_approval_that_is_none_any_more_lets_nothing_run(audit, state, 
 
 async def test_an_approval_whose_intent_cannot_be_written_stays_unused(audit):
     stored_yes(audit.path)
-    with sqlite3.connect(audit.path) as other:
-        other.execute("CREATE TRIGGER full BEFORE INSERT ON record BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    shared = is_url(audit.path)
+    full = "CREATE TRIGGER no_room BEFORE INSERT ON record BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    direct(audit.path, "ALTER TABLE record ADD CONSTRAINT no_room CHECK (false) NOT VALID" if shared else full)
     r = registry(audit)
     r.stages.authorizer = Grants("ap_1")
     output = await r.execute("wipe", {"path": "a"})
     assert output.error_kind == "denied"
     assert "could not be recorded" in output.for_llm
-    with sqlite3.connect(audit.path) as other:
-        other.execute("DROP TRIGGER full")
-        assert other.execute("SELECT state FROM approval").fetchall() == [("approved",)]
-    other.close()
+    direct(audit.path, "ALTER TABLE record DROP CONSTRAINT no_room" if shared else "DROP TRIGGER no_room")
+    assert direct(audit.path, "SELECT state FROM approval") == [("approved",)]
     assert (await r.execute("wipe", {"path": "a"})).for_llm == "wiped"

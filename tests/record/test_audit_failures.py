@@ -19,9 +19,11 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.record import audit as audit_module
 from toolcrib.record import chain
+from toolcrib.record import connection as connection_module
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import WITHHELD, Audit
-from toolcrib.record.database import RecordError, connect
+from toolcrib.record.connection import RecordError
+from toolcrib.record.database import connect
 
 FULL = """
 import asyncio, json, logging, os, resource, sys
@@ -103,7 +105,7 @@ def registry(audit):
 
 
 async def test_a_lock_that_is_never_let_go_of_refuses_the_call(audit, monkeypatch):
-    monkeypatch.setattr(audit_module, "LOCK_SECONDS", 0.3)
+    monkeypatch.setattr(connection_module, "LOCK_SECONDS", 0.3)
     holder = sqlite3.connect(audit.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     output = await registry(audit).execute("wipe", {})
@@ -125,7 +127,7 @@ def test_a_lock_held_for_a_while_loses_no_outcome(audit):
 
 
 def test_of_too_many_waiting_outcomes_the_oldest_are_lost_and_the_record_says_so(audit, monkeypatch, caplog):
-    monkeypatch.setattr(audit_module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(connection_module, "LOCK_SECONDS", 0.0)
     monkeypatch.setattr(audit_module, "MAX_WAITING", 100)
     monkeypatch.setattr(audit_module, "GROUP_SECONDS", 30)
     holder = sqlite3.connect(audit.path, isolation_level=None)
@@ -143,7 +145,7 @@ def test_of_too_many_waiting_outcomes_the_oldest_are_lost_and_the_record_says_so
 
 
 def test_a_record_that_cannot_be_written_at_the_end_is_logged_and_does_not_raise(audit, monkeypatch, caplog):
-    monkeypatch.setattr(audit_module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(connection_module, "LOCK_SECONDS", 0.0)
     monkeypatch.setattr(audit_module, "GROUP_SECONDS", 30)
     holder = sqlite3.connect(audit.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -298,7 +300,7 @@ def test_following_sees_every_row_of_every_process_once(audit):
     enough = threading.Event()
 
     def follow():
-        for row in audit.follow(poll=0.01, after=0):
+        for row in audit.follow(poll=0.01, after=()):
             seen.append(row["call_id"])
             if len(seen) == 2000:
                 enough.set()
@@ -321,7 +323,7 @@ def test_following_does_not_stop_at_rows_that_do_not_fit(audit):
     for n in range(1200):
         audit.listen(event(n))
     audit.listen(CallFinished("mine", "exec", "shell", "{}", "s", 1e9, 0.1, ToolOutput("x")))
-    assert next(audit.follow(after=0, tool="exec"))["call_id"] == "mine"
+    assert next(audit.follow(after=(), tool="exec"))["call_id"] == "mine"
 
 
 def test_rows_come_in_constant_memory_and_are_those_of_the_start(audit):

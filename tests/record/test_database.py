@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from toolcrib.record.database import RecordError, connect
+from toolcrib.record.connection import RecordError
+from toolcrib.record.database import connect
 
 
 def test_opening_waits_for_another_that_sets_up(tmp_path):

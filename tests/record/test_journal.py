@@ -372,8 +372,8 @@ def test_what_is_written_while_a_file_is_moved_is_not_lost(room, monkeypatch):
     (room.root / "f").write_text("old")
     real = moving.copy_tree
 
-    def copy(src_dir, src, dst_dir, dst):
-        real(src_dir, src, dst_dir, dst)
+    def copy(*place, **options):
+        real(*place, **options)
         (room.root / "f").write_text("newer")
 
     monkeypatch.setattr(moving, "copy_tree", copy)
@@ -426,3 +426,17 @@ def test_several_processes_undo_at_once(room):
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[1] for process in running] == ["", "", ""]
     assert room.tree() == {}
+
+
+def test_nobody_else_can_read_the_list_of_changes(tmp_path):
+    (tmp_path / "ws").mkdir()
+    before = os.umask(0)
+    try:
+        folder = StateFolder.for_workspace(tmp_path / "ws", tmp_path / "state")
+        journal = Journal(folder, Workspace(tmp_path / "ws"), sync=False)
+        journal.write("a", b"x", call_id="c")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in folder.journal.glob("journal.db*")}
+        assert modes and set(modes.values()) == {0o600}
+        journal.close()
+    finally:
+        os.umask(before)

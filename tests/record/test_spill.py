@@ -5,9 +5,12 @@ import stat
 import time
 from contextlib import closing
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.errors import OutsideWorkspace
 from toolcrib.record.spill import Spill, safe_name
 
 
@@ -66,3 +69,20 @@ def test_hostile_call_ids_stay_inside(tmp_path):
     for evil in ("../../x", "/etc/passwd", "..", "", "a/b", "a\0b", "ü" * 300):
         path = spill.store(evil, evil, b"x")
         assert path.parent.parent == tmp_path / "spill"
+
+
+def test_the_place_of_a_file_cannot_be_guessed(tmp_path):
+    """Models number their calls, so two sessions can have calls of one name."""
+    (tmp_path / "ws").mkdir()
+    spill = Spill(tmp_path / "spill", call_limit=10, unguessable=True)
+    ours, theirs = spill.store("call_1", "output.txt", "ours"), spill.store("call_1", "output.txt", "theirs")
+    assert ours.parent != theirs.parent
+    assert theirs.read_text() == "theirs"
+    assert spill.store("call_1", "output.txt", "more").read_text() == ""  # the limit is that of the call
+    with closing(Workspace(tmp_path / "ws", unlisted=[spill.folder])) as workspace:
+        with open(workspace.open_read(str(ours))) as file:
+            assert file.read() == "ours"
+        (tmp_path / "ws/link").symlink_to(spill.folder)
+        for path in (spill.folder, f"{ours.parent}/..", "link", f"{spill.folder}/./"):
+            with pytest.raises(OutsideWorkspace):
+                workspace.open_dir(path)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import httpx2
@@ -209,6 +210,43 @@ async def test_sessions_are_told_apart(era: str) -> None:
                 await client.call_tool("look")
     assert seen[0] == seen[1] != seen[2] == seen[3]
     assert not any(TOKEN in (session or "") for session in seen)
+
+
+def _running(word: str) -> bool:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if file.read_bytes().split(b"\0")[-2:] == [word.encode(), b""]:
+                return True
+    return False
+
+
+async def test_nothing_is_kept_of_a_session_that_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(category="network_read")
+    async def page() -> str:
+        """Read a page."""
+        return f"{uuid4()} " * 1_000
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("a")
+    seen: list[str] = []
+    async with Toolbox.open(work, mode="autonomous", tools=[page]) as box, serving(box) as url:
+        box.events.subscribe(lambda event: seen.append(getattr(event, "session_id", "")), finished_only=True)
+        async with connected(url, "legacy") as client:
+            await client.call_tool("page")
+            for _ in range(6):
+                result = await client.call_tool("read_file", {"path": "a.txt"})
+            assert "refused" in result.content[0].text
+            await client.call_tool("exec", {"command": "sleep 600.4321", "background": True})
+            await until(lambda: _running("600.4321"))
+            assert box.flow.size > 1_000
+        await until(lambda: box.flow.size == 0)
+        await until(lambda: not _running("600.4321"))
+        same = ToolContext(session_id=seen[0])
+        assert not (await box.call("read_file", {"path": "a.txt"}, same)).is_error
+        listed = await box.call("exec_session", {"action": "list"}, same)
+        assert "sh-" not in listed.for_llm
 
 
 # --- raw requests

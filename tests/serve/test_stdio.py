@@ -79,6 +79,42 @@ async def test_approval_over_the_wire(parameters: StdioServerParameters, work: P
     assert (work / "ran").read_text() == "rocket\n"
 
 
+STUBBORN = """
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+schema = {"type": "object"}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        info = {"name": "s", "version": "1"}
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+    else:
+        result = {"tools": [{"name": "do", "inputSchema": schema}], "content": []}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+time.sleep(600)
+"""
+
+
+async def test_servers_that_end_for_nothing_end_before_the_client_ends_us(
+    work: Path, environment: dict[str, str]
+) -> None:
+    (work / "stubborn.py").write_text(STUBBORN)
+    pids = work.parent / "pids"
+    server = {"command": sys.executable, "args": [str(work / "stubborn.py"), str(pids)]}
+    config = work.parent / "settings.json"
+    config.write_text(json.dumps({"mcpServers": {"a": server, "b": server}}))
+    arguments = ["-m", "toolcrib", "serve", "--workspace", str(work), "--config", str(config)]
+    async with Client(
+        stdio_client(StdioServerParameters(command=sys.executable, args=arguments, env=environment)), mode="legacy"
+    ) as client:
+        assert "mcp_a_do" in {tool.name for tool in (await client.list_tools()).tools}
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert len(started) == 2
+    assert all(map(gone, started))
+
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -7,35 +7,38 @@ async with Toolbox.open(".") as box, Agent.open(box) as agent:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from ..builtin.ask_user import AskUserTool
 from ..core.context import SUBAGENT
-from ..core.errors import ConfigError, ToolcribError
-from ..core.output import ToolOutput
+from ..core.errors import ConfigError
 from ..core.tool import Tool
 from . import loop
-from .ask_user import AskUserTool
 from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
-from .history import CallResult, Entry, Image, ModelCall, ModelTurn, ResultTurn, UserTurn, user
+from .history import Content, Entry, ModelCall, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
+from .session_labels import note_history, note_message, note_report
 from .skill_limits import SkillLimits
-from .skills import ReadSkillTool, find_skills, plugin_skills, skills_prompt
+from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
 from .store import SessionRow, SessionStore
-from .structured import AnswerForm
+from .structured import AnswerForm, AnswerSchema
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
 from .todo import TodoTool
+from .waiting import POLL_SECONDS, Waits, is_answered, state_of, subagent_waits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..core.context import ToolContext
     from ..toolbox import Toolbox
     from .bus import MessageBus
@@ -63,13 +66,13 @@ class Agent:
         self.skills = find_skills(
             box.workspace.root,
             self.settings.skills,
-            plugins=plugin_skills(box.plugins) if box.settings.plugins.enabled else (),
+            plugins=self._plugin_skills(),
         )
         self.skill_limits = SkillLimits(self.skills, box)
         self.subagents = Subagents(
-            self._subagent,
+            partial(self.store.do, self._subagent),
             self._run_subagent,
-            lambda session, work: self.store.set_extra(session, "background", work),
+            lambda session, work: self.store.do(self.store.set_extra, session, "background", work),
             self._report,
             lambda session: self.box.session(session).labels,
             self.settings.max_subagents,
@@ -79,7 +82,7 @@ class Agent:
         self._check_prices()
         self._register(
             AskUserTool(),
-            TodoTool(lambda session, items: self.store.set_extra(session, "todo", items)),
+            TodoTool(lambda session, items: self.store.do(self.store.set_extra, session, "todo", items)),
             SpawnTool(self.subagents),
             *([ReadSkillTool(self.skills)] if any(not skill.problem for skill in self.skills) else []),
             *([_message_tool(bus, box)] if bus is not None and bus.channels else []),
@@ -121,8 +124,15 @@ class Agent:
             await model.aclose()
         self.store.close()
 
+    def left_out(self) -> list[str]:
+        """Return which texts of the project the model does not follow, or is not offered, and why; a line each."""
+        return left_out(self.box.workspace.root, self.skills, self._plugin_skills())
+
+    def _plugin_skills(self) -> list[Path]:
+        return plugin_skills(self.box.plugins) if self.box.settings.plugins.enabled else []
+
     async def use_model(self, name: str) -> None:
-        """Ask the model of this name from now on. Raises ConfigError for a name that stands for none."""
+        """Ask the model of this name from now on. Raises ConfigError for an unknown name."""
         settings = self.box.settings.agent
         place = ModelPlace(self.box.settings.web, settings.base_url, settings.idle_timeout)
         before, self.models[0] = self.models[0], model_of(name, place)
@@ -150,31 +160,8 @@ class Agent:
     def session(self, session_id: str) -> AgentSession:
         """Return a stored session by its id, the beginning of it, or `last`. Raises SessionError."""
         session = AgentSession(self.store, self.store.get(session_id))
-        self._remember(session)
+        note_history(self.box, session)
         return session
-
-    def _remember(self, session: AgentSession) -> None:
-        """Tell the policy what an earlier process knew of a session: what the person wrote, and what its calls read."""
-        ctx = replace(self.box.context, session_id=session.id)
-        calls: dict[str, ModelCall] = {}
-        for entry in session.entries:
-            if isinstance(entry, UserTurn) and entry.source == "user":
-                self.box.session(session.id).trust(entry.text)
-            elif isinstance(entry, ModelTurn):
-                calls = {call.id: call for call in entry.calls}
-            elif isinstance(entry, ResultTurn):
-                for result in entry.results:
-                    call = calls.get(result.call_id)
-                    if call is not None:
-                        self._remember_result(call, result, ctx)
-
-    def _remember_result(self, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
-        try:
-            tool, _, arguments = self.box.registry.resolve_forward(call.name, call.object)
-        except ToolcribError:  # it was refused
-            return
-        if tool is not None:
-            self.box.flow.label(tool, arguments, ToolOutput(result.text), ctx)
 
     def sessions(self, limit: int = 50) -> list[SessionRow]:
         """Return stored sessions, the one used last first."""
@@ -187,26 +174,28 @@ class Agent:
         text: str | None,
         session: AgentSession | None = None,
         *,
-        images: Sequence[Image] = (),
+        files: Sequence[Content] = (),
         emit: Emit = lambda event: None,
         limits: RunLimits | None = None,
         ctx: ToolContext | None = None,
-        schema: Mapping[str, Any] | None = None,
+        schema: AnswerSchema | None = None,
     ) -> Outcome:
         """Give a session a message, and run it until it is answered, waits for a person, or reaches a limit.
 
-        Without `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid. With
-        `schema`, a JSON Schema, the answer is data of that form, in `Outcome.data`.
+        `files` are images, and texts with the name of their file, which do not count as the person's words. Without
+        `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid. With `schema`, a
+        JSON Schema or a type (a pydantic model, a dataclass), the answer is data of that form in `Outcome.data`, of a
+        type an instance.
         """
-        session = session or self.new_session()
-        with session.running():
+        session = session or await self.store.do(self.new_session)
+        async with session.within(session.running()):
             if session.row.model != self.models[0].name:
-                session.set_model(self.models[0].name)
+                await session.do(session.set_model, self.models[0].name)
             if text is not None:
-                session.close_calls(partial(loop.known_result, self.box, session))
-                session.say(text, *images, note=now())
+                await session.do(session.close_calls, partial(loop.known_result, self.box, session))
+                said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)
-                self.box.session(session.id).trust(text)
+                note_message(self.box, session.id, said)
             return await self._run(session, emit, limits, ctx, schema)
 
     async def _run(
@@ -215,27 +204,33 @@ class Agent:
         emit: Emit,
         limits: RunLimits | None,
         ctx: ToolContext | None,
-        schema: Mapping[str, Any] | None,
+        schema: AnswerSchema | None,
     ) -> Outcome:
         parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
         spent = Spent(limits or self.limits, self.prices)
         ctx = ctx or replace(self.box.context, channel="agent")
         ctx = replace(ctx, metadata={**ctx.metadata, SUBAGENT: self.subagents.report_of})
         self._live[session.id] = spent
-        self._resume_subagents(replace(ctx, session_id=session.id))
+        inner = replace(ctx, session_id=session.id)
+        await self._resume_subagents(session, inner, lambda waits: state_of(self.box, waits) != "pending")
+        watch = asyncio.create_task(self._watch_subagents(session, inner))
         try:
-            while True:
-                outcome = await loop.run_session(parts, session, ctx, spent, emit)
-                working = self.subagents.of(session.id)
-                if working and outcome.state in ("done", "waiting"):  # their reports come as messages
-                    done = outcome.state == "done"
-                    await asyncio.wait(working, return_when="FIRST_COMPLETED" if done else "ALL_COMPLETED")
-                    if done:
-                        continue
-                if outcome.state != "done" or not self.store.waiting(session.id, ("steer", "queue")):
-                    emit(outcome)
-                    return outcome
+            async with session.within(session.working()):
+                while True:
+                    outcome = await loop.run_session(parts, session, ctx, spent, emit)
+                    working = self.subagents.of(session.id)
+                    if working and outcome.state in ("done", "waiting"):  # their reports come as messages
+                        done = outcome.state == "done"
+                        await asyncio.wait(working, return_when="FIRST_COMPLETED" if done else "ALL_COMPLETED")
+                        if done:
+                            continue
+                    if outcome.state != "done" or await session.do(session.end_turn):
+                        waits = subagent_waits(await session.do(self.store.children, session.id))
+                        outcome = replace(outcome, waiting=(*outcome.waiting, *waits))
+                        emit(outcome)
+                        return outcome
         finally:
+            watch.cancel()
             self._live.pop(session.id, None)
             await self.subagents.cancel(session.id)
 
@@ -262,7 +257,7 @@ class Agent:
 
     async def compact(self, session: AgentSession, emit: Emit = lambda event: None) -> bool:
         """Make the history of a session shorter now. Returns whether it is. Raises ModelError."""
-        with session.running():
+        async with session.within(session.running()):
             return await loop.compact(self.parts(), session, Spent(self.limits, self.prices), emit, force=True)
 
     def parts(self) -> LoopParts:
@@ -285,18 +280,15 @@ class Agent:
             if row.extra.get("call") == call:
                 return self.session(row.id)
         system = system_prompt(self.box, PROMPT)
-        row = self.store.create(model=self.models[0].name, system=system, title=label, parent=parent)
-        if call:
-            self.store.set_extra(row.id, "call", call)
-        return AgentSession(self.store, self.store.get(row.id))
+        made_by = {"call": call} if call else {}
+        row = self.store.create(model=self.models[0].name, system=system, title=label, parent=parent, **made_by)
+        return AgentSession(self.store, row)
 
-    def _report(self, session_id: str, text: str) -> None:
+    async def _report(self, session_id: str, text: str, approvals: Sequence[str]) -> None:
         """Send the report of a background subagent to its parent, which now has read what it read."""
-        parent = self.store.get(session_id).parent or ""
-        output = ToolOutput(text, labels=self.box.session(session_id).labels)
-        spawn, ctx = self.box.registry.require(SpawnTool.name), replace(self.box.context, session_id=parent)
-        self.box.flow.label(spawn, {}, output, ctx)
-        self.store.report(session_id, user(text, source="subagent"))
+        row = await self.store.do(self.store.get, session_id)
+        note_report(self.box, session_id, row.parent or "", text)
+        await self.store.do(self.store.report, session_id, user(text, source="subagent"), approvals)
 
     async def _run_subagent(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
         resolve = self.box.registry.resolve_forward
@@ -304,7 +296,7 @@ class Agent:
         def may(name: str, arguments: Any) -> bool:
             return allowed(name, arguments, resolve)
 
-        above = self.store.turns(session.row.parent) if session.row.parent else []
+        above = await session.do(self.store.turns, session.row.parent) if session.row.parent else []
 
         def refusal(entries: Sequence[Entry], call: ModelCall, ctx: ToolContext) -> str:
             limits = self.skill_limits  # those of the skills that its parent used when it began hold for it too
@@ -317,18 +309,32 @@ class Agent:
             refusal=refusal,
         )
         spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, self._live.get(session.row.parent or ""))
-        with session.running():
+        async with session.within(session.running(), session.working()):
             if task is not None:
-                session.say(task, note=now(), source="parent")
+                await session.do(session.say, task, note=now(), source="parent")
             return await loop.run_session(parts, session, ctx, spent, lambda event: None)
 
-    def _resume_subagents(self, ctx: ToolContext) -> None:
-        """Go on with the background subagents of a session that an earlier process began."""
-        for row in self.store.children(ctx.session_id or ""):
-            work: dict[str, str] | None = row.extra.get("background")
-            if work is not None:
-                running = self.subagents.resume(AgentSession(self.store, row), work["task"], ctx)
-                self.subagents.report_when_done(row.id, running, work["label"], work["task"])
+    async def _watch_subagents(self, session: AgentSession, ctx: ToolContext) -> None:
+        """Go on with background subagents that waited for a person, as soon as they have the answer."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            await self._resume_subagents(session, ctx, lambda waits: is_answered(self.box, self.store, [waits]))
+
+    async def _resume_subagents(
+        self, session: AgentSession, ctx: ToolContext, goes_on: Callable[[Waits], bool]
+    ) -> None:
+        """Go on with the background subagents of a session that do not run; one that waits for a person only if it
+        `goes_on` with one of its calls."""
+
+        def found() -> list[AgentSession]:
+            left = filter(_has_work, self.store.children(session.id))
+            rows = [row for row in left if not self.subagents.runs(row.id)]
+            return [AgentSession(self.store, r) for r in rows if not r.waiting or any(map(goes_on, r.waiting))]
+
+        for subagent in await session.do(found):
+            if not self.subagents.runs(subagent.id):
+                work: dict[str, str] = subagent.row.extra["background"]
+                self.subagents.resume(subagent, work["label"], work["task"], ctx)
 
     def _register(self, *tools: Tool) -> None:
         self._own_tools = [tool.name for tool in tools if self.box.registry.find(tool.name) is None]
@@ -342,9 +348,15 @@ class Agent:
         unknown = [model.name for model in self.models if not self.prices.known(model.name)]
         if unknown:
             raise ConfigError(
-                f"agent.max_cost cannot be kept: the price of {', '.join(unknown)} is not known. Set agent.prices "
+                f"agent.max_cost cannot be enforced: the price of {', '.join(unknown)} is not known. Set agent.prices "
                 "(dollars for a million tokens: [input, output]), or install genai-prices"
             )
+
+
+def _has_work(subagent: SessionRow) -> bool:
+    """Return whether a subagent has work in the background, and is not a job."""
+    work: dict[str, Any] | None = subagent.extra.get("background")
+    return work is not None and "job" not in work
 
 
 def _message_tool(bus: MessageBus, box: Toolbox) -> Tool:

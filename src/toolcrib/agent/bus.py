@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 
 MAX_WAITING = 1_000

@@ -12,10 +12,11 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..config.channels import ANYONE, ChannelSettings
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
 from ..core.threads import shared_threads
 from ..policy.preview import fit
@@ -24,9 +25,10 @@ from ..policy.requests import about_rule, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
 from .events import AgentEvent, Outcome
-from .history import Image
+from .history import IMAGE_TYPES, Image
 from .message import was_said
 from .session import AgentSession
+from .waiting import POLL_SECONDS, Waits, is_answered, waits_of, without_jobs
 
 if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
@@ -34,15 +36,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.channels")
 
-POLL_SECONDS = 1.0
-"""Seconds between two looks for answers that were given elsewhere, for example by `toolcrib approvals`."""
 SEEN_SECONDS = 7 * 86400.0
 """Seconds in which a message with the same id does not count again."""
 SEND_PAUSES = (1.0, 5.0, 30.0)
 """Seconds before an answer that could not be sent is tried again."""
 MAX_PREVIEW = 2_500  # characters of a call in a message
 MAX_IMAGE = 5 << 20
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 NOT_APPROVER = "You may not answer approvals here. The setting channels.{}.approvers names who may."
 FAILED = "The agent could not go on: {}"
 
@@ -58,8 +57,10 @@ class _Chat:
     chat_id: str
     session: AgentSession
     task: asyncio.Task[None] | None = None
+    waiting: tuple[Waits, ...] = ()
+    """What it and its subagents wait for, since its last turn."""
     announced: frozenset[str] = frozenset()
-    """The calls that wait for a person, and were shown in the chat."""
+    """The requests and questions that were shown in the chat."""
 
     @property
     def runs(self) -> bool:
@@ -150,9 +151,8 @@ class ChannelHost:
         text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, remember)
         await self._say(message.channel, message.chat_id, text or "")
         for chat in list(self._chats.values()):
-            waits = any(waits.get("approval") == reply.request_id for waits in chat.session.row.waiting)
-            if waits and await shared_threads.run(self._is_answered, chat.session):
-                self._start(chat, None)
+            if any(waits.get("approval") == reply.request_id for waits in chat.waiting):
+                await self._go_on_if_answered(chat)
 
     async def _give(self, message: InboundMessage) -> None:
         """Give a message to the session of its chat."""
@@ -168,27 +168,28 @@ class ChannelHost:
         images, rest = await shared_threads.run(_images, message.media)
         text = "\n".join([text, *rest]).strip()
         if chat.runs:
-            self.box.session(chat.session.id).trust(text)
-            chat.session.steer(text)
+            await chat.session.do(chat.session.steer, text)
+            self._start(chat, None)  # if its run ended meanwhile
             return
-        chat.session.reload()
-        asked = [waits for waits in chat.session.row.waiting if waits["kind"] == "question"]
-        if asked:
-            chat.session.answer_question(asked[0]["run_id"], _chosen(text, asked[0].get("options") or ()))
+        await chat.session.do(chat.session.reload)
+        asked = chat.session.question
+        if asked is not None:
+            chosen = _chosen(text, asked.get("options") or ())
+            await chat.session.do(chat.session.answer_question, asked["run_id"], chosen, *images)
             self._start(chat, None, message=message)
             return
-        await self._expire(chat)
+        await self._expire(chat.session.row.waiting)
         self._start(chat, text, images, message)
 
     async def _stop(self, chat: _Chat) -> None:
         if chat.task is not None:
             chat.task.cancel()
             await asyncio.gather(chat.task, return_exceptions=True)
-        await self._expire(chat)
+        await self._expire(waits_of(self.agent.store, chat.session.id))
 
-    async def _expire(self, chat: _Chat) -> None:
-        """End the requests that a session waits for: their calls do not run any more."""
-        for waits in chat.session.row.waiting:
+    async def _expire(self, waiting: Sequence[Waits]) -> None:
+        """End the requests that calls wait for: they do not run any more."""
+        for waits in waiting:
             await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
 
     # --- sessions
@@ -198,7 +199,8 @@ class ChannelHost:
         for channel in self.bus.channels:
             for row in self.agent.store.chats(channel):
                 _, chat_id = row.extra["chat"]
-                self._chats[channel, chat_id] = _Chat(channel, chat_id, self.agent.session(row.id))
+                waits = waits_of(self.agent.store, row.id)
+                self._chats[channel, chat_id] = _Chat(channel, chat_id, self.agent.session(row.id), waiting=waits)
         for chat in self._chats.values():
             left = self.agent.store.waiting(chat.session.id, ("steer", "queue"))
             if chat.session.row.state == "running" or (left and chat.session.row.state == "idle"):
@@ -237,52 +239,53 @@ class ChannelHost:
             self._on_event(chat.channel, chat.chat_id, event)
 
         while True:
+            chat.waiting = ()
             try:
-                outcome = await self.agent.run(text, chat.session, images=images, emit=emit, ctx=ctx)
+                outcome = await self.agent.run(text, chat.session, files=images, emit=emit, ctx=ctx)
             except Exception as error:
                 log.exception("the session %s could not go on", chat.session.id)
                 said = str(error) if isinstance(error, ToolcribError) else type(error).__name__
                 await self._say(chat.channel, chat.chat_id, FAILED.format(said))
                 return
+            chat.waiting = outcome.waiting
             await self._report(chat, outcome)
             if outcome.state != "done" or not self.agent.store.waiting(chat.session.id, ("steer", "queue")):
                 return  # nothing waits between this look and the end of the task
             text, images = None, ()
 
     async def _watch(self) -> None:
-        """Go on with sessions whose approval or question was answered elsewhere."""
+        """Go on with sessions whose approval or question was answered elsewhere, also one of a subagent; and with those
+        that got the report of a job."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
+            told = await shared_threads.run(self.agent.store.told)
             for chat in list(self._chats.values()):
-                if not chat.runs and chat.session.row.state == "waiting":
-                    with contextlib.suppress(ToolcribError):
-                        if await shared_threads.run(self._is_answered, chat.session):
-                            self._start(chat, None)
+                if chat.session.id in told and not without_jobs(chat.waiting):
+                    self._start(chat, None)
+                with contextlib.suppress(ToolcribError):
+                    await self._go_on_if_answered(chat)
 
-    def _is_answered(self, session: AgentSession) -> bool:
-        for waits in session.row.waiting:
-            if session.result(waits["run_id"]) is not None:
-                return True
-            row = self.box.approvals.get(waits.get("approval") or "")
-            if row is not None and row["state"] in ("approved", "denied"):
-                return True
-        return False
+    async def _go_on_if_answered(self, chat: _Chat) -> None:
+        store = self.agent.store
+        waits = without_jobs(chat.waiting)
+        if waits and not chat.runs and await shared_threads.run(is_answered, self.box, store, waits):
+            self._start(chat, None)
 
     # --- messages to people
 
     async def _report(self, chat: _Chat, outcome: Outcome) -> None:
         """Send what a run said, and what waits for a person."""
         parts: list[str] = []
+        new = [waits for waits in outcome.waiting if _key(waits) not in chat.announced]
+        chat.announced = frozenset(map(_key, outcome.waiting))
         if outcome.state == "waiting":
-            new = [waits for waits in outcome.waiting if waits["run_id"] not in chat.announced]
-            chat.announced = frozenset(waits["run_id"] for waits in outcome.waiting)
             parts += [outcome.text] if new and outcome.text else []
-            parts += [await shared_threads.run(self._question, chat.channel, waits) for waits in new]
         elif outcome.state == "done":
             if not was_said(chat.session.entries, chat.channel, chat.chat_id):
                 parts.append(outcome.text or "(The agent has nothing to say.)")
         else:
             parts += [each for each in (outcome.text, outcome.reason or f"The agent stopped: {outcome.state}.") if each]
+        parts += [await shared_threads.run(self._question, chat.channel, waits) for waits in new]
         for part in parts:
             await self._say(chat.channel, chat.chat_id, part, SEND_PAUSES)
 
@@ -307,6 +310,10 @@ class ChannelHost:
                 log.warning("a message to %s:%s was not sent: %s", channel, chat_id, error)
             if pause is not None:
                 await asyncio.sleep(pause)
+
+
+def _key(waits: Waits) -> str:
+    return waits.get("approval") or waits["run_id"]
 
 
 def approval_text(row: ApprovalRow, *, may_answer: bool) -> str:
@@ -348,7 +355,7 @@ def _images(paths: Sequence[str]) -> tuple[list[Image], list[str]]:
     images: list[Image] = []
     rest: list[str] = []
     for path in paths:
-        kind, name = IMAGES.get(os.path.splitext(path)[1].lower()), os.path.basename(path)
+        kind, name = IMAGE_TYPES.get(os.path.splitext(path)[1].lower()), os.path.basename(path)
         try:
             if kind is not None and os.path.getsize(path) <= MAX_IMAGE:
                 with open(path, "rb") as file:

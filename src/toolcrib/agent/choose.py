@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ..config.agent import IDLE_SECONDS
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
-from .client import IDLE_SECONDS, HttpModel
-from .wires.chat import ChatWire
-from .wires.messages import MessagesWire
-from .wires.quirks import quirks_of
-from .wires.responses import ResponsesWire
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.network.settings import GuardSettings
-    from .model import Model
+    from .model import Model, Wire
+    from .wires.quirks import Quirks
 
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com/v1"
@@ -56,7 +54,7 @@ class ModelPlace:
 
 
 def model_of(name: str, place: ModelPlace) -> Model:
-    """Return the model of a name. Raises ConfigError for a name that stands for none, with what to type."""
+    """Return the model of a name. Raises ConfigError for an unknown name, with what to type."""
     kind, _, model = name.partition(":")
     maker = _KINDS.get(kind)
     if maker is None or not model:
@@ -66,6 +64,8 @@ def model_of(name: str, place: ModelPlace) -> Model:
 
 
 def _anthropic(name: str, model: str, place: ModelPlace) -> Model:
+    from .wires.messages import MessagesWire
+
     env = place.environment
     base = env.get("ANTHROPIC_BASE_URL") or ANTHROPIC
     headers = {"anthropic-version": ANTHROPIC_VERSION}
@@ -75,8 +75,7 @@ def _anthropic(name: str, model: str, place: ModelPlace) -> Model:
         headers["authorization"] = f"Bearer {env['ANTHROPIC_AUTH_TOKEN']}"
     elif base == ANTHROPIC:
         raise ConfigError(f"--model {name}: set ANTHROPIC_API_KEY to a key of https://console.anthropic.com")
-    wire = MessagesWire(model, quirks_of(_host(base), model))
-    return HttpModel(name, wire, base, headers, guard_for(base, place), idle_seconds=place.idle_seconds)
+    return _http(name, MessagesWire(model, _quirks(base, model)), base, headers, place)
 
 
 def _openai(name: str, model: str, place: ModelPlace) -> Model:
@@ -84,27 +83,39 @@ def _openai(name: str, model: str, place: ModelPlace) -> Model:
 
 
 def _responses(name: str, model: str, place: ModelPlace) -> Model:
+    from .wires.responses import ResponsesWire
+
     base = _base(name, place)
-    wire = ResponsesWire(model, quirks_of(_host(base), model))
-    return HttpModel(
-        name, wire, base, bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
-    )
+    return _http(name, ResponsesWire(model, _quirks(base, model)), base, bearer(name, base, place), place)
 
 
 def _chat(name: str, model: str, place: ModelPlace) -> Model:
     base = _base(name, place)
-    wire = ChatWire(model, quirks_of(_host(base), model))
-    return HttpModel(
-        name, wire, base, bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
-    )
+    return _chat_at(name, model, base, bearer(name, base, place), place)
 
 
 def _ollama(name: str, model: str, place: ModelPlace) -> Model:
     host = place.environment.get("OLLAMA_HOST") or OLLAMA
     host = host if "://" in host else f"http://{host}"
-    base = host.rstrip("/") + "/v1"
-    wire = ChatWire(model, quirks_of(_host(base), model))
-    return HttpModel(name, wire, base, {}, guard_for(base, place), idle_seconds=place.idle_seconds)
+    return _chat_at(name, model, host.rstrip("/") + "/v1", {}, place)
+
+
+def _chat_at(name: str, model: str, base: str, headers: Mapping[str, str], place: ModelPlace) -> Model:
+    from .wires.chat import ChatWire
+
+    return _http(name, ChatWire(model, _quirks(base, model)), base, headers, place)
+
+
+def _http(name: str, wire: Wire, base: str, headers: Mapping[str, str], place: ModelPlace) -> Model:
+    from .client import HttpModel
+
+    return HttpModel(name, wire, base, headers, guard_for(base, place), idle_seconds=place.idle_seconds)
+
+
+def _quirks(base: str, model: str) -> Quirks:
+    from .wires.quirks import quirks_of
+
+    return quirks_of(_host(base), model)
 
 
 def _pydantic_ai(name: str, model: str, place: ModelPlace) -> Model:

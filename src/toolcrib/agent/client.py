@@ -8,9 +8,11 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ..config.agent import IDLE_SECONDS
+from ..core.drive import drive
 from ..core.errors import AddressRefused
 from ..core.text import one_line
 from .history import NOTHING, whole_characters
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from .history import ModelTurn
 
-IDLE_SECONDS = 120.0
-"""Seconds without an event of the reply. Comments and pings do not count: they only show that the server lives."""
 CONNECT_SECONDS = 15.0
 TRIES = 4
 MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
@@ -160,17 +160,23 @@ class HttpModel:
         end = loop.time() + self._idle
         seen = NOTHING
         while True:
+            coming: Any = anext(chunks, None)
             try:
-                async with asyncio.timeout_at(end):
-                    chunk = await anext(chunks, None)
-            except TimeoutError:
-                raise ModelError(f"{self.name} sent nothing for {self._idle:g} s", "silent") from None
+                waiting = coming.send(None)
+            except StopIteration as stop:  # it had arrived already: a timer would only cost
+                chunk: bytes | None = stop.value
+            else:
+                try:
+                    async with asyncio.timeout_at(end):
+                        chunk = await drive(coming, waiting, None)
+                except TimeoutError:
+                    raise ModelError(f"{self.name} sent nothing for {self._idle:g} s", "silent") from None
             if chunk is None:
                 break
             for decoded in self._decoded(parser.feed(chunk), decoder):
                 for event in decoded:
                     yield event
-                if decoder.usage != seen:
+                if decoder.usage is not seen and decoder.usage != seen:
                     seen = decoder.usage
                     yield UsageSeen(seen)
                 end = loop.time() + self._idle
@@ -179,7 +185,8 @@ class HttpModel:
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
         try:
             for event, data in found:
-                yield [_whole(each) for each in decoder.take(event, data)]
+                events = decoder.take(event, data)
+                yield [_whole(each) for each in events] if "\\u" in data else events
         except UNREADABLE as error:
             raise self._unreadable(error) from error
 

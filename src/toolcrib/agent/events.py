@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from .history import NOTHING, ModelCall, ModelTurn, TokenUsage
 from .model import CallBegun, TextDelta, ThinkingDelta
@@ -79,7 +80,8 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. `usage` and `cost` are those of this run; `waiting` says what waits for a person."""
+    """How a run ended. `usage` and `cost` are those of this run; `waiting` says what waits for a person, also in
+    subagents that work in the background after an answer."""
 
     state: OutcomeState
     text: str = ""

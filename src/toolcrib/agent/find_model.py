@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
+from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ConfigError, ToolcribError
 from .choose import KEYS, OLLAMA, ModelPlace, bearer, guard_for, model_of

@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+from ..core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -20,10 +22,14 @@ Stop = Literal["end", "calls", "length", "refusal", "pause", "context", "interru
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of a person or of the model. `phase` is OpenAI's: commentary or final_answer."""
+    """Text of a person or of the model. `phase` is OpenAI's: commentary or final_answer.
+
+    `file` is the path or address of a file that a person gave with a message; empty for words.
+    """
 
     text: str
     phase: str | None = None
+    file: str = ""
     kind: Literal["text"] = "text"
 
 
@@ -73,6 +79,10 @@ class ModelCall:
 
 
 Content = Text | Image
+IMAGE_TYPES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"
+}  # fmt: skip
+"""The images that models see, by the end of a file's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,11 @@ class UserTurn:
     def text(self) -> str:
         """Its texts, joined."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def words(self) -> str:
+        """The same without the texts of files."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text) and not part.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +204,18 @@ Entry = Turn | Compaction
 """What a session stores."""
 
 
-def user(text: str, *images: Image, source: str = "user") -> UserTurn:
-    """Return a person's turn with one text."""
-    return UserTurn((Text(text), *images), source)
+def user(text: str, *files: Content, source: str = "user") -> UserTurn:
+    """Return a person's turn: what they said, and the texts and images of files."""
+    return UserTurn((Text(text), *files), source)
+
+
+FILE = "<file path="
+"""The beginning of the text of a file."""
+
+
+def file_text(name: str, text: str) -> Text:
+    """Return the text of a file as a part of a message."""
+    return Text(f"{FILE}{name}>\n{text}\n</file>", file=name)
 
 
 @functools.cache
@@ -203,7 +227,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def dump(turn: Entry) -> str:
     """Return an entry as JSON text. Halves of characters, which no file can hold, become U+FFFD."""
-    return _dumped(_adapter(Entry), turn)
+    return _dumped(turn)
 
 
 def load(text: str | bytes) -> Entry:
@@ -216,11 +240,13 @@ def whole_characters(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _dumped(adapter: TypeAdapter[Any], value: Any) -> str:
+def _dumped(value: Entry | CallResult) -> str:
+    from pydantic_core import to_json, to_jsonable_python
+
     try:
-        return adapter.dump_json(value).decode()
+        return to_json(value, bytes_mode="base64", inf_nan_mode="null").decode()
     except ValueError:  # lone surrogates
-        return json.dumps(_whole(adapter.dump_python(value, mode="json")), ensure_ascii=False)
+        return json.dumps(_whole(to_jsonable_python(value, bytes_mode="base64")), ensure_ascii=False)
 
 
 def _whole(value: Any) -> Any:
@@ -233,7 +259,7 @@ def _whole(value: Any) -> Any:
 
 def dump_result(result: CallResult) -> str:
     """Return a result as JSON text."""
-    return _dumped(_adapter(CallResult), result)
+    return _dumped(result)
 
 
 def load_result(text: str | bytes) -> CallResult:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
+from ..core.dataclass import dataclass
 from .cost import Prices
 from .history import TokenUsage
 
@@ -58,7 +58,8 @@ class Spent:
         if limits.seconds is not None and time.monotonic() - self._start >= limits.seconds:
             return f"the limit of {limits.seconds:g} seconds (agent.max_seconds)"
         if limits.cost is not None and self.cost is None:
-            return f"the first reply without a known price: the limit of ${limits.cost:g} cannot be kept (agent.prices)"
+            limit = f"the limit of ${limits.cost:g} cannot be enforced (agent.prices)"
+            return f"the first reply without a known price: {limit}"
         if limits.cost is not None and self.cost is not None and self.cost >= limits.cost:
             return f"the limit of ${limits.cost:g} (agent.max_cost; ${self.cost:.4f} was spent)"
         return None if self._parent is None else self._parent.exceeded()

@@ -14,15 +14,16 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from ..builtin.ask_user import CAN_PAUSE
 from ..core.call import ToolCall
+from ..core.dataclass import dataclass
 from ..core.events import CallFinished, CallStarted
 from ..core.output import ImageBlock, ToolOutput
 from . import compaction
-from .ask_user import CAN_PAUSE
 from .events import (
     AgentEvent,
     CallDone,
@@ -50,6 +51,7 @@ from .history import (
 )
 from .limits import Spent
 from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition, UsageSeen
+from .session_labels import note_answer, note_message
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
 from .wires.shared import make_id
@@ -102,67 +104,67 @@ class LoopParts:
     @functools.cached_property
     def digest(self) -> str:
         """A digest of those tools."""
-        return _digest(json.dumps([asdict(tool) for tool in self.offered], sort_keys=True))
+        return _digest(json.dumps([[t.name, t.description, t.parameters] for t in self.offered], sort_keys=True))
 
 
 async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
     """Run a session until its model has answered everything, something waits for a person, or a limit is reached.
 
-    The caller holds the session (`AgentSession.running`). Cancel it at any point: the history stays valid, and the next
-    run goes on from there.
+    The caller holds the session (`AgentSession.running` and `working`). Cancel it at any point: the history stays
+    valid, and the next run goes on from there.
     """
     resumed = True
     full = False  # whether the model said that its window is full
-    with session.working():
-        while True:
-            last = session.last
-            if isinstance(last, ModelTurn) and last.calls:
-                waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
-                if waiting:
-                    session.wait_for(waiting)
-                    return _ended(session, spent, "waiting", waiting=tuple(waiting))
-                continue
-            given = parts.form.data(session.entries) if parts.form is not None else None
-            if given is not None:
-                return replace(_ended(session, spent, "done"), data=given[0])
-            answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
-            taken = session.take_message(queued=answered)
-            if taken is not None:
-                emit(MessageTaken(taken.text))
-                continue
-            if answered or last is None:
-                if isinstance(last, ModelTurn) and last.stop == "refusal":
-                    return _ended(session, spent, "refused")
-                if parts.form is None:
-                    return _ended(session, spent, "done")
-                if not parts.form.may_remind(session.entries):
-                    return _ended(session, spent, "error", reason="the model gave no answer of the form asked for")
-                session.append(user(NOTE, source="system"))
-            reached = spent.exceeded()
-            if reached:
-                return _ended(session, spent, "limit", reason=f"stopped at {reached}")
-            if isinstance(last, ModelTurn) and last.stop == "interrupted":
-                session.append(user(INTERRUPTED_NOTE, source="system"))
-            try:
-                async with asyncio.timeout(spent.seconds_left):
-                    if full and not await compact(parts, session, spent, emit, force=True):
-                        return _ended(session, spent, "error", reason="the history does not fit the model's window")
-                    await _compact_if_full(parts, session, spent, emit)
-                    turn, model = await _ask(parts, session, spent, emit)
-            except TimeoutError:
-                continue  # the limit of seconds, which ends the loop above
-            except ModelError as error:
-                return _ended(session, spent, "error", reason=str(error))
-            resumed = False
-            turn = _stored(turn, session, _prefix(parts, session))
-            cost = spent.add(turn.usage, model)
-            session.append(turn, cost)
-            emit(ReplyDone(turn, cost))
-            full = turn.stop == "context"
-            if turn.stop in ("length", "context") and not turn.calls:
-                if turn.stop == "length" and not turn.text.strip():
-                    return _ended(session, spent, "error", reason=NO_ROOM)
-                session.append(user(LENGTH_NOTE, source="system"))
+    while True:
+        last = session.last
+        if isinstance(last, ModelTurn) and last.calls:
+            waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
+            if waiting:
+                await session.do(session.wait_for, waiting)
+                return _ended(session, spent, "waiting", waiting=tuple(waiting))
+            continue
+        given = parts.form.data(session.entries) if parts.form is not None else None
+        if given is not None:
+            return replace(_ended(session, spent, "done"), data=given[0])
+        answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
+        taken = await session.do(session.take_message, queued=answered)
+        if taken is not None:
+            note_message(parts.box, session.id, taken)
+            emit(MessageTaken(taken.words))
+            continue
+        if answered or last is None:
+            if isinstance(last, ModelTurn) and last.stop == "refusal":
+                return _ended(session, spent, "refused")
+            if parts.form is None:
+                return _ended(session, spent, "done")
+            if not parts.form.may_remind(session.entries):
+                return _ended(session, spent, "error", reason="the model gave no answer of the form asked for")
+            await session.do(session.append, user(NOTE, source="system"))
+        reached = spent.exceeded()
+        if reached:
+            return _ended(session, spent, "limit", reason=f"stopped at {reached}")
+        if isinstance(last, ModelTurn) and last.stop == "interrupted":
+            await session.do(session.append, user(INTERRUPTED_NOTE, source="system"))
+        try:
+            async with asyncio.timeout(spent.seconds_left):
+                if full and not await compact(parts, session, spent, emit, force=True):
+                    return _ended(session, spent, "error", reason="the history does not fit the model's window")
+                await _compact_if_full(parts, session, spent, emit)
+                turn, model = await _ask(parts, session, spent, emit)
+        except TimeoutError:
+            continue  # the limit of seconds, which ends the loop above
+        except ModelError as error:
+            return _ended(session, spent, "error", reason=str(error))
+        resumed = False
+        turn = _stored(turn, session, _prefix(parts, session))
+        cost = spent.add(turn.usage, model)
+        await session.do(session.append, turn, cost)
+        emit(ReplyDone(turn, cost))
+        full = turn.stop == "context"
+        if turn.stop in ("length", "context") and not turn.calls:
+            if turn.stop == "length" and not turn.text.strip():
+                return _ended(session, spent, "error", reason=NO_ROOM)
+            await session.do(session.append, user(LENGTH_NOTE, source="system"))
 
 
 def _ended(
@@ -193,6 +195,10 @@ async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit
                 turn = await _reply(model, request, seen, session, spent, emit)
                 spent.model = index
                 return turn, model.name
+            except asyncio.CancelledError:
+                if text := "".join(seen.shown):  # the person has seen it
+                    await session.do(session.append, ModelTurn((Text(text),), "interrupted", model=model.name))
+                raise
             except ModelError as error:
                 log.info("%s: %s", model.name, error)
                 shown = bool(seen.shown)
@@ -222,8 +228,7 @@ class _Seen:
 async def _reply(
     model: Model, request: ModelRequest, seen: _Seen, session: AgentSession, spent: Spent, emit: Emit
 ) -> ModelTurn:
-    """Return one reply. If it is cancelled, the text so far is stored: the person has seen it. What a reply that failed
-    has used is counted."""
+    """Return one reply. What a reply used that failed or was cancelled is counted."""
     try:
         async with aclosing(model.stream(request)) as events:
             async for event in events:
@@ -238,14 +243,9 @@ async def _reply(
                 elif not seen.shown:
                     seen.shown.append("")
                 emit(event)
-    except asyncio.CancelledError:
-        text = "".join(seen.shown)
-        if text:
-            session.append(ModelTurn((Text(text),), "interrupted", model=model.name))
-        raise
     finally:
         if seen.usage != NOTHING:
-            session.count(seen.usage, spent.add(seen.usage, model.name))
+            await session.do(session.count, seen.usage, spent.add(seen.usage, model.name))
     raise ModelError(f"{model.name} ended without a reply", "protocol")
 
 
@@ -287,14 +287,16 @@ async def _run_calls(
     fresh: list[ToolCall] = []
     for run_id, call in calls.items():
         known = _not_run(parts, session, call, ctx) or (
-            known_result(parts.box, session, run_id, call) if resumed else None
+            await session.do(known_result, parts.box, session, run_id, call) if resumed else None
         )
         if known is not None:
-            session.store_result(run_id, known)
+            await session.do(session.store_result, run_id, known)
+            note_answer(parts.box, session.id, known)
         else:
             fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))
     waiting: list[dict[str, Any]] = []
     begun: dict[str, float] = {}
+    writing: list[asyncio.Task[None] | None] = []
 
     def listen(event: Any) -> None:  # a result is stored as soon as its call has ended, whatever the others do
         call = calls.get(getattr(event, "call_id", ""))
@@ -307,7 +309,7 @@ async def _run_calls(
     def done(run_id: str, call: ModelCall, output: ToolOutput) -> None:
         wait = _waits(run_id, call, output)
         if wait is None and output.error_kind != "cancelled":
-            session.store_result(run_id, _result(call, output))
+            writing.append(session.begin_store_result(run_id, _result(call, output)))
         now = time.monotonic()
         emit(CallDone(call, run_id, output, now - begun.pop(run_id, now)))
         if call.name == "todo" and not output.is_error:
@@ -324,14 +326,17 @@ async def _run_calls(
         )
     finally:
         stop()
+        for write in filter(None, writing):
+            await write
     for call, output in zip(fresh, outputs, strict=True):
         wait = _waits(call.id, calls[call.id], output)
         if wait is not None:
             waiting.append(wait)
-        elif session.result(call.id) is None:  # refused before it was a call: no event
-            session.store_result(call.id, _result(calls[call.id], output))
+        elif await session.do(session.result, call.id) is None:  # refused before it was a call: no event
+            await session.do(session.store_result, call.id, _result(calls[call.id], output))
     if not waiting:
-        session.append(ResultTurn(tuple(session.stored_result(run_id) for run_id in calls)))
+        results = [await session.do(session.stored_result, run_id) for run_id in calls]
+        await session.do(session.append, ResultTurn(tuple(results)))
     return waiting
 
 
@@ -417,7 +422,7 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
     shorter = False
     mark = compaction.clear_outputs(session.entries, keep, fixed, spill)
     if mark is not None:
-        session.append(mark)
+        await session.do(session.append, mark)
         shorter = True
         emit(Compacted("outputs", *mark.tokens))
     size = compaction.request_tokens(session.entries, fixed)
@@ -425,7 +430,7 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
         text = await _summary(parts, session, spent)
         mark = compaction.summarized(session.entries, keep, fixed, text, session.plan) if text else None
         if mark is not None:
-            session.append(mark)
+            await session.do(session.append, mark)
             shorter = True
             emit(Compacted("summary", *mark.tokens))
     session.compacted_at = compaction.request_tokens(session.entries, fixed)
@@ -445,7 +450,7 @@ async def _summary(parts: LoopParts, session: AgentSession, spent: Spent) -> str
             if number + 1 == len(parts.models):
                 raise
             continue
-        session.count(turn.usage, spent.add(turn.usage, model.name))
+        await session.do(session.count, turn.usage, spent.add(turn.usage, model.name))
         return turn.text
     raise AssertionError("there is a model")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from .history import NOTHING, ModelTurn, TokenUsage, Turn
 

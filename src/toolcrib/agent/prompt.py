@@ -40,7 +40,7 @@ BASE = """You are an agent that works for a person with the tools you are given.
 def system_prompt(box: Toolbox, instructions: str = "", skills: str = "") -> str:
     """Return the system prompt of a new session in the toolbox's workspace."""
     root = box.workspace.root
-    parts = [BASE, f"Workspace: {root}\nSystem: {platform.system()} {platform.machine()}\nMode: {box.settings.mode}"]
+    parts = [BASE, f"Workspace: {root}\nSystem: {platform.system()} {platform.machine()}\nMode: {box.policy.mode}"]
     if instructions:
         parts.append(instructions)
     parts += [text for text in (project_instructions(root), skills) if text]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..record.journal import Journal
 from ..record.undoing import undo

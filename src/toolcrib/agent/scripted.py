@@ -37,11 +37,15 @@ class ScriptedModel:
 
     @classmethod
     def read(cls, path: str, name: str = "") -> ScriptedModel:
-        """Read a script. Raises ConfigError for a file that is none."""
+        """Read a script. Raises ConfigError for a file that is not a script."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--model scripted:{path}: {error}") from None
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ConfigError(
+                f"--model scripted:{path}: the file of replies cannot be read: {reason}. Name one "
+                'that holds replies like [{"text": "Hello"}], or leave --model out to use the first model that is found'
+            ) from None
         try:
             replies = (
                 json.loads(text)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any, ParamSpec, TypeVar
 
-from .history import UNANSWERED as NOT_RUN
 from .history import (
+    NOTHING,
     CallResult,
     Compaction,
+    Content,
     Entry,
     Image,
     ModelCall,
@@ -22,8 +24,12 @@ from .history import (
     user,
     whole_characters,
 )
+from .history import UNANSWERED as NOT_RUN
 from .store import SessionRow, SessionStore
 from .todo import plan_text
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class AgentSession:
@@ -58,6 +64,23 @@ class AgentSession:
 
     # --- what the loop does
 
+    async def do(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that uses the store, as `SessionStore.do` does: nothing is stored after the session was given
+        back."""
+        return await self._store.do(act, *args, **kwargs)
+
+    @contextlib.asynccontextmanager
+    async def within(self, *blocks: contextlib.AbstractContextManager[None]) -> AsyncGenerator[None]:
+        """Enter and leave these blocks as `do` calls a function."""
+        with contextlib.ExitStack() as left:  # what was entered when a block refused
+            for block in blocks:
+                await self.do(left.enter_context, block)
+            entered = left.pop_all()
+        try:
+            yield
+        finally:
+            await self.do(entered.close)
+
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
         """Hold the session: nothing else runs it or writes to it. Raises SessionError if something does."""
@@ -76,16 +99,17 @@ class AgentSession:
                 self._update(state="idle")
 
     def append(self, entry: Entry, cost: float | None = None) -> None:
-        """Store an entry after the others, with its usage and cost."""
-        self._store.append(self.id, len(self.entries), entry)
+        """Store an entry after the others; of a reply also its usage and cost."""
+        used = entry.usage if isinstance(entry, ModelTurn) else NOTHING
+        self._store.append(self.id, len(self.entries), entry, used, cost)
         self.entries.append(entry)
-        if isinstance(entry, ModelTurn):
-            self.count(entry.usage, cost)
+        if used != NOTHING:
+            self.row = self._store.get(self.id)
 
     def count(self, usage: TokenUsage, cost: float | None) -> None:
         """Add what a request used to the session's totals."""
-        total = None if cost is None and self.row.cost is None else (self.row.cost or 0.0) + (cost or 0.0)
-        self._update(usage=self.row.usage + usage, cost=total)
+        self._store.count(self.id, usage, cost)
+        self.row = self._store.get(self.id)
 
     def run_id(self, call: ModelCall) -> str:
         """Return the id under which a call of the last reply runs: unique, and the same in every process."""
@@ -107,48 +131,71 @@ class AgentSession:
         """Store the result of a call that has ended."""
         self._store.store_result(run_id, result)
 
+    def begin_store_result(self, run_id: str, result: CallResult) -> asyncio.Task[None] | None:
+        """Do the same as soon as possible; None if it is stored already, else what is to be awaited."""
+        if self._store.is_remote:
+            return asyncio.create_task(self.do(self.store_result, run_id, result))
+        return self.store_result(run_id, result)
+
     def wait_for(self, waiting: list[dict[str, Any]]) -> None:
         """Store what the session waits for."""
         self._update(state="waiting", waiting=tuple(waiting))
 
     def take_message(self, *, queued: bool) -> UserTurn | None:
         """Take the oldest message that steers the session; with `queued` also one that waited for the turn's end."""
-        found = self._store.waiting(self.id, ("steer", "queue") if queued else ("steer",))
-        if found is None:
-            return None
-        number, turn = found
-        self._store.append(self.id, len(self.entries), turn, taken=number)
-        self.entries.append(turn)
+        turn = self._store.take(self.id, len(self.entries), ("steer", "queue") if queued else ("steer",))
+        if turn is not None:
+            self.entries.append(turn)
         return turn
+
+    def end_turn(self) -> bool:
+        """End the turn, unless a message waits. Returns whether it is over: who sends one later learns that."""
+        over = self._store.end_turn(self.id)
+        self.row = self._store.get(self.id)
+        return over
 
     # --- what a person does
 
-    def say(self, text: str, *images: Image, note: str = "", source: str = "user") -> UserTurn:
+    def say(self, text: str, *files: Content, note: str = "", source: str = "user") -> UserTurn:
         """Add a person's message. Calls that still wait for an answer get the result that they did not run.
 
         `note` (the time, for example) is part of the message, so that requests before it stay as they were.
         """
         self.close_calls()
         text = whole_characters(text)
-        turn = UserTurn((Text(f"{text}\n\n{note}" if note else text), *images), source)
+        turn = user(f"{text}\n\n{note}" if note else text, *files, source=source)
         self.append(turn)
         if not self.row.title and source == "user":
-            self._update(title=" ".join(text.split())[:80])
+            names = [file.file for file in files if isinstance(file, Text)]
+            self._update(title=" ".join((text or " ".join(names)).split())[:80])
         return turn
 
-    def steer(self, text: str, *images: Image) -> None:
-        """Send a message to the running turn: the model sees it with its next request."""
-        self._store.send(self.id, "steer", user(text, *images))
+    def steer(self, text: str, *files: Content) -> bool:
+        """Send a message to the running turn: the model sees it with its next request.
 
-    def queue(self, text: str, *images: Image) -> None:
-        """Send a message for after the running turn."""
-        self._store.send(self.id, "queue", user(text, *images))
+        Returns whether a turn runs; without one the message waits for the next one.
+        """
+        return self._store.send(self.id, "steer", user(text, *files))
 
-    def answer_question(self, run_id: str, text: str) -> None:
-        """Answer a question of the model. Raises KeyError if the session does not wait for it."""
-        found = next(w for w in self.row.waiting if w["run_id"] == run_id and w["kind"] == "question")
+    def queue(self, text: str, *files: Content) -> bool:
+        """Send a message for after the running turn. Returns whether a turn runs, as `steer` does."""
+        return self._store.send(self.id, "queue", user(text, *files))
+
+    @property
+    def question(self) -> dict[str, Any] | None:
+        """The first question of the model that waits for its answer."""
+        return next((waits for waits in self.row.waiting if waits["kind"] == "question"), None)
+
+    def answer_question(self, run_id: str, text: str, *files: Content) -> None:
+        """Answer a question of the model, with the texts and images of files. Raises KeyError if the session does not
+        wait for it."""
+        asked = next((w for w in self.row.waiting if w["run_id"] == run_id and w["kind"] == "question"), None)
+        if asked is None:
+            raise KeyError(run_id)
+        texts = [text, *(file.text for file in files if isinstance(file, Text))]
+        images = tuple(file for file in files if isinstance(file, Image))
         call_id = run_id.split(".", 2)[2]
-        self.store_result(run_id, CallResult(call_id, found["tool"], text))
+        self.store_result(run_id, CallResult(call_id, asked["tool"], "\n\n".join(texts), images))
 
     def close_calls(self, known: Callable[[str, ModelCall], CallResult | None] | None = None) -> None:
         """Give the calls of the last reply that have no result one: what is `known` of it, or that it did not run."""

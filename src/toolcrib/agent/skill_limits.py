@@ -8,9 +8,9 @@ narrow: what they name still goes through the policy, and asks where it asks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
 from ..policy.rules.grammar import Rule, parse_rule
 from ..policy.rules.ruleset import RuleSet

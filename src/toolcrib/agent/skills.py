@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,6 +16,7 @@ from pydantic import Field
 
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
+from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
@@ -125,6 +125,22 @@ def texts_to_trust(workspace: Path, plugins: Iterable[Path] = ()) -> list[TextTo
                 others = tuple(each for each in files_of(folder) if each != FILE)
                 found.append(TextToTrust(file, f"the model may use the skill {skill.name}", others))
     return found
+
+
+def left_out(workspace: Path, skills: Iterable[Skill], plugins: Iterable[Path] = ()) -> list[str]:
+    """Return which texts of a workspace the model does not follow, or is not offered, and why; a line each."""
+    store = TrustStore()
+    texts = [text for text in texts_to_trust(workspace, plugins) if store.status(text.file) != "trusted"]
+    notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
+    waiting = len(texts) - notes
+    parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
+    parts += [f"{waiting} skill{'s are' if waiting > 1 else ' is'} not offered"] if waiting else []
+    lines = [f"Not trusted: {', '.join(parts)}. `toolcrib trust` shows and trusts them."] if parts else []
+    return lines + [
+        f"The skill {skill.name} is not offered: {skill.problem}"
+        for skill in skills
+        if skill.problem and "toolcrib trust" not in skill.problem
+    ]
 
 
 def files_of(folder: Path) -> list[str]:

@@ -1,78 +1,37 @@
 """Stores sessions in the record's database: their turns, the results of calls, and messages that wait.
 
 A turn is committed before anything happens because of it, and a result as soon as its call has ended. So a process may
-end at any time, and another one goes on from the stored state. One process at a time runs a session: it holds a lock on
-a file, which the system releases when the process ends.
+end at any time, and another one goes on from the stored state. One process at a time runs a session (session_lock.py).
+On Postgres the sessions of all workspaces are in one table: they are listed by workspace.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
-import os
 import secrets
-import sqlite3
-import threading
 import time
-import weakref
-from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar
 
-from ..core.errors import ToolcribError
-from ..record.database import connect, naming, transaction
-from ..record.state import StateFolder, private_folder
-from .history import CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
+from ..core.dataclass import dataclass
+from ..core.threads import shared_threads
+from ..record.connection import naming, transaction
+from ..record.database import RecordPart
+from ..record.state import StateFolder
+from .history import NOTHING, CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
+from .session_lock import SessionError, SessionLocks
+from .session_tables import STEPS
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 State = Literal["idle", "running", "waiting", "ended"]
 """idle: it waits for a message. waiting: calls of it wait for a person. ended: it was closed."""
 Kind = Literal["steer", "queue"]
 """steer: for the running turn, before its next request. queue: for after the running turn."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS agent_session (
-    id TEXT PRIMARY KEY,
-    created REAL NOT NULL,
-    updated REAL NOT NULL,
-    title TEXT NOT NULL,
-    model TEXT NOT NULL,
-    system TEXT NOT NULL,            -- the system prompt, the same for all requests of the session
-    state TEXT NOT NULL,
-    waiting TEXT NOT NULL,           -- what it waits for: JSON list
-    parent TEXT,                     -- the session that it was forked from, or that spawned it
-    usage TEXT NOT NULL,             -- tokens of all requests, JSON
-    cost REAL,                       -- dollars of all requests with a known price
-    extra TEXT NOT NULL              -- the todo list and more, JSON
-);
-CREATE INDEX IF NOT EXISTS agent_session_updated ON agent_session (updated);
-CREATE TABLE IF NOT EXISTS agent_turn (
-    session TEXT NOT NULL,
-    position INTEGER NOT NULL,
-    time REAL NOT NULL,
-    turn TEXT NOT NULL,
-    PRIMARY KEY (session, position)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS agent_result (  -- of calls whose turn has other calls that still run or wait
-    call_id TEXT PRIMARY KEY,
-    result TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS agent_message (
-    seq INTEGER PRIMARY KEY,
-    session TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    turn TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS agent_message_session ON agent_message (session, kind, seq);
-CREATE TABLE IF NOT EXISTS agent_seen (  -- messages from channels that came, so that none counts twice
-    key TEXT PRIMARY KEY,
-    expires REAL NOT NULL
-) WITHOUT ROWID;
-"""
-
-
-class SessionError(ToolcribError):
-    """A session cannot be used: it is unknown, or another process runs it."""
+KEY_SECONDS = 90 * 86400.0
+"""Seconds in which a message with the same key is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,49 +52,56 @@ class SessionRow:
     extra: dict[str, Any]
 
 
-class SessionStore:
+class SessionStore(RecordPart):
     """All sessions of a workspace. Any thread may use it."""
 
     def __init__(self, state: StateFolder) -> None:
-        self._path, self._locks = state.record_db, state.path / "sessions"
-        self._lock = threading.RLock()
-
-    @functools.cached_property
-    def _connection(self) -> sqlite3.Connection:
-        connection = connect(self._path, durable=True, timeout=10.0)
-        weakref.finalize(self, connection.close)
-        with transaction(connection):
-            for statement in _SCHEMA.split(";\n"):
-                if statement.strip():
-                    connection.execute(statement)
-        return connection
+        super().__init__(state.record, part="sessions", steps=STEPS)
+        self._workspace = state.path.name
+        self.is_remote = bool(state.url)
+        """Whether each commit waits for a network: an event loop should not wait with it."""
+        self._locks = SessionLocks(state)
 
     def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            if "_connection" in self.__dict__:
-                self._connection.close()
-                del self.__dict__["_connection"]
+        """Close the connection, and let go of the sessions."""
+        super().close()
+        self._locks.close()
 
-    def _run(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        with self._lock, naming(self._path):
-            return self._connection.execute(sql, values).fetchall()
+    def _run(self, sql: str, *values: Any) -> list[Any]:
+        if self.is_remote:  # Postgres stores no NUL in a text
+            values = tuple(v.replace("\0", "\ufffd") if isinstance(v, str) else v for v in values)
+        return super()._run(sql, *values)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Generator[None]:
-        with self._lock, naming(self._path), transaction(self._connection):
-            yield
+    def _writing(self, session_id: str) -> Generator[None]:
+        """Run a transaction, or a part of one, that writes to a session. Raises LeaseOver if this process ran it and
+        may not any more."""
+        with self._lock, naming(self._where):
+            inner = self._connection.in_transaction
+            with contextlib.nullcontext() if inner else transaction(self._connection):
+                self._locks.check(session_id, self._connection)
+                yield
+
+    async def do(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that uses the store: in a thread if the store is on another machine. Cancelling waits for its
+        end, so that nothing is stored later."""
+        if not self.is_remote:
+            return act(*args, **kwargs)
+        return await shared_threads.run_to_end(act, *args, **kwargs)
 
     # --- sessions
 
-    def create(self, *, model: str, system: str, title: str = "", parent: str | None = None) -> SessionRow:
-        """Store a new session and return it."""
+    def create(
+        self, *, model: str, system: str, title: str = "", parent: str | None = None, **extra: Any
+    ) -> SessionRow:
+        """Store a new session, with these entries of `extra`, and return it."""
         while True:
             now, session_id = time.time(), new_id()
             made = self._run(
-                "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,'{}')"
+                "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,?,?)"
                 " ON CONFLICT (id) DO NOTHING RETURNING id",
                 session_id, now, self._used(now), title, model, system, parent,
+                json.dumps(extra), self._workspace,
             )  # fmt: skip
             if made:
                 return self.get(session_id)
@@ -147,7 +113,7 @@ class SessionStore:
     def get(self, session_id: str) -> SessionRow:
         """Return a session by its id or the beginning of it; `last` is the one used last. Raises SessionError."""
         if session_id == "last":
-            rows = self._run("SELECT * FROM agent_session WHERE parent IS NULL ORDER BY updated DESC LIMIT 1")
+            rows = self._here("parent IS NULL ORDER BY updated DESC LIMIT 1")
         else:
             rows = self._run("SELECT * FROM agent_session WHERE substr(id, 1, ?) = ?", len(session_id), session_id)
             rows = [row for row in rows if row["id"] == session_id] or rows
@@ -160,21 +126,50 @@ class SessionStore:
 
     def list(self, limit: int = 50) -> list[SessionRow]:
         """Return sessions, the one used last first."""
-        return [_session(r) for r in self._run("SELECT * FROM agent_session ORDER BY updated DESC LIMIT ?", limit)]
+        return [_session(row) for row in self._here("TRUE ORDER BY updated DESC LIMIT ?2", limit)]
+
+    def _here(self, condition: str, *values: Any) -> list[Any]:
+        """Return the rows of this workspace that meet a condition, whose values begin with `?2`."""
+        sql = f"SELECT * FROM agent_session WHERE (workspace = ?1 OR workspace IS NULL) AND {condition}"  # noqa: S608
+        return self._run(sql, self._workspace, *values)
 
     def children(self, parent: str) -> list[SessionRow]:
         """Return the subagents of a session, oldest first."""
-        return [
-            _session(row) for row in self._run("SELECT * FROM agent_session WHERE parent = ? ORDER BY rowid", parent)
-        ]
+        sql = "SELECT * FROM agent_session WHERE parent = ? ORDER BY created, id"
+        return [_session(row) for row in self._run(sql, parent)]
 
-    def report(self, session_id: str, turn: UserTurn) -> None:
-        """Send the report of a background subagent to its parent, once."""
+    def report(self, session_id: str, turn: UserTurn, approvals: Sequence[str] = ()) -> None:
+        """Send the report of a background subagent to its parent: once at its end, and once for the `approvals` that
+        it waits for."""
         with self._transaction():
+            self._state(session_id)
             row = self.get(session_id)
-            if row.parent and row.extra.pop("background", None):
-                self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(row.extra), session_id)
-                self.send(row.parent, "steer", turn)
+            work: dict[str, Any] | None = row.extra.pop("background", None)
+            if not row.parent or work is None:
+                return
+            known: list[str] = work.get("waits") or []
+            if approvals:
+                row.extra["background"] = {**work, "waits": [*known, *approvals]}
+            self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(row.extra), session_id)
+            if not approvals or not set(approvals) <= set(known):
+                self._send(row.parent, "steer", turn)
+
+    def tell(self, session_id: str, turn: UserTurn, key: str) -> bool:
+        """Send a message that steers a session, once for each key. Returns whether it was sent now; False, too, if
+        there is no such session."""
+        with self._transaction():
+            known = self._run("SELECT 1 FROM agent_session WHERE id = ?", session_id)
+            first = bool(known) and self.is_first(key, time.time() + KEY_SECONDS)
+            if first:
+                self._send(session_id, "steer", turn)
+        return first
+
+    def of_job(self, job_id: str) -> SessionRow | None:
+        """Return the session that was begun for a job; None if there is none."""
+        found = [
+            row for row in map(_session, self._here("""extra LIKE '%"job": %'""")) if row.extra.get("job") == job_id
+        ]
+        return found[0] if found else None
 
     def of_chat(self, channel: str, chat_id: str) -> SessionRow | None:
         """Return the newest session that was begun for a chat; None if there is none."""
@@ -183,16 +178,14 @@ class SessionStore:
 
     def chats(self, channel: str) -> list[SessionRow]:
         """Return the sessions that were begun for chats of a channel, oldest first."""
-        sql = (
-            "SELECT * FROM agent_session WHERE json_extract(extra, '$.chat[0]') = ?"
-            " AND json_extract(extra, '$.forked_from') IS NULL ORDER BY created, rowid"
-        )
-        return [_session(row) for row in self._run(sql, channel)]
+        rows = map(_session, self._here("""extra LIKE '%"chat": [%' ORDER BY created, id"""))
+        return [row for row in rows if row.extra.get("chat", [""])[0] == channel and not row.extra.get("forked_from")]
 
     def is_first(self, key: str, until: float) -> bool:
         """Return whether a key comes for the first time, and remember it until that time (Unix seconds)."""
+        key = f"{self._workspace} {key}"
         self._run("DELETE FROM agent_seen WHERE expires < ?", time.time())
-        return bool(self._run("INSERT OR IGNORE INTO agent_seen VALUES (?,?) RETURNING key", key, until))
+        return bool(self._run("INSERT INTO agent_seen VALUES (?,?) ON CONFLICT DO NOTHING RETURNING key", key, until))
 
     def update(self, session_id: str, **changes: Any) -> None:
         """Change columns of a session: state, waiting, title, model, system, usage, cost, extra."""
@@ -202,23 +195,24 @@ class SessionStore:
         }
         names = ", ".join(f"{name} = ?" for name in stored)
         sql = f"UPDATE agent_session SET {names}, updated = ? WHERE id = ?"  # noqa: S608
-        self._run(sql, *stored.values(), self._used(time.time()), session_id)
+        with self._writing(session_id):
+            self._run(sql, *stored.values(), self._used(time.time()), session_id)
 
     def set_extra(self, session_id: str, key: str, value: Any) -> None:
         """Store one entry of `extra`."""
-        with self._transaction():
+        with self._writing(session_id):
+            self._state(session_id)
             extra = {**self.get(session_id).extra, key: value}
             self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(extra), session_id)
 
     def remove(self, session_id: str) -> None:
         """Remove a session with its turns."""
-        with self._transaction():
+        with self._writing(session_id):
             for table in ("agent_turn", "agent_message"):
                 self._run(f"DELETE FROM {table} WHERE session = ?", session_id)  # noqa: S608
-            self._run("DELETE FROM agent_result WHERE call_id GLOB ?", f"{session_id}.*")
+            self._forget_results(session_id)
             self._run("DELETE FROM agent_session WHERE id = ?", session_id)
-        with contextlib.suppress(OSError):
-            (self._locks / session_id).unlink()
+        self._locks.forget(session_id)
 
     def fork(self, session_id: str, before: int | None = None) -> SessionRow:
         """Copy a session with its turns before a position, and return the copy."""
@@ -235,22 +229,9 @@ class SessionStore:
 
     @contextlib.contextmanager
     def running(self, session_id: str) -> Generator[None]:
-        """Hold the lock of a session while it runs. Raises SessionError if another process holds it."""
-        import fcntl
-
-        private_folder(self._locks)
-        fd = os.open(self._locks / session_id, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise SessionError(f"the session {session_id} runs in another process") from None
-            try:
-                yield
-            finally:
-                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
-        finally:
-            os.close(fd)
+        """Hold the lock of a session while it runs. Raises SessionError if something else holds it."""
+        with self._locks.hold(session_id):
+            yield
 
     # --- turns
 
@@ -264,18 +245,59 @@ class SessionStore:
         rows = self._run("SELECT time FROM agent_turn WHERE session = ? ORDER BY position", session_id)
         return [row["time"] for row in rows]
 
-    def append(self, session_id: str, position: int, turn: Entry, taken: int | None = None) -> None:
-        """Store the turn at the next position. `taken` is the waiting message that became this turn."""
-        with self._transaction():
-            self._run("INSERT INTO agent_turn VALUES (?,?,?,?)", session_id, position, time.time(), dump(turn))
-            if taken is not None:
-                self._run("DELETE FROM agent_message WHERE seq = ?", taken)
-            if isinstance(turn, ResultTurn):
-                self._run("DELETE FROM agent_result WHERE call_id GLOB ?", f"{session_id}.*")
+    def append(
+        self, session_id: str, position: int, turn: Entry, usage: TokenUsage = NOTHING, cost: float | None = None
+    ) -> None:
+        """Store the turn at the next position, and add what its request used to the session's totals."""
+        with self._writing(session_id):
+            self._append(session_id, position, turn)
+            if usage != NOTHING:
+                self._count(session_id, usage, cost)
+
+    def _append(self, session_id: str, position: int, turn: Entry) -> None:
+        self._run("INSERT INTO agent_turn VALUES (?,?,?,?)", session_id, position, time.time(), dump(turn))
+        if isinstance(turn, ResultTurn):
+            self._forget_results(session_id)
+
+    def _forget_results(self, session_id: str) -> None:
+        """Remove the results of a session's calls: `/` is the character after `.`."""
+        sql = "DELETE FROM agent_result WHERE call_id > ? AND call_id < ?"
+        self._run(sql, f"{session_id}.", f"{session_id}/")
+
+    def count(self, session_id: str, usage: TokenUsage, cost: float | None) -> None:
+        """Add what a request used to the session's totals. `cost` is None where the price is not known."""
+        with self._writing(session_id):
+            self._count(session_id, usage, cost)
+
+    def _count(self, session_id: str, usage: TokenUsage, cost: float | None) -> None:
+        row = self.get(session_id)
+        total = None if cost is None and row.cost is None else (row.cost or 0.0) + (cost or 0.0)
+        self.update(session_id, usage=row.usage + usage, cost=total)
+
+    def take(self, session_id: str, position: int, kinds: tuple[Kind, ...]) -> UserTurn | None:
+        """Make the oldest waiting message of these kinds the turn at the next position, and return it."""
+        with self._writing(session_id):
+            found = self.waiting(session_id, kinds)
+            if found is None:
+                return None
+            number, turn = found
+            self._append(session_id, position, turn)
+            self._run("DELETE FROM agent_message WHERE seq = ?", number)
+            return turn
+
+    def end_turn(self, session_id: str) -> bool:
+        """Mark a session as idle, unless a message waits for it. Returns whether it is idle."""
+        with self._writing(session_id):
+            self._state(session_id)
+            if self.waiting(session_id, ("steer", "queue")) is not None:
+                return False
+            self.update(session_id, state="idle")
+            return True
 
     def cut(self, session_id: str, position: int) -> None:
         """Remove the turns from a position on."""
-        self._run("DELETE FROM agent_turn WHERE session = ? AND position >= ?", session_id, position)
+        with self._writing(session_id):
+            self._run("DELETE FROM agent_turn WHERE session = ? AND position >= ?", session_id, position)
 
     def result(self, run_id: str) -> CallResult | None:
         """Return the stored result of a call, by the id under which it ran."""
@@ -284,13 +306,33 @@ class SessionStore:
 
     def store_result(self, run_id: str, result: CallResult) -> None:
         """Store the result of a call that has ended."""
-        self._run("INSERT OR REPLACE INTO agent_result VALUES (?,?)", run_id, dump_result(result))
+        sql = "INSERT INTO agent_result VALUES (?,?) ON CONFLICT (call_id) DO UPDATE SET result = excluded.result"
+        with self._writing(run_id.partition(".")[0]):
+            self._run(sql, run_id, dump_result(result))
 
     # --- messages that wait
 
-    def send(self, session_id: str, kind: Kind, turn: UserTurn) -> None:
-        """Store a message for a session, from any process."""
+    def send(self, session_id: str, kind: Kind, turn: UserTurn) -> bool:
+        """Store a message for a session, from any process. Returns whether a turn runs, which will read it; else it
+        waits for the next one."""
+        with self._transaction():
+            return self._send(session_id, kind, turn)
+
+    def _send(self, session_id: str, kind: Kind, turn: UserTurn) -> bool:
+        state = self._state(session_id)
         self._run("INSERT INTO agent_message (session, kind, turn) VALUES (?,?,?)", session_id, kind, dump(turn))
+        return state == "running"
+
+    def _state(self, session_id: str) -> State:
+        """Return the state of a session, which nobody else changes before the end of this transaction. Raises
+        SessionError if there is no such session."""
+        rows = self._run("UPDATE agent_session SET state = state WHERE id = ? RETURNING state", session_id)
+        return rows[0]["state"] if rows else self.get(session_id).state
+
+    def told(self) -> frozenset[str]:
+        """Return the sessions for which the report of a job or of a subagent waits."""
+        rows = self._run("SELECT session, turn FROM agent_message")
+        return frozenset(r["session"] for r in rows if getattr(load(r["turn"]), "source", "") in ("job", "subagent"))
 
     def waiting(self, session_id: str, kinds: tuple[Kind, ...]) -> tuple[int, UserTurn] | None:
         """Return the oldest waiting message of these kinds: its number and its turn."""
@@ -313,8 +355,9 @@ def vars_of(value: Any) -> Any:
     return dataclasses.asdict(value)
 
 
-def _session(row: sqlite3.Row) -> SessionRow:
+def _session(row: Any) -> SessionRow:
     fields: dict[str, Any] = dict(row)
+    del fields["workspace"]
     fields["waiting"] = tuple(json.loads(row["waiting"]))
     fields["usage"] = TokenUsage(**json.loads(row["usage"]))
     fields["extra"] = json.loads(row["extra"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -36,7 +36,7 @@ class TodoTool(Tool):
     loop_exempt = True
     title = "Plan"
 
-    def __init__(self, store: Callable[[str, list[dict[str, Any]]], object]) -> None:
+    def __init__(self, store: Callable[[str, list[dict[str, Any]]], Awaitable[object]]) -> None:
         super().__init__()
         self._store = store
 
@@ -49,7 +49,7 @@ class TodoTool(Tool):
         """Store the plan of the session."""
         if ctx.session_id is None:
             return ToolOutput.error("a plan belongs to a session, and this call has none", "unavailable")
-        self._store(ctx.session_id, [dict(item) for item in items])
+        await self._store(ctx.session_id, [dict(item) for item in items])
         return ToolOutput(plan_text([dict(item) for item in items]) or "The plan is empty.")
 
 

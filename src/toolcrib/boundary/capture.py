@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from ..core.dataclass import dataclass
 
 _BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; the stored bytes can always fill the limit
 
@@ -96,6 +97,12 @@ class Capture:
                 writer.close()
             except OSError as error:
                 self.spill_error = error.strerror or str(error)
+
+    def since(self, position: int) -> tuple[bytes, int]:
+        """Return the bytes after a position, as far as they are kept (the end of them), and the position after them."""
+        kept = self._head + self._tail if self.total <= len(self._head) + len(self._tail) else self._tail
+        start = max(position, self.total - len(kept))
+        return bytes(kept[len(kept) - (self.total - start) :]) if start < self.total else b"", self.total
 
     def excerpt(self, limit: int | None = None, redact: Callable[[str], str] | None = None) -> Excerpt:
         """Return the decoded stream, at most `limit` characters of it. Spill the whole stream if it does not fit.

@@ -29,12 +29,14 @@ _CAPABILITY_VERSION_3, _MAX_CAPABILITIES = 0x20080522, 64
 
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
 FIRST_RIGHTS = (1 << 13) - 1
 REFER, ABI_REFER = 1 << 13, 2
 TRUNCATE, ABI_TRUNCATE = 1 << 14, 3
 IOCTL_DEV, ABI_IOCTL_DEV = 1 << 15, 5
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the only ones that a rule for a file can have
+CONTENT = WRITE_FILE | READ_FILE | REMOVE_DIR | REMOVE_FILE | REFER | TRUNCATE  # to use what is there, or move it
 READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV  # to use one
 NODES = MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV  # to make or control one
@@ -56,6 +58,11 @@ def handled(abi: int, rights: int) -> bytes:
     scopes = _SCOPES if abi >= ABI_SCOPES else 0
     size = 24 if abi >= ABI_SCOPES else 16 if abi >= _ABI_NET else 8
     return struct.pack("=QQQ", rights, net, scopes)[:size]
+
+
+def handled_files(rights: int) -> bytes:
+    """Return struct landlock_ruleset_attr for these rights over files alone."""
+    return struct.pack("=Q", rights)
 
 
 @functools.cache
@@ -88,9 +95,9 @@ def create_ruleset(attributes: bytes) -> int:
     return ruleset
 
 
-def allow(ruleset: int, target: int, rights: int) -> None:
-    """Allow these rights on an open file, or beneath an open directory. Raises OSError."""
-    if not stat.S_ISDIR(os.fstat(target).st_mode):
+def allow(ruleset: int, target: int, rights: int, is_dir: bool | None = None) -> None:
+    """Allow these rights on an open file, or beneath an open directory. `is_dir` saves a look at it. Raises OSError."""
+    if is_dir is False or (is_dir is None and not stat.S_ISDIR(os.fstat(target).st_mode)):
         rights &= OF_FILES
     rule = struct.pack("=Qi", rights, target)
     if _syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, ctypes.c_uint32(0)) != 0:

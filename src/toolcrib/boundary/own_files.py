@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Literal, overload
 
 
 def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
@@ -47,15 +48,34 @@ def read_regular(path: Path, most: int) -> bytes | None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Generator[None]:
-    """Hold the lock that this file stands for: of all processes and threads, one at a time has it."""
+    """Hold the lock of this file. One process or thread has it at a time."""
     if sys.platform == "win32":  # no flock on Windows: two rarely write in the same millisecond
         yield
         return
+    fd = lock_file(path)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+@overload
+def lock_file(path: Path) -> int: ...
+@overload
+def lock_file(path: Path, *, wait: Literal[False]) -> int | None: ...
+def lock_file(path: Path, *, wait: bool = True) -> int | None:
+    """Return a descriptor that holds the lock of a file until it is closed; None if another has it, without `wait`.
+
+    Raises OSError, or ImportError on a system without such locks.
+    """
     import fcntl
 
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException as error:
         os.close(fd)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return fd

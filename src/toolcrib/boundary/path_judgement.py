@@ -6,6 +6,7 @@ import stat
 
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.verdict import Judgement
+from .host_files import RULE_HOST_FILES, host_file_at
 from .protected_names import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
 from .sensitive_names import SensitiveName, sensitive_by
 from .workspace import Workspace
@@ -41,9 +42,20 @@ def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
     return found or (REPOSITORY if _in_repository(ws, place) else None)
 
 
+# What makes git take a folder for a repository, and what must be there already.
+_COMPLETE = {"head": ("objects",), "objects": ("HEAD",), "commondir": ("HEAD",)}
+
+
 def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
-    """Return whether a path is one of the settings of a repository that is not called .git."""
+    """Return whether a path is one of the settings of a repository that is not called .git, or makes a repository of a
+    folder that has such settings."""
     for n, part in enumerate(place.parts):
+        others = _COMPLETE.get(part.casefold())
+        if others is not None:
+            here = place.root.path.joinpath(*place.parts[:n])
+            complete = not ws.exists(here / part) and all(ws.exists(here / name) for name in others)
+            if complete and any(ws.exists(here / name) for name in REPOSITORY_NAMES):
+                return True
         if part.casefold() in REPOSITORY_NAMES:
             beside = [place.root.path.joinpath(*place.parts[:n], name) for name in ("HEAD", "objects")]
             if all(map(ws.exists, beside)):
@@ -75,6 +87,10 @@ def _judge_write(ws: Workspace, place: WorkspacePath) -> Judgement | None:
     if not place.root.writable:
         reason = f"{place.shown} is in {place.root.path}, which is granted for reading only"
         return Judgement("deny", reason, RULE_READ_ONLY)
+    text = str(place.root.path.joinpath(*place.parts))
+    run_by_host = host_file_at(str(place.root.path), text, ws.host_files)
+    if run_by_host is not None:
+        return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
     protected = why_protected(ws, place.path)
     if protected is not None:
         return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)

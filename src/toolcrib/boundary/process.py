@@ -8,25 +8,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Literal
+from concurrent.futures import Future
+from typing import Literal, TypeVar
 
+from ..core.dataclass import dataclass
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
-from .process_tree import MARKER, ProcessTree
+from .process_tree import MARKER, ProcessTree, new_marker
 from .spawn import Spawn
 from .spawner import spawner
 from .streams import Streams, Wire
 
 REAP_SECONDS = 5.0  # how long a killed command may take to end before we answer without it
 
+T = TypeVar("T")
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
 
 
@@ -55,6 +55,8 @@ class Process:
         self._spawn = spawn
         self._timeout = timeout
         self._streams = streams
+        # Without a time limit it may outlive us if we are killed. What is in bubblewrap does not.
+        self._is_watched = timeout is None and spawn.handshake is None
         self._tree: ProcessTree | None = None
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -86,6 +88,10 @@ class Process:
     def errors(self) -> str:
         """Return the command's stderr so far, its head and tail."""
         return self._streams.errors()
+
+    def since(self, positions: tuple[int, int]) -> tuple[tuple[bytes, bytes], tuple[int, int]]:
+        """Return stdout and stderr after these positions, as far as they are kept, and the positions after them."""
+        return self._streams.since(positions)
 
     def extend(self, seconds: float) -> None:
         """Let the command run for that long from now on, and no longer."""
@@ -190,7 +196,7 @@ class Process:
     def _spawned(self) -> None:
         spawn = self._spawn
         spawn.prepare()
-        marker = secrets.token_hex(8)
+        marker = new_marker()
         ends = self._streams.open()
 
         def start() -> subprocess.Popen[bytes]:
@@ -209,16 +215,14 @@ class Process:
             if spawn.confine is None:
                 popen = start()
             else:
-                with ThreadPoolExecutor(1) as thread:  # one thread, which ends after it
-                    thread.submit(spawn.confine).result()
-                    popen = thread.submit(start).result()
+                popen = _in_own_thread(spawn.confine, start)
         except BaseException:
             self._streams.abandon()
             raise
         finally:
             ends.close()
             spawn.close_child_fds()
-        self._tree = ProcessTree(popen, marker, spawn.stop)
+        self._tree = ProcessTree(popen, marker, spawn.stop, self._is_watched)
         self.started = time.monotonic()
         try:
             spawn.started(popen.pid)
@@ -326,6 +330,23 @@ class Process:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+
+def _in_own_thread(confine: Callable[[], None], start: Callable[[], T]) -> T:
+    """Call both in a thread that ends afterwards: what `confine` does to it also holds for what `start` starts."""
+    done: Future[T] = Future()
+
+    def body() -> None:
+        try:
+            confine()
+            done.set_result(start())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=body, name="toolcrib-confined", daemon=True)
+    thread.start()
+    thread.join()
+    return done.result()
 
 
 def start(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import secrets
 import select
 import signal
 import subprocess
@@ -18,16 +20,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from .descriptors import closing_fd
+from .group_watcher import group_watcher
 from .spawner import Watched, spawner
 
-MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has
+MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has: it begins with the process that started it
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SWEEP_SECONDS = 2.0
 _ENDING_MS = 500
 
 _subreaper = False
+
+
+def new_marker() -> str:
+    """Return the marker of a new command."""
+    return f"{os.getpid()}.{_begun(os.getpid())}.{secrets.token_hex(8)}"
 
 
 def has_ended(pid: int) -> bool:
@@ -45,11 +54,16 @@ def has_ended(pid: int) -> bool:
 class ProcessTree:
     """The processes of one command. `stop` ends the command if its launcher has a better way than signals.
 
-    `owner` is the command that fails if a callback fails; no reference to it is stored, so that it is freed in time.
+    If it is `watched`, its process group is killed when this process is.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], marker: str, stop: Callable[[], None] | None) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], marker: str, stop: Callable[[], None] | None, watched: bool
+    ) -> None:
         self.popen = popen
+        self._watched = watched
+        if self._watched:
+            group_watcher().add(popen.pid)
         self._marker = marker
         self._stop = stop
         self._exit_fd: int | None = None  # a pidfd of the child
@@ -66,7 +80,8 @@ class ProcessTree:
             self._leader_fd = os.pidfd_open(leader)
 
     def watch_exit(self, exited: Callable[[], None], owner: Watched) -> None:
-        """Call back when the child itself has ended."""
+        """Call back when the child itself has ended. `owner` is the command that fails if the callback fails; no
+        reference to it is stored, so that it is freed in time."""
         if hasattr(os, "pidfd_open"):
             self._exit_fd = os.pidfd_open(self.popen.pid)
             spawner().watch(self._exit_fd, lambda: self._child_gone(exited), owner)
@@ -126,6 +141,9 @@ class ProcessTree:
 
     def close(self) -> None:
         """Stop watching."""
+        if self._watched:
+            self._watched = False
+            group_watcher().remove(self.popen.pid)
         for fd in (self._exit_fd, self._leader_fd):
             if fd is not None:
                 spawner().forget(fd)
@@ -183,6 +201,39 @@ def _belongs(pid: int, session: int, marker: str) -> bool:
             return f"{MARKER}={marker}".encode() in file.read().split(b"\0")
     except OSError:
         return False
+
+
+def end_left_behind() -> int:
+    """End the sandboxes that processes left behind that were killed before the command in them began: they wait for
+    their release for ever. Return their number. Blocks for some milliseconds."""
+    ended = 0
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
+        if name.isdigit() and _is_left_behind(name):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(name), signal.SIGKILL)
+                ended += 1
+    return ended
+
+
+def _is_left_behind(pid: str) -> bool:
+    try:
+        marked = re.search(rb"(?:^|\0)%s=(\d+)\.(\d+)\." % MARKER.encode(), Path(f"/proc/{pid}/environ").read_bytes())
+        if marked is None or b"\0--block-fd\0" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return False
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    numbers = re.findall(r"^NSpid:\t(.*)", status, re.MULTILINE)[0].split()
+    is_here = numbers[1:] in ([], ["1"])  # not in a container: there the numbers of processes mean others
+    return is_here and _begun(int(marked[1])) != int(marked[2])
+
+
+def _begun(pid: int) -> int:
+    """Return when a process began, in ticks of the system; 0 if there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0
 
 
 def _end(pid: int) -> int:

@@ -8,7 +8,9 @@ existing ones read-only and looks for new ones after each command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+
+from ..core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,15 @@ _SHELL = "a shell runs it at start"
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
-    ("it says what an agent may run", (".mcp.json", ".claude", ".codex", ".cursor/mcp.json")),
-    ("the editor runs tasks and settings from it", (".vscode", ".idea")),
+    ("it says what an agent may run", (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json")),
+    ("it says what an agent may run", (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json")),
+    ("the editor runs tasks and settings from it", (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json")),
+    ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".vimrc")),
+    ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit")),
     (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
     (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".config/fish")),
     ("direnv runs it on entering the directory", (".envrc",)),
+    ("Python runs it at every start, if its folder is on PYTHONPATH", ("sitecustomize.py", "usercustomize.py")),
     ("it says what Toolcrib allows", ("toolcrib.toml", "toolcrib.json")),
 )
 PROTECTED_NAMES = tuple(ProtectedName(name, reason) for reason, names in _BY_REASON for name in names)
@@ -50,6 +56,11 @@ def _parts(relative: str) -> tuple[str, ...]:
 
 _FOLDED = tuple((_parts(p.name), p) for p in PROTECTED_NAMES)
 _FIRST = frozenset(parts[0] for parts, _ in _FOLDED)
+
+
+def holds_protected(folder: str) -> bool:
+    """Return whether a protected name, or a folder with such names, lies directly in a folder."""
+    return any(os.path.lexists(f"{folder}/{name}") for name in _FIRST)
 
 
 def protected_by(relative: str) -> ProtectedName | None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Any
 
 from .filename_globs import BadPattern, GlobMatcher, normalize
+from .programs import interpreter
 from .ripgrep import MAX_LINE, Query
 
 _DEEPEST = 200  # depth of nested directories, each an open descriptor
@@ -29,8 +30,8 @@ _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os
 def command(query: Query) -> list[str]:
     """Return the command line that runs a query in this module; it needs only the interpreter."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    code = f"import sys; sys.path.insert(0, {package!r}); from toolcrib.boundary.pysearch import main; main()"
-    return [sys.executable, "-I", "-S", "-c", code, json.dumps(dataclasses.asdict(query))]
+    code = f"import sys; sys.path.append({package!r}); from toolcrib.boundary.pysearch import main; main()"
+    return [interpreter(), "-I", "-S", "-c", code, json.dumps(dataclasses.asdict(query))]
 
 
 class _Rule:

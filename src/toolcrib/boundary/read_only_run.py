@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, cast
 
+from ..core.dataclass import dataclass
 from . import landlock_calls
 from .descriptors import closing_fd
 from .landlock_calls import EXECUTE, READ_DIR, READ_FILE, landlock_abi

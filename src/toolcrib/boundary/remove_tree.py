@@ -1,8 +1,9 @@
-"""Remove a folder that a command filled, at any depth and with any modes. Links are removed, never followed."""
+"""Remove what a command made: folders at any depth and with any modes. Links are removed, never followed."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -12,10 +13,18 @@ from .descriptors import LISTED, chmod_at, closing_fd
 _MAX_DEPTH = 100  # folders that are open at once
 
 
-def remove_all(folder: Path | str, dir_fd: int | None = None) -> None:
-    """Remove a folder and everything below it. A missing folder is not an error."""
+def remove_all(entry: Path | str, dir_fd: int | None = None) -> None:
+    """Remove a file, a link, or a folder with everything below it. A missing entry is not an error."""
     try:
-        top = os.open(folder, LISTED, dir_fd=dir_fd)
+        os.unlink(entry, dir_fd=dir_fd)
+        return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.EPERM):  # macOS returns EPERM for a directory
+            raise
+    try:
+        top = os.open(entry, LISTED, dir_fd=dir_fd)
     except FileNotFoundError:
         return
     with closing_fd(top):
@@ -23,7 +32,7 @@ def remove_all(folder: Path | str, dir_fd: int | None = None) -> None:
         while os.listdir(top):  # folders that were nested too deep were moved up
             _empty(top, top, 0)
     with contextlib.suppress(FileNotFoundError):
-        os.rmdir(folder, dir_fd=dir_fd)
+        os.rmdir(entry, dir_fd=dir_fd)
 
 
 def open_any(name: str, dir_fd: int) -> int:

@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from .filename_globs import GlobMatcher
+from .programs import doubt, host_environment, look_up
 
 OLDEST = (13, 0)  # Debian 12's, the oldest version that was tried
 MAX_LINE = 500  # bytes of a line that are shown
@@ -113,13 +114,16 @@ class Ripgrep:
     origin: Origin
 
 
-def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) -> Ripgrep | None:
+def find_ripgrep(configured: str | None = None, *, writable: Iterable[str | Path] = ()) -> Ripgrep | None:
     """Return the first usable ripgrep, or None.
 
-    A program on PATH inside `outside`, the workspace, is skipped: a command that may write there could put another
-    program in its place. Raises ConfigError if a configured path does not work; it is never skipped.
+    A program that tools could replace is skipped: `writable` are the folders that they may write. Raises ConfigError
+    if a configured path does not work; it is never skipped.
     """
+    roots = tuple(writable)
     if configured:
+        if (why := doubt(os.path.expanduser(configured), roots)) is not None:
+            raise ConfigError(f"tools.ripgrep: {configured} is not run: {why}. Name one that only you can change.")
         version = _version(os.path.expanduser(configured))
         if version < OLDEST:
             found = f"is version {'.'.join(map(str, version))}" if version else "does not run"
@@ -128,7 +132,7 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
                 "Leave the setting out to use the one on PATH or the packaged one."
             )
         return Ripgrep(os.path.expanduser(configured), version, "configured")
-    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(outside)), ("packaged", _packaged())]
+    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(roots)), ("packaged", _packaged())]
     for origin, paths in candidates:
         for path in paths:
             version = _version(path)
@@ -140,7 +144,10 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
 def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
     """Return the names of file types that ripgrep knows, the closest to a given name first."""
     try:
-        done = subprocess.run([ripgrep.path, "--no-config", "--type-list"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            [ripgrep.path, "--no-config", "--type-list"], capture_output=True, text=True, timeout=10,
+            env=host_environment(),
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return []
     types = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
@@ -148,12 +155,8 @@ def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
     return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, most, 0.5)]))[:most]
 
 
-def _on_path(outside: Path | None) -> Iterator[str]:
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(folder, _NAME)
-        usable = os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path)
-        if usable and not (outside is not None and _is_inside(path, outside)):
-            yield path
+def _on_path(writable: Iterable[str | Path]) -> Iterator[str]:
+    return (path for path, why in look_up(_NAME, writable) if why is None)
 
 
 def _packaged() -> Iterator[str]:
@@ -165,15 +168,12 @@ def _packaged() -> Iterator[str]:
             yield path
 
 
-def _is_inside(path: str, folder: Path) -> bool:
-    real, inside = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.commonpath([real, inside]) == inside
-
-
 @functools.cache
 def _version(path: str) -> tuple[int, ...]:
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL, env=host_environment()
+        )
     except (OSError, subprocess.SubprocessError):
         return ()
     found = re.match(rb"ripgrep (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)

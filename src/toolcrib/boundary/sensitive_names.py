@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
+
+from ..core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,23 @@ _SENSITIVE = re.compile(
     "(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z", re.DOTALL
 )
 _HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)
+
+
+_BY_NAME = re.compile(
+    "(?:" + "|".join(_pattern(s.pattern) for s in SENSITIVE_NAMES if "/" not in s.pattern) + r")\Z", re.DOTALL
+)
+_BY_FOLDER = re.compile(
+    "(?:^|.*/)(?:" + "|".join({_pattern(s.pattern.rpartition("/")[0]) for s in SENSITIVE_NAMES if "/" in s.pattern})
+    + r")\Z", re.DOTALL,
+)  # fmt: skip
+_ANY_NAME = re.compile("^" + _BY_NAME.pattern.removesuffix(r"\Z") + "$", re.MULTILINE)
+
+
+def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
+    """Return those of the names in one folder that are sensitive. One search goes over all names."""
+    if not _ANY_NAME.search("\n".join(names).casefold()) and not _BY_FOLDER.match(folder.casefold()):
+        return []
+    return [name for name in names if sensitive_by(f"{folder}/{name}") is not None]
 
 
 @lru_cache(maxsize=4096)  # a search asks for the same names again and again

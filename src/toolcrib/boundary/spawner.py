@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import threading
 import time
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from .group_watcher import group_watcher
 from .per_process import PerProcess
 
 BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
@@ -119,3 +121,18 @@ def end_all() -> None:
         until = time.monotonic() + _EXIT_SECONDS
         for process in list(spawner.made.running):
             process.end(max(0.0, until - time.monotonic()))
+    if group_watcher.made is not None:
+        group_watcher.made.close()
+
+
+def end_at_once_on_signals() -> None:
+    """From now on a signal ends this process at once, and its commands and servers first. For a program that is about
+    to end: without this, a second signal would leave them behind."""
+    if os.name == "posix" and threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _end_at_once)
+
+
+def _end_at_once(number: int, _: object) -> None:
+    end_all()
+    os._exit(128 + number)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 
+from ..core.dataclass import dataclass
 from .descriptors import closing_fd
 from .openat2 import rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity

@@ -77,6 +77,12 @@ class Streams:
         with self._lock:
             return self._captures[1].excerpt().text
 
+    def since(self, positions: tuple[int, int]) -> tuple[tuple[bytes, bytes], tuple[int, int]]:
+        """Return the output of both streams after these positions, as far as it is kept, and the positions after it."""
+        with self._lock:
+            (out, at_out), (err, at_err) = (c.since(p) for c, p in zip(self._captures, positions, strict=True))
+        return (out, err), (at_out, at_err)
+
     @property
     def idle(self) -> bool:
         """Return whether nothing was printed since the last `take`."""

@@ -19,11 +19,12 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, Any
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.threads import ToolThreads
+from .programs import interpreter
 
 MEMORY = 1 << 30  # bytes of address space
 IDLE_SECONDS = 60.0
@@ -182,7 +183,7 @@ def _end_all(idle: list[_Process], busy: list[_Process]) -> None:
 class _Process:
     def __init__(self, settings: str) -> None:
         self.child = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, settings],
+            [interpreter(), "-I", "-c", _START, settings],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, cwd="/", start_new_session=True,
         )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ..core.errors import ConfigError, OutsideWorkspace, ToolError
 from .descriptors import closing_fd
+from .host_files import HostFile
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
 from .walk import Escape, LinkMet, walk_open
 from .workspace_paths import GrantedRoot, LinkRefused, WorkspacePath
@@ -25,7 +26,9 @@ _MAX_PATH = 4096  # characters of a path: Linux's limit (PATH_MAX); longer ones 
 
 
 class WorkspaceRoots:
-    """The granted roots. Relative paths belong to `root`; absolute ones to the innermost root above them."""
+    """The granted roots. Relative paths belong to `root`; absolute ones to the innermost root above them.
+    `host_files` are files in them that the host runs, besides our own environment. `unlisted` are further roots for
+    reading, in which only what is named by its path is there: they cannot be listed or searched."""
 
     def __init__(
         self,
@@ -34,7 +37,10 @@ class WorkspaceRoots:
         write_roots: Iterable[PathLike] = (),
         *,
         method: Method | None = None,
+        host_files: Iterable[HostFile] = (),
+        unlisted: Iterable[PathLike] = (),
     ) -> None:
+        self.host_files = tuple(host_files)
         self._method: Method = method or ("openat2" if has_openat2() else "walk")
         self._fds: dict[GrantedRoot, int] = {}
         self._spellings: dict[str, GrantedRoot] = {}  # every known path of a root
@@ -44,6 +50,7 @@ class WorkspaceRoots:
             self._grant(extra, writable=True)
         for extra in read_roots:
             self._grant(extra, writable=False)
+        self._unlisted = {self._grant(extra, writable=False) for extra in unlisted}
 
     def _grant(self, given: PathLike, *, writable: bool) -> GrantedRoot:
         spelled = os.path.abspath(os.path.expanduser(given))
@@ -67,6 +74,11 @@ class WorkspaceRoots:
     def roots(self) -> tuple[GrantedRoot, ...]:
         """Return all granted roots, the workspace itself first."""
         return tuple(self._fds)
+
+    @property
+    def writable(self) -> list[Path]:
+        """The roots that tools may write."""
+        return [root.path for root in self._fds if root.writable]
 
     # The location of a path, by its text
 
@@ -94,6 +106,8 @@ class WorkspaceRoots:
             holder = above
         rest = absolute[len(holder) :].strip("/")
         parts = tuple(rest.split("/")) if rest else ()
+        if not parts and root in self._unlisted:
+            raise OutsideWorkspace(f"{root.path} cannot be listed or searched: name a file in it by its whole path")
         return WorkspacePath(root, parts, self._shown(root.path, parts))
 
     def relative(self, path: PathLike) -> str:

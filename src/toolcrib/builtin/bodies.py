@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from ..core.dataclass import dataclass
 from .encoding import is_utf8
 
 Kind = Literal["html", "json", "text", "binary"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ..boundary.capture import SpillTarget
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import WriteLayer
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.output import ErrorKind, ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
@@ -40,8 +41,8 @@ class EffectServices:
     """The services that the effects of commands need from a toolbox.
 
     `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` returns the state of an approval
-    request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` means that no
-    person is asked.
+    request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` says whether
+    no person is asked in the mode of now.
     """
 
     call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
@@ -49,7 +50,23 @@ class EffectServices:
     redact: Callable[[str], str] | None = None
     open_spill: OpenCallSpill | None = None
     patience: float = 0.0
-    unattended: bool = False
+    unattended: Callable[[], bool] = lambda: False
+
+
+class SavesFiles(Protocol):
+    """Saves what a command could delete or rewrite, where commands write directly."""
+
+    def covers(self, path: str) -> bool:
+        """Return whether the file at an absolute path would be saved, judged by its place and size."""
+        ...
+
+    def save(self) -> Any:
+        """Save the files of the workspace as they are. Blocks, and never raises."""
+        ...
+
+    def outcome(self, saved: Any, ctx: ToolContext) -> CommandOutcome:
+        """Let undo cover what the command deleted or rewrote since. Blocks; call it once."""
+        ...
 
 
 class CommandEffects(Protocol):

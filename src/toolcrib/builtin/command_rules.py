@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in
+from ..boundary.programs import beneath
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
+from ..boundary.sandbox.spec import LazySandbox, works
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
 from ..policy.regexes import UserPattern, compile_pattern
@@ -29,7 +33,8 @@ class CommandRules:
 
     `deny` patterns are searched in the command, unchanged and in lower case. If there are `allow` patterns, every
     simple command of the line must match one of them in full; such a line is not checked against `deny`. The syntax
-    tree's denials hold in both cases. `timeout` is the default time limit of a command, in seconds.
+    tree's denials hold in both cases. `timeout` is the default time limit of a command, in seconds. `host_files` are
+    files that the host runs, besides our own environment.
     """
 
     profile: Profile = "workspace-write"
@@ -39,6 +44,7 @@ class CommandRules:
     allow: tuple[UserPattern, ...] = ()
     restrict_to_workspace: bool = False
     timeout: int = DEFAULT_SECONDS
+    host_files: tuple[HostFile, ...] = ()
 
     @classmethod
     def of(cls, sandbox: SandboxSettings, settings: ExecSettings) -> CommandRules:
@@ -51,6 +57,7 @@ class CommandRules:
             allow=patterns("tools.exec.allow_patterns", settings.allow_patterns),
             restrict_to_workspace=settings.restrict_to_workspace,
             timeout=min(MAX_SECONDS, math.ceil(settings.timeout)),
+            host_files=sandbox.host_files,
         )
 
 
@@ -66,12 +73,21 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
 
 
 class CommandJudge:
-    """Judges command lines in one workspace. `sandbox` is called for each judgement without `bare`."""
+    """Judges command lines in one workspace. `sandbox` and `reading` are called for each judgement without `bare`;
+    `reading` returns the sandbox of commands that only read."""
 
-    def __init__(self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox]) -> None:
-        self.workspace, self.rules = workspace, rules
-        self._sandbox = sandbox
+    def __init__(
+        self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox], reading: Callable[[], Sandbox],
+        undo_covers: Callable[[str], bool] | None = None,
+    ) -> None:  # fmt: skip
+        self.workspace, self.rules, self._undo_covers = workspace, rules, undo_covers
+        self._sandbox, self._reading = sandbox, reading
         self._home = os.path.expanduser("~")
+        roots = (workspace, *rules.writable)
+        folders = os.environ.get("PATH", "").split(os.pathsep)
+        real = ((folder, os.path.realpath(folder)) for folder in folders if folder)
+        self._program_folders = tuple(each for each, at in real if any(beneath(at, root) for root in roots))
+        self._host_files = tuple(each for root in roots for each in host_files_in(root, rules.host_files))
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings (spec 11.3).
@@ -88,12 +104,19 @@ class CommandJudge:
         contained, scratch = self._containment()
         place = CommandPlace(
             self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
-            scratch, contained, held,
+            scratch, contained, held, self._host_files, True, self._program_folders, self._is_walled(),
+            self._undo_covers,
         )  # fmt: skip
         found = judge_command(command, place)
+        if found.wall == "read" and not place.walled:
+            found = replace(found, wall=None)
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):
             return found
         return self._by_settings(command, place) or found
+
+    def changes_host_files(self, command: str, cwd: str) -> bool:
+        """Return whether a command's question was about files that the host runs. Then it may change them."""
+        return bool(self._host_files) and self.judge(command, cwd).rule == RULE_HOST_FILES
 
     def _containment(self) -> tuple[bool, tuple[str, ...]]:
         """Return whether a sandbox confines commands, and the folders that are new and empty in it."""
@@ -102,6 +125,10 @@ class CommandJudge:
         except SandboxUnavailable:  # the sandbox may be installed later; until then, commands are refused
             return False, ()
         return sandbox.active, sandbox.fresh_folders if sandbox.active else ()
+
+    def _is_walled(self) -> bool:
+        """Return whether a command that is allowed because it only reads can do nothing else."""
+        return works(LazySandbox.of(self._reading))
 
     def _by_settings(self, command: str, place: CommandPlace) -> Judgement | None:
         """Return the judgement by the patterns and the restriction to the workspace; None if they allow the command."""
@@ -145,11 +172,10 @@ def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None
 
 def runs_a_shell(command: str) -> bool:
     """Return whether a command is only a shell that reads commands from its input."""
-    from ..policy.shell.effects import program_name
     from ..policy.shell.flow import SHELLS
     from ..policy.shell.reading import read_script
 
     commands = read_script(command, "/", "/").commands
-    if len(commands) != 1 or program_name(commands[0]) not in SHELLS:
+    if len(commands) != 1 or commands[0].program not in SHELLS:
         return False
     return all((word.text or "x").startswith("-") for word in commands[0].args)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..boundary.filesystems import may_hang
-from ..boundary.sandbox import SandboxSettings, select_sandbox
-from ..boundary.sandbox.spec import LazySandbox
+from ..boundary.sandbox import SandboxSettings, select_for_reading, select_sandbox
+from ..boundary.sandbox.spec import LazySandbox, WalledSandboxes
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..core.wings import has_wing
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
     from ..record.spill import Spill
-    from .command_effects import CommandEffects
+    from .command_effects import CommandEffects, SavesFiles
     from .command_rules import CommandRules
     from .documents import DocumentReader
     from .listing import Hider
@@ -46,11 +47,12 @@ def default_tools(
     *,
     journal: Journal | None = None,
     spill: Spill | None = None,
-    sandbox: Callable[[], Sandbox] | None = None,
+    sandbox: Callable[[], Sandbox] | WalledSandboxes | None = None,
     env: Iterable[str] = (),
     secrets: Secrets | None = None,
     redactor: Redactor | None = None,
     closers: list[Callable[[], object]] | None = None,
+    ends: list[Callable[[str | None], object]] | None = None,
     rules: CommandRules | None = None,
     hider: Hider | None = None,
     network: Callable[[], AddressGuard] | None = None,
@@ -59,16 +61,19 @@ def default_tools(
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
     effects: CommandEffects | None = None,
+    saver: Callable[[], SavesFiles] | None = None,
 ) -> list[Tool]:
     """Return the built-in tools for a workspace: files, search, shell, web and browser. Use them in your own registry.
 
     Missing parts are made: the journal in the workspace's state folder, the platform's sandbox, a guard that allows
     requests to public addresses. Tools whose libraries are not installed are left out and named in `missing`.
     `redactor` removes secrets from the output of commands, and keeps their masks out of files. `closers` gets the
-    functions that end background sessions and close the made parts. A `Toolbox` does all this and also has a policy.
+    functions that end background sessions and close the made parts; `ends` gets those that forget what is kept for an
+    agent's session, given its id. A `Toolbox` does all this and also has a policy.
     """
     web, settings = web or WebSettings(), tools or ToolsSettings()
     closers = [] if closers is None else closers
+    ends = [] if ends is None else ends
     missing = [] if missing is None else missing
     if not isinstance(workspace, Workspace):
         workspace = Workspace(workspace)
@@ -80,10 +85,11 @@ def default_tools(
         closers.append(journal.close)
     if sandbox is None:
         confined = SandboxSettings(hidden=(state.path,))
-        sandbox = LazySandbox(lambda: select_sandbox(confined, root))
+        walls = WalledSandboxes.around(LazySandbox(lambda: select_sandbox(confined, root)))
+        sandbox = replace(walls, reading=LazySandbox(lambda: select_for_reading(confined, root)))
     runner = CommandRunner(
         workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), move_to_trash=journal.move_to_trash,
-        secrets=secrets, effects=effects,
+        secrets=secrets, effects=effects, saver=saver,
     )  # fmt: skip
     shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
     reader: DocumentReader | None = None
@@ -93,6 +99,7 @@ def default_tools(
         reader = DocumentReader(settings.documents)
         closers.append(reader.close)
     closers.append(shell.sessions.close)
+    ends.append(shell.sessions.end_of)
     if network is None:
         from ..boundary.network.address_guard import AddressGuard
 
@@ -103,7 +110,7 @@ def default_tools(
         documents=reader,
     )  # fmt: skip
     found = [
-        *file_tools(workspace, journal, hider=hider, redactor=redactor, documents=reader),
+        *file_tools(workspace, journal, hider=hider, redactor=redactor, documents=reader, ends=ends),
         *SearchTools(workspace, ripgrep=settings.ripgrep, hider=hider).tools(),
         *shell.tools(),
         *([] if effects is None else effects.tools()),
@@ -117,7 +124,7 @@ def default_tools(
 
         found += browser_tools(
             workspace, journal, network, settings.browser, user_agent=web.user_agent, gate=gate, secrets=secrets,
-            lacking=missing, closers=closers,
+            lacking=missing, closers=closers, ends=ends,
         )  # fmt: skip
     for tool in found:
         tool.tested = True  # building all their schemas takes 0.2 s
@@ -140,9 +147,13 @@ def file_tools(
     redactor: Redactor | None = None,
     hider: Hider | None = None,
     documents: DocumentReader | None = None,
+    ends: list[Callable[[str | None], object]] | None = None,
 ) -> list[Tool]:
-    """Return the file tools of one workspace, with a shared record of the files that each session has seen."""
+    """Return the file tools of one workspace, with a shared record of the files that each session has seen. `ends` gets
+    the function that forgets what a session has seen."""
     seen = Seen()
+    if ends is not None:
+        ends.append(seen.forget_session)
     return [
         *FileTools(workspace, journal, seen, redactor=redactor, hider=hider, documents=documents).tools(),
         *EditTools(workspace, journal, seen, redactor=redactor).tools(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 from itertools import accumulate
+
+from ..core.dataclass import dataclass
 
 MAX_LINES = 120
 _MAX_COMPARED = 1500  # changed lines per side; difflib takes quadratic time

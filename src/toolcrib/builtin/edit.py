@@ -12,9 +12,9 @@ from ..boundary.workspace_paths import identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool
-from ..core.verdict import Judgement
+from ..core.verdict import Judgement, PlannedFile
 from .diffs import bounded_diff, miss_hint
-from .encoding import UTF8, whole_text
+from .encoding import UTF8, Encoding, whole_text
 from .explain import explained
 from .journaled import JournaledTools
 from .matching import Match, Matches, apply_matches, find_matches
@@ -43,6 +43,7 @@ class EditTools(JournaledTools):
                 judge=self._judge,
                 paths={"path": "edit"},
                 preview=self._preview,
+                plan=self._plan,
             )
         ]
 
@@ -104,18 +105,30 @@ class EditTools(JournaledTools):
         return judge_path(self.ws, str(args["path"]), read=True, write=True)
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        path, shown = str(args["path"]), self.ws.relative(str(args["path"]))
-        old, new = str(args["old_text"]), str(args["new_text"])
+        shown = self.ws.relative(str(args["path"]))
         try:
-            with explained(self.ws, path):
-                if not old:
-                    return bounded_diff(None, new, shown)
-                text, _ = whole_text(self._read_whole(path, "edited")[0], shown)
-            options = (args.get("replace_all") is True, args.get("occurrence"), args.get("expected_replacements"))
-            _, chosen = _choose(text, shown, old, new, *options, False)
+            _, old, new, _ = self._edited(args, shown)
         except ToolError as error:
             return f"edit {shown} will fail: {error}"
-        return bounded_diff(text, apply_matches(text, chosen), shown)
+        return bounded_diff(old, new, shown)
+
+    def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
+        shown = self.ws.relative(str(args["path"]))
+        data, _, new, encoding = self._edited(args, shown)
+        return [PlannedFile(shown, data, encoding.encode(new))]
+
+    def _edited(self, args: Mapping[str, Any], shown: str) -> tuple[bytes | None, str | None, str, Encoding]:
+        """Return a file's bytes and text before a call, and its text after it. Raises ToolError if the call would
+        fail."""
+        path, old, new = str(args["path"]), str(args["old_text"]), str(args["new_text"])
+        if not old:
+            return None, None, new, UTF8
+        with explained(self.ws, path):
+            data, _ = self._read_whole(path, "edited")
+            text, encoding = whole_text(data, shown)
+        options = (args.get("replace_all") is True, args.get("occurrence"), args.get("expected_replacements"))
+        _, chosen = _choose(text, shown, old, new, *options, False)
+        return data, text, apply_matches(text, chosen), encoding
 
 
 def _choose(

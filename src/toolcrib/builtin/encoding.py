@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 
 SAMPLE = 64 * 1024

@@ -6,13 +6,14 @@ import contextlib
 import os
 import stat
 from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ..boundary.descriptors import closing_fd
+from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.path_judgement import judge_path
-from ..boundary.sensitive_names import sensitive_by
 from ..boundary.worker import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
@@ -20,7 +21,7 @@ from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.recent import Recent
 from ..core.tool import Tool, tool
-from ..core.verdict import Judgement
+from ..core.verdict import Judgement, PlannedFile
 from ..policy.secrets.redact import may_be_masked
 from ..record.journal import Journal
 from .diffs import bounded_diff
@@ -29,6 +30,7 @@ from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, n
 from .explain import call_id_of, explained
 from .file_kinds import container, described
 from .journaled import MAX_EDIT, JournaledTools, Seen
+from .judged_links import JudgedLinks
 from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
 from .reading import Fill, Window, read_window, recoded
 
@@ -60,7 +62,9 @@ class FileTools(JournaledTools):
         self._hider = hider
         self._documents = documents
         self._places = Recent[tuple[int, ...], tuple[int, int]](64)
-        self._harmless = Recent[str, None](1024)
+        self._links = JudgedLinks(workspace)
+        # what was in folders when a question about them was asked
+        self._asked = Recent[tuple[str | None, str], frozenset[str]](64)
 
     def tools(self) -> list[Tool]:
         """Return the tools, ready to register."""
@@ -81,6 +85,7 @@ class FileTools(JournaledTools):
                 aliases={**names, "text": "content"},
                 judge=self._judge_write,
                 preview=self._preview_write,
+                plan=self._plan_write,
                 paths={"path": "write"},
             ),
             tool(
@@ -137,7 +142,7 @@ class FileTools(JournaledTools):
             limit = end_line - offset + 1
         with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
             shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
-            self._still_harmless(fd, shown)
+            self._links.check(fd, shown)
             reader = self._documents if encoding is None else None
             kind = None if reader is None else container(sample, text=detect(sample) is not None)
             if pages and kind is None:
@@ -234,7 +239,13 @@ class FileTools(JournaledTools):
             st = self.ws.lstat(path)
             if stat.S_ISDIR(st.st_mode) and not recursive:
                 raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
-            self._trash(path, "delete_file", ctx, call)
+            asked = self._asked.pop((ctx.session_id, shown), None)
+            trashed = self._trash(path, "delete_file", ctx, call)
+            if asked is not None and _grew(trashed, asked):
+                from ..record.undoing import undo
+
+                undo(self.journal, call, force=True)
+                raise ToolError(f"{shown} was not deleted: more is in it than the question showed; try again")
         return (
             f"Deleted {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''} (moved to the trash; undo: toolcrib undo {call})"
         )
@@ -243,22 +254,7 @@ class FileTools(JournaledTools):
 
     def _judge_read(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         path = str(args.get("path", "."))
-        verdict = judge_path(self.ws, path)
-        try:
-            shown = self.ws.relative(path)
-        except ToolError:
-            return verdict
-        self._harmless.pop(shown, None)
-        if verdict is None:
-            self._harmless[shown] = None
-        return verdict
-
-    def _still_harmless(self, fd: int, shown: str) -> None:
-        """Refuse a link that led to an ordinary file at the judgement, and leads to a secret now."""
-        if shown in self._harmless and not sensitive_by(shown):
-            real = self.ws.name_of(fd)
-            if real is not None and real != shown and sensitive_by(real):
-                raise ToolError(f"{shown} leads to another file than a moment ago; try again")
+        return self._links.note(path, judge_path(self.ws, path))
 
     def _judge_write(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         return judge_path(self.ws, str(args["path"]), read=False, write=True)
@@ -276,6 +272,14 @@ class FileTools(JournaledTools):
             return f"replace {shown} ({size:,} bytes that are not shown) by\n{bounded_diff(None, content, shown)}"
         return bounded_diff(old, content, shown) or f"{shown}: no change"
 
+    def _plan_write(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
+        path, after = str(args["path"]), UTF8.encode(str(args["content"]))
+        try:
+            before = self._read_whole(path, "shown")[0]
+        except FileNotFoundError:
+            before = None
+        return [PlannedFile(self.ws.relative(path), before, after)]
+
     def _preview_delete(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         shown = self.ws.relative(str(args["path"]))
         try:
@@ -290,7 +294,22 @@ class FileTools(JournaledTools):
         with closing_fd(self.ws.open_dir(shown)) as fd:
             listing = DirectoryListing(STYLES["plain"], 50)
             listing.walk(fd, shown + "/", True, ctx)
+            self._asked[ctx.session_id, shown] = _entries(fd)
             return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
+
+
+def _entries(fd: int) -> frozenset[str]:
+    """Return the paths of everything under an open folder, up to MAX_WEIGHED."""
+    found = (f"{folder}/{name}" for folder, below, names, _ in os.fwalk(".", dir_fd=fd) for name in (*below, *names))
+    return frozenset(islice(found, MAX_WEIGHED))
+
+
+def _grew(folder: Path, shown: frozenset[str]) -> bool:
+    """Return whether more is in a folder than what a question showed. (If that was too much to list, it said so.)"""
+    if len(shown) >= MAX_WEIGHED:
+        return False
+    with closing_fd(os.open(folder, LISTED)) as fd:
+        return not _entries(fd) <= shown
 
 
 def _weigh(fd: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
@@ -37,6 +38,12 @@ class Seen:
         """Return whether the file has changed since the session knew it; False if the session never read it."""
         known = self._known.get((session, path))
         return known is not None and known != identity
+
+    def forget_session(self, session: str | None) -> None:
+        """Forget all files of a session that has ended."""
+        with self._lock:
+            for key in [key for key in self._known if key[0] == session]:
+                del self._known[key]
 
     def forget(self, session: str | None, path: str) -> None:
         """Forget a file, because it was deleted."""
@@ -74,11 +81,12 @@ class JournaledTools:
         identity = self.journal.write(path, data, call_id=call, tool=tool, session_id=ctx.session_id, **options)
         self.seen.note(ctx.session_id, self.ws.relative(path), identity)
 
-    def _trash(self, path: str, tool: str, ctx: ToolContext, call: str) -> None:
-        """Move a file or directory to the trash for a tool."""
+    def _trash(self, path: str, tool: str, ctx: ToolContext, call: str) -> Path:
+        """Move a file or directory to the trash for a tool. Returns its new path."""
         still_wanted(ctx)
-        self.journal.move_to_trash(path, call, tool, tool=tool, session_id=ctx.session_id)
+        trashed = self.journal.move_to_trash(path, call, tool, tool=tool, session_id=ctx.session_id)
         self.seen.forget(ctx.session_id, self.ws.relative(path))
+        return trashed
 
     def _refuse_masks(self, current: str, new: str, shown: str) -> None:
         """Raise ToolError if a secret of the file would be overwritten with its mask."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from ..core.dataclass import dataclass
 
 _QUOTES = {
     **dict.fromkeys(map(ord, "“”„‟″"), '"'),

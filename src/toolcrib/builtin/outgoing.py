@@ -5,12 +5,12 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.network.exchange import Hop
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.threads import shared_threads
 from ..core.verdict import Judgement

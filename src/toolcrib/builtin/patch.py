@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..boundary.path_judgement import judge_path
 from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
-from ..core.verdict import Judgement
-from ..record.undoing import undo
+from ..core.verdict import Judgement, PlannedFile
 from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, whole_text
 from .explain import call_id_of, explained
@@ -21,6 +20,8 @@ from .journaled import JournaledTools
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
 
+RULE_DELETES = "patch:deletes"
+RULE_EXECUTABLE = "patch:executable"
 _STRICTEST = {"deny": 0, "ask": 1, "allow": 2}
 
 
@@ -64,6 +65,7 @@ class PatchTools(JournaledTools):
                 judge=self._judge,
                 paths=paths_of,
                 preview=self._preview,
+                plan=self._plan,
             )
         ]
 
@@ -109,6 +111,8 @@ class PatchTools(JournaledTools):
                     )
         except BaseException as error:
             if begun and self.journal.changes(call, limit=1):
+                from ..record.undoing import undo
+
                 undo(self.journal, call, force=True)
             if isinstance(error, ToolError):
                 raise ToolError(f"{error} (no part of the patch was applied)") from None
@@ -205,7 +209,15 @@ class PatchTools(JournaledTools):
                 verdict = judge_path(self.ws, path, read=patch.reads, write=True)
                 if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
                     found.append(verdict)
+            if patch.action == "delete":
+                found.append(Judgement("ask", f"the patch deletes {patch.path}", RULE_DELETES))
+            if patch.mode is not None and patch.mode & 0o111:
+                found.append(Judgement("ask", f"the patch makes {patch.path} executable", RULE_EXECUTABLE))
         return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)
+
+    def _plan(self, args: Mapping[str, Any], ctx: ToolContext) -> list[PlannedFile]:
+        files, _ = self._work_out(parse_patch(str(args["patch"])))
+        return [PlannedFile(path, file.disk, file.data) for path, file in files.items() if file.data != file.disk]
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 
 Action = Literal["add", "delete", "update"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 
 CHUNK = 256 * 1024

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ..core.errors import AddressRefused, ToolError
 from ..core.recent import Recent
+from ..core.text import wildcard
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
@@ -96,16 +97,5 @@ def allowed(rules: list[Rule], path: str) -> bool:
 def fits(pattern: str, path: str) -> bool:
     """Return whether a path begins with the pattern. `*` matches anything, a final `$` the end. Takes linear time."""
     path, pattern = unquote(path), unquote(pattern)
-    ends = pattern.endswith("$")
-    parts = pattern.removesuffix("$").split("*")
-    if not path.startswith(parts[0]):
-        return False
-    place = len(parts[0])
-    for number, part in enumerate(parts[1:], 1):
-        if ends and number == len(parts) - 1:
-            return path.endswith(part) and len(path) - len(part) >= place
-        found = path.find(part, place)
-        if found < 0:
-            return False
-        place = found + len(part)
-    return not ends or place == len(path)
+    open_end = "" if pattern.endswith("$") else "*"
+    return wildcard(f"{pattern.removesuffix('$')}{open_end}".split("*"), path)

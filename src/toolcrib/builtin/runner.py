@@ -6,24 +6,25 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
-from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.spec import LazySandbox, OverlaySandbox, WriteLayer
+from ..boundary.sandbox.spec import LazySandbox, OverlaySandbox, WalledSandboxes, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
-from ..core.context import ToolContext, current_context
+from ..core.context import ToolContext, Wall, current_context
+from ..core.dataclass import dataclass
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.threads import shared_threads
-from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill
+from ..core.verdict import Judgement
+from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
 from .transcript import MAX_CHARACTERS, appeared
 
 if TYPE_CHECKING:
+    from ..boundary.process import Process, ProcessResult
     from ..policy.secrets.grants import Secrets
 
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
@@ -48,36 +49,46 @@ class Ran:
 class PreparedCommand:
     """A command that is ready to start, with its sandbox and the layer that takes its changes.
 
-    `lacks` says which granted secrets it does not get.
+    `lacks` says which granted secrets it does not get, `wall` what it can do at most.
     """
 
     sandbox: Sandbox
     spawn: Spawn
     lacks: list[str]
     layer: WriteLayer | None = None
+    wall: Wall | None = None
+    saved: object | None = None
+    """What was saved of the workspace before it; None if nothing."""
+    liftable: bool = False
+    """Whether its wall is more than the sandbox of the settings, so that a person's yes lets it do more."""
 
 
 class CommandRunner:
     """Runs commands in one workspace and one sandbox.
 
     `sandbox` is called when the first command comes. If it raises SandboxUnavailable, commands are refused with its
-    reason. `env` holds the names of host variables that commands get in addition to the usual ones.
+    reason. `env` holds the names of host variables that commands get in addition to the usual ones. `saver` returns
+    what saves the files that a command could delete, if no person was asked about the command.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        sandbox: Callable[[], Sandbox],
+        sandbox: Callable[[], Sandbox] | WalledSandboxes,
         *,
         env: Iterable[str] = (),
         open_spill: OpenCallSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
         secrets: Secrets | None = None,
         effects: CommandEffects | None = None,
+        saver: Callable[[], SavesFiles] | None = None,
     ) -> None:
         self.workspace = workspace
+        self._saver = saver
         self.effects = effects
-        self.sandbox = LazySandbox.of(sandbox)
+        given = isinstance(sandbox, WalledSandboxes)
+        self.walls = sandbox if given else WalledSandboxes.around(LazySandbox.of(sandbox))
+        self.sandbox = self.walls.own
         self._env = tuple(env)
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
@@ -105,12 +116,15 @@ class CommandRunner:
 
         Raises ToolError, SandboxUnavailable or OSError if the command cannot be started.
         """
+        from ..boundary.process import start
+
         with ExitStack() as unused:
             for fd in fds:
                 unused.callback(os.close, fd)
             if input is not None and len(input) > MAX_INPUT:
                 raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MAX_INPUT:,}")
-            prepared = await self.prepare(argv, asker, working_dir, timeout, env)
+            wall = current_context().wall
+            prepared = await self.prepare(argv, asker, working_dir, timeout, env, wall=wall)
             prepared.spawn.child_fds = (*prepared.spawn.child_fds, *fds)
             unused.pop_all()
         open_spill = self.spill_of(call_id) if spill else None
@@ -130,8 +144,15 @@ class CommandRunner:
         except BaseException:  # the changes are checked all the same
             self.look_over(prepared, ctx, command)
             raise
-        outcome = await in_thread(prepared.sandbox, lambda: self.look_over(prepared, ctx, command))
+        if prepared.wall == "read":  # there are no changes to search for
+            outcome = self.look_over(prepared, ctx, command)
+        else:
+            outcome = await in_thread(prepared.sandbox, lambda: self.look_over(prepared, ctx, command))
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
+
+    def undo_covers(self, path: str) -> bool:
+        """Return whether undo would bring back a file if a command that nobody was asked about changed it."""
+        return self.effects is None and self._saver is not None and self._saver().covers(path)
 
     def secret_names(self, asker: str) -> list[str]:
         """Return the names of the environment variables in which commands of `asker` get secrets."""
@@ -144,8 +165,12 @@ class CommandRunner:
         working_dir: str | None,
         timeout: float | None,
         env: Mapping[str, str] | None = None,
+        *,
+        lift: bool = False,
+        wall: Wall | None = None,
     ) -> PreparedCommand:
-        """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables.
+        """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables. `lift`: it
+        was approved that the command changes files that the host runs. `wall`: what it can do at most.
 
         Raises ToolError if the working folder does not exist, and SandboxUnavailable or OSError if the sandbox fails.
         """
@@ -154,23 +179,34 @@ class CommandRunner:
         if self._secrets is not None and self._secrets.names_for(asker):  # in a thread: they may come from a program
             granted, lacks = await shared_threads.run(self._secrets.environment, asker)
         # in a thread, because the first use probes the sandbox with commands
-        sandbox = self.sandbox.known or await shared_threads.run(self.sandbox)
+        chosen = self.walls.behind(wall, lift)
+        sandbox = chosen.known or await shared_threads.run(chosen)
+
+        saved = None
+        if wall == "workspace" and self.effects is None and self._saver is not None:
+            saved = await shared_threads.run(self._saver().save)
 
         def wrapped() -> PreparedCommand:
             cwd = self._folder(working_dir)
             full = {**command_environment(self._env), **(env or {}), **granted}
             layer = self.effects.begin(sandbox) if self.effects is not None else None
             if layer is None:
-                return PreparedCommand(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout), lacks)
+                spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
+                liftable = sandbox.active and not self._is_active()
+                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable)
             try:
                 over = cast("OverlaySandbox", sandbox)
                 spawn = over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
             except BaseException:
                 layer.remove()
                 raise
-            return PreparedCommand(sandbox, spawn, lacks, layer)
+            return PreparedCommand(sandbox, spawn, lacks, layer, wall)
 
         return await in_thread(sandbox, wrapped)
+
+    def _is_active(self) -> bool:
+        known = self.sandbox.known
+        return known is not None and known.active
 
     def _folder(self, working_dir: str | None) -> Path:
         if working_dir is None:
@@ -192,6 +228,17 @@ class CommandRunner:
             raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
         return place.shown
 
+    def judged_folder(self, working_dir: str | None) -> str | Judgement:
+        """Return the absolute working folder, or the judgement of a command that cannot run in it."""
+        if working_dir is None:
+            return str(self.workspace.root)
+        try:
+            return str(self.workspace.root / self.workspace.real(self.place(str(working_dir))))
+        except ToolError as error:
+            return Judgement("deny", str(error), "path:outside")
+        except OSError as error:  # running the command reports this error
+            return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
+
     def spill_of(self, call_id: str | None) -> Callable[[str], SpillTarget] | None:
         """Return a function that opens a file for the output of one call that is too long for the model; or None."""
         open_spill = self._open_spill
@@ -202,6 +249,8 @@ class CommandRunner:
         outcome = CommandOutcome()
         if self.effects is not None:
             outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
+        elif prepared.saved is not None and self._saver is not None:
+            outcome = self._saver().outcome(prepared.saved, ctx)
         found = prepared.spawn.appeared()
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]

@@ -9,12 +9,11 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..boundary.descriptors import closing_fd
-from ..boundary.file_search import SearchResults, search
 from ..boundary.filename_globs import expand_braces, normalize, split_prefix
 from ..boundary.path_judgement import judge_path
 from ..boundary.read_only_run import Haystack, Stop
@@ -27,6 +26,7 @@ from ..core.output import ToolOutput
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
 from .explain import explained
+from .judged_links import JudgedLinks
 from .listing import Hider, hidden_below
 from .search_page import (
     FoundLines,
@@ -40,6 +40,9 @@ from .search_page import (
     shown_path,
     what_is_left,
 )
+
+if TYPE_CHECKING:
+    from ..boundary.file_search import SearchResults
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
@@ -71,11 +74,12 @@ class SearchTools:
         self.seconds = seconds
         self._hider = hider
         self._configured = ripgrep
+        self._links = JudgedLinks(workspace)
 
     @functools.cached_property
     def ripgrep(self) -> Ripgrep | None:
         """The ripgrep in use. None: the slower replacement in Python is used."""
-        return find_ripgrep(self._configured, outside=self.workspace.root)
+        return find_ripgrep(self._configured, writable=self.workspace.writable)
 
     def tools(self) -> list[Tool]:
         """Return both tools."""
@@ -221,7 +225,8 @@ class SearchTools:
         return judge_path(self.workspace, _glob_paths(args)[0][0], read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return judge_path(self.workspace, args.get("path", "."))  # a call that names a secret file needs an approval
+        path = str(args.get("path", "."))
+        return self._links.note(path, judge_path(self.workspace, path))  # naming a secret file needs an approval
 
     # Where to search
 
@@ -241,6 +246,7 @@ class SearchTools:
         if stat.S_ISDIR(mode):
             return self._directory(path, stack)
         descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
+        self._links.check(descriptor, path)
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
     @functools.cached_property
@@ -258,6 +264,8 @@ class SearchTools:
     def _search(
         self, query: Query, haystack: Haystack, ctx: ToolContext
     ) -> contextlib.AbstractContextManager[SearchResults]:
+        from ..boundary.file_search import search
+
         return search(query, haystack, ripgrep=self.ripgrep, seconds=self.seconds, cancelled=lambda: ctx.cancelled)
 
     def _newest(
@@ -288,7 +296,8 @@ class SearchTools:
         In a search with ordered results, the first `skip` matches are counted but not held.
         """
         found, size = FoundLines(), 0
-        real, meant = self.workspace.real(path), is_meant(query)
+        real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)  # of what is open, if known
+        meant = is_meant(query)
         own_name = self.workspace.relative(path)
         hides = None if query.stdin else hidden_below(self._hider, "grep", self.workspace, path)
         if haystack.stdin is not None:

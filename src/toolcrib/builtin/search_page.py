@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
-from ..boundary.file_search import SearchResults
 from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import MAX_LINE, Mode, Query
+from ..core.dataclass import dataclass
 from .listing import printable_path
+
+if TYPE_CHECKING:
+    from ..boundary.file_search import SearchResults
 
 MAX_CHARACTERS = 40_000  # per page: less than the pipeline's bound, so that no page is cut in the middle
 

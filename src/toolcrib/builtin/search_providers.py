@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ..boundary.network.exchange import WebRequest, WebResponse
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 
 if TYPE_CHECKING:

@@ -8,11 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
-from ..boundary.process import Process
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from .command_effects import CommandOutcome
+
+if TYPE_CHECKING:
+    from ..boundary.process import Process
 
 MAX_SESSIONS = 8  # per caller
 MAX_SESSIONS_IN_ALL = 64
@@ -28,6 +32,8 @@ class CommandSession:
     process: Process
     look_over: Callable[[], CommandOutcome]
     layered: bool
+    more_rights: str = ""
+    """How to ask for more than the wall around it lets it do."""
     id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")
     started: float = field(default_factory=time.monotonic)
     outcome: CommandOutcome = field(default_factory=CommandOutcome)
@@ -113,6 +119,15 @@ class Sessions:
         """Remove a session whose end was reported."""
         with self._lock:
             self._sessions.pop(session.id, None)
+
+    def end_of(self, owner: str | None) -> None:
+        """End the sessions of an owner that is gone. Returns at once."""
+        with self._lock:
+            ended = self._of(owner)
+            for session in ended:
+                del self._sessions[session.id]
+        for session in ended:
+            session.process.kill()
 
     def of(self, owner: str | None) -> list[CommandSession]:
         """Return the sessions of one owner, oldest first."""

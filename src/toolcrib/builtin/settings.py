@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ..boundary.network.settings import Domain, GuardSettings
+from ..core.dataclass import dataclass
 from ..core.exposure import LIST_LIMIT
 from ..core.settings import AnyPath, Bounds, Checked, Count, OneOrMore, Seconds, Section
+from ..core.text import matches
 from ..core.tightening import Fewer, More, Only, Smaller
 from ..policy.settings import Expression
 
@@ -116,8 +117,10 @@ class DocumentSettings(Section):
 class ToolsSettings(Section):
     """Our own tools."""
 
+    builtin: Annotated[bool, Only(False)] = True
+    """false: no built-in tools, only those of servers, plugins and other sources."""
     disabled: Annotated[tuple[str, ...], More()] = ()
-    """Names of built-in tools to leave out."""
+    """Names of built-in tools to leave out, which may contain `*`."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
     list_limit: Annotated[int, Bounds(ge=0)] = LIST_LIMIT
@@ -126,6 +129,10 @@ class ToolsSettings(Section):
     http_request: HttpSettings = HttpSettings()
     documents: DocumentSettings = DocumentSettings()
     browser: BrowserSettings = BrowserSettings()
+
+    def has(self, name: str) -> bool:
+        """Return whether there is to be a built-in tool of this name."""
+        return self.builtin and not matches(name, self.disabled)
 
 
 @dataclass(frozen=True, slots=True)

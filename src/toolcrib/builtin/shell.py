@@ -6,15 +6,17 @@ import asyncio
 import functools
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import FunctionType, MethodType
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..core.context import ToolContext
+from ..boundary.sandbox.spec import works
+from ..core.context import COMMAND_OUTPUT, ToolContext, Wall
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
@@ -23,15 +25,35 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_effects import CommandOutcome
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
-from .runner import CommandRunner
+from .following import followed
+from .runner import CommandRunner, PreparedCommand
 from .sessions import CommandSession, Sessions
 from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
+
+if TYPE_CHECKING:
+    from ..boundary.process import Process, ProcessResult
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
 # Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), with the closing NUL.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
+# What programs print when the wall of a command stops them: the texts of EROFS, EACCES, EPERM, EXDEV, EAFNOSUPPORT, and
+# of failures to look up a name.
+_HELD_BACK = re.compile(
+    r"read-only file system|permission denied|operation not permitted|not permitted|address family not supported"
+    r"|cross-device link"
+    r"|could not resolve|network is unreachable|name resolution", re.IGNORECASE,
+)  # fmt: skip
+ONLY_READS = (
+    "[this command was run without a question because it seems only to read. So it could change no file, reach no "
+    "network, and read only the workspace without its secrets. If it needs more, call exec again with more_rights=true]"
+)
+ONLY_CHANGES = (
+    "[this command was run without a question where it could change only the workspace, and reach no network. Next to "
+    "`.git` and other files that programs trust it could change files, but make, rename or remove none. If it needs "
+    "more, call exec again with more_rights=true: then a person is asked]"
+)
 _EARLY_SECONDS = 0.25  # how long to wait for a background command that fails at once
 
 
@@ -49,7 +71,9 @@ class ShellTools:
         self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
         self._rules = rules or CommandRules()
-        self._judged = CommandJudge(str(runner.workspace.root), self._rules, self._runner.sandbox)
+        self._judged = CommandJudge(
+            str(runner.workspace.root), self._rules, runner.sandbox, runner.walls.reading, runner.undo_covers
+        )
 
     def tools(self) -> list[Tool]:
         """Return the two tools."""
@@ -88,6 +112,8 @@ class ShellTools:
         timeout: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = DEFAULT_SECONDS,
         working_dir: str | None = None,
         background: bool = False,
+        interactive: bool = False,
+        more_rights: bool = False,
         *,
         ctx: ToolContext,
     ) -> ToolOutput:
@@ -101,8 +127,12 @@ class ShellTools:
             command: The command line, as for `bash -c`.
             timeout: Seconds after which it is ended.
             working_dir: Folder to run it in, inside the workspace; the workspace itself if left out.
-            background: Return at once with a session id for exec_session; timeout does not apply.
+            background: Return at once; timeout does not apply. It is a job where there is the tool job, else a session.
+            interactive: With background, a session always: exec_session gives it input. It ends with this process.
+            more_rights: Ask for more rights, for a command that failed and whose output says that it had few.
         """
+        from ..boundary.process import start
+
         argv = _shell_command(command)
         name = command if working_dir is None else f"{command}\n(in {working_dir})"
         effects = self._runner.effects
@@ -110,25 +140,31 @@ class ShellTools:
             return _asked_again(await effects.ask(earlier, ctx))
         spill = self._runner.spill_of(ctx.call_id)
         try:
-            if background:
+            where = self._runner.judged_folder(working_dir)
+            lift = isinstance(where, str) and self._judged.changes_host_files(command, where)  # then a person was asked
+            if (background or interactive) and COMMAND_OUTPUT not in ctx.metadata:
                 with self.sessions.place(ctx.session_id):
-                    prepared = await self._runner.prepare(argv, "exec", working_dir, None)
+                    prepared = await self._runner.prepare(argv, "exec", working_dir, None, lift=lift, wall=ctx.wall)
                     process = start(
                         prepared.spawn, timeout=None, limit=MAX_CHARACTERS, open_spill=spill, interactive=True
                     )
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
-                    session = CommandSession(ctx.session_id, command, process, look_over, layered)
+                    session = CommandSession(
+                        ctx.session_id, command, process, look_over, layered, _more_rights(prepared)
+                    )
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
-            prepared = await self._runner.prepare(argv, "exec", working_dir, timeout)
-            process = start(prepared.spawn, timeout=timeout, limit=MAX_CHARACTERS, open_spill=spill)
-            result, outcome = await self._runner.finished(process, prepared, ctx, name)
+            limit = None if background else timeout  # a job in the background: it waits for the end
+            prepared = await self._runner.prepare(argv, "exec", working_dir, limit, lift=lift, wall=ctx.wall)
+            process = start(prepared.spawn, timeout=limit, limit=MAX_CHARACTERS, open_spill=spill)
+            async with followed(process, ctx, self._redact or str):
+                result, outcome = await self._runner.finished(process, prepared, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
-        except (OSError, SandboxUnavailable) as error:
+        except OSError as error:
             return _not_started(error)
-        return _answer(result, timeout, outcome, prepared.sandbox, self._redact)
+        return _answer(result, timeout, outcome, prepared, self._redact)
 
     # --- sessions -----------------------------------------------------------------------------------------
 
@@ -195,35 +231,35 @@ class ShellTools:
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
         result, error = session.process.result, session.process.error
-        if isinstance(error, (OSError, SandboxUnavailable)):
+        if isinstance(error, OSError):
             return _not_started(error)
         if error is not None or result is None:
             raise error or ToolError(f"Session {session.id} ended without a result")
         unused = f"[session {session.id} was ended: it had not been used for too long]"
         killed = f"[session {session.id} was ended, and everything it had started]"
         text = _printed(result, self._redact, meta, unused, killed)
+        if result.exit_code and session.more_rights and _HELD_BACK.search("\n".join(text)):
+            text.append(session.more_rights)
         effects = self._runner.effects
         outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
-        text += [*outcome.notes, *([outcome.undo] if session.layered and outcome.undo else [])]
+        told = session.layered or outcome.undo != NO_UNDO  # that was said when it began
+        text += [*outcome.notes, *([outcome.undo] if told and outcome.undo else [])]
         return _with_kind("\n".join(text), outcome, meta)
 
     # --- before it runs -------------------------------------------------------------------------------------
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        working_dir = args.get("working_dir")
-        cwd = str(self._workspace.root)
-        if working_dir is not None:
-            try:
-                cwd = str(self._workspace.root / self._workspace.real(self._runner.place(str(working_dir))))
-            except ToolError as error:
-                return Judgement("deny", str(error), "path:outside")
-            except OSError as error:  # exec reports it
-                return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
+        cwd = self._runner.judged_folder(args.get("working_dir"))
+        if isinstance(cwd, Judgement):
+            return cwd
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
         effects = self._runner.effects
         if bare or effects is None or not effects.needs_review():
-            return self._judged.judge(command, cwd, bare=bare)
+            found = self._judged.judge(command, cwd, bare=bare)
+            if found.verdict == "deny" or not (found.verdict == "allow" or found.unknown):
+                return found
+            return self._with_wall(found, bool(args.get("more_rights")))
         try:
             direct = effects.judge(self._runner.sandbox())
         except SandboxUnavailable:  # the policy reports it
@@ -231,40 +267,76 @@ class ShellTools:
         found = self._judged.judge(command, cwd, held=direct is None)
         return found if direct is None or found.verdict == "deny" else direct
 
+    def _with_wall(self, found: Judgement, more: bool) -> Judgement:
+        """Add the wall behind which a command may run without a question where no sandbox is. `more`: it asks for more
+        rights. A sandbox gives them; without one a person is asked."""
+        walls = self._runner.walls
+        try:
+            contained = walls.own().active
+        except SandboxUnavailable:  # the policy reports it
+            contained = True
+        if more and (found.verdict == "allow" or not contained):
+            return Judgement("ask", "it asks for more rights than it would get", "shell:more-rights", unknown=contained)
+        if found.verdict == "ask" and not contained and works(walls.changing):
+            return replace(found, wall="workspace")
+        return found
+
     def _judge_session(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         if args.get("action") != "write":
             return Judgement("allow", "it only looks at or ends a command of this session", "shell:session")
         typed = args.get("input")
         session = next((s for s in self.sessions.of(ctx.session_id) if s.id == args.get("session_id")), None)
         if typed and session is not None and runs_a_shell(session.command):
+            if not (str(typed).endswith("\n") or args.get("end_input")) or str(typed).endswith("\\\n"):
+                reason = (
+                    "what a shell is given must be whole command lines, each ended by a newline: rules are for commands"
+                )
+                return Judgement("deny", reason, "shell:pieces")
             found = self._judged.judge(str(typed), str(self._workspace.root), bare=bool(ctx.metadata.get("bare")))
             if found.verdict != "allow":
-                return found
-        return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
+                return replace(found, wall=_wall_of(session)) if found.unknown else found
+        reason = "what a command does with its input cannot be known"
+        return Judgement("ask", reason, "shell:unknown", unknown=True, wall=_wall_of(session))
 
     def _time_limit(self, args: Mapping[str, Any]) -> float:
         effects = self._runner.effects
         asking = effects.patience if effects is not None else 0.0
+        if args.get("background"):
+            return 86_400.0  # it answers at once, but a job waits for the end
         return float(args.get("timeout", self._rules.timeout)) + GRACE_SECONDS + asking
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from ..policy.preview import short
+
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
-        how = "\n(in the background)" if args.get("background") else ""
+        how = "\n(in the background)" if args.get("background") or args.get("interactive") else ""
         names = self._runner.secret_names("exec")
         gets = f"\n(gets: {', '.join(names)})" if names else ""
         command = str(args.get("command", ""))
         does = _what_it_does(command, str(self._workspace.root / str(args.get("working_dir") or "")))
-        return f"{_shown(command)}{where}{how}{gets}{does}"
+        return f"{short(command)}{where}{how}{gets}{does}{self._reach()}"
+
+    def _reach(self) -> str:
+        """Say what a yes lets a command do, if no sandbox is around it."""
+        sandbox = self._runner.sandbox.known
+        if sandbox is None or sandbox.active:
+            return ""
+        return (
+            f"\n(backend {sandbox.name}: after a yes it can do all that you can, also read your keys, answer such "
+            "questions and change Toolcrib's settings)"
+        )
 
     def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from ..policy.preview import short
+
         text = f"{args.get('action')} {args.get('session_id') or ''}".strip()
         typed, does = str(args.get("input") or ""), ""
         for session in self.sessions.of(ctx.session_id):
             if session.id == args.get("session_id"):
-                text += f", to what runs: {_shown(session.command, 600)}"
+                text += f", to what runs: {short(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
                     does = _what_it_does(typed, str(self._workspace.root))
-        return f"{text}\n{_shown(typed)}{does}" if typed else text
+        return f"{text}\n{short(typed)}{does}" if typed else text
 
 
 def _what_it_does(command: str, cwd: str) -> str:
@@ -277,13 +349,6 @@ def _what_it_does(command: str, cwd: str) -> str:
         log.debug("no summary of a command", exc_info=True)
         lines = [f"(its parts could not be analysed: {error})"]
     return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
-
-
-def _shown(command: str, limit: int = 2_500) -> str:
-    """Return a command for a preview, cut in the middle if it is long, so that its description has room, too."""
-    from ..policy.preview import fit, visible
-
-    return fit(visible(command), limit, "`toolcrib approvals show` has it whole")
 
 
 _MAX_WAIT = 30.0
@@ -337,9 +402,13 @@ def _printed(
 
 
 def _answer(
-    result: ProcessResult, timeout: int, outcome: CommandOutcome, sandbox: Sandbox, redact: Callable[[str], str] | None
-) -> ToolOutput:
+    result: ProcessResult, timeout: int, outcome: CommandOutcome, prepared: PreparedCommand,
+    redact: Callable[[str], str] | None,
+) -> ToolOutput:  # fmt: skip
+    sandbox = prepared.sandbox
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
+    if prepared.wall is not None:
+        meta["wall"] = prepared.wall
     slow = (
         f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
         f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it with background=true."
@@ -347,6 +416,8 @@ def _answer(
     text = _printed(result, redact, meta, slow, "The command was ended before it was done.")
     if not result.reaped:
         text.append("[it did not end when it was killed; something may still be running]")
+    if result.exit_code and (hint := _more_rights(prepared)) and _HELD_BACK.search("\n".join(text)):
+        text.append(hint)
     text += outcome.notes
     if sandbox.profile != "read-only" and outcome.undo:
         text.append(outcome.undo)
@@ -354,6 +425,18 @@ def _answer(
     if result.ended_by == "exit" or outcome.kind is not None:
         return _with_kind(answer, outcome, meta)
     return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
+
+
+def _wall_of(session: CommandSession | None) -> Wall | None:
+    """Return the wall that a session runs behind where no sandbox is: what it is given stays behind it."""
+    return "workspace" if session is not None and session.more_rights else None
+
+
+def _more_rights(prepared: PreparedCommand) -> str:
+    """Return how to ask for more than the wall around a command let it do; "" if it had no wall of its own."""
+    if prepared.wall == "read":
+        return ONLY_READS
+    return ONLY_CHANGES if prepared.liftable else ""
 
 
 def _asked_again(outcome: CommandOutcome) -> ToolOutput:
@@ -369,9 +452,7 @@ def _with_kind(text: str, outcome: CommandOutcome, meta: dict[str, Any]) -> Tool
     return ToolOutput.error(text, outcome.kind, pause_for_input=waits, meta={**meta, **outcome.meta})
 
 
-def _not_started(error: OSError | SandboxUnavailable) -> ToolOutput:
-    if isinstance(error, SandboxUnavailable):
-        return ToolOutput.error(str(error), "unavailable")
+def _not_started(error: OSError) -> ToolOutput:
     return ToolOutput.error(f"The command could not be started: {error.strerror or error}", "tool")
 
 

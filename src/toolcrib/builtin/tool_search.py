@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
@@ -35,7 +36,7 @@ def search_tools(exposure: Exposure) -> list[Tool]:
         description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
         "and recorded as that tool's own call.",
     )  # fmt: skip
-    caller.forward = lambda arguments: (arguments["name"], arguments.get("arguments") or {})
+    caller.forward = _forward
     return [_SearchTools(exposure), caller]
 
 
@@ -82,9 +83,18 @@ class _SearchTools(Tool):
 async def call_tool(
     name: Annotated[str, Field(min_length=1, description="The tool's name, as search_tools gave it.")],
     arguments: Annotated[dict[str, Any] | None, Field(description="Its arguments.")] = None,
+    background: Annotated[bool, Field(description="Run it as a job, where there is the tool job.")] = False,
 ) -> str:
     """Never run: the call that it stands for takes its place."""
-    raise AssertionError(name, arguments)
+    raise AssertionError(name, arguments, background)
+
+
+def _forward(arguments: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the call that a call of `call_tool` stands for."""
+    name, inner = arguments["name"], cast("Any", arguments.get("arguments") or {})
+    if arguments.get("background"):
+        return "job", {"action": "start", "tool": name, "arguments": inner}
+    return name, inner
 
 
 def _told(tool: Tool) -> str:

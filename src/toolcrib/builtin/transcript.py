@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..boundary.capture import Capture, Excerpt
-from ..boundary.process import ProcessResult
+
+if TYPE_CHECKING:
+    from ..boundary.process import ProcessResult
 
 MAX_CHARACTERS = 10_000  # of both streams together (spec 5.1)
 

@@ -18,7 +18,6 @@ from ..core.tool import Tool, tool
 from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
 from .document_reading import DocumentRequest, DocumentText
-from .extraction import KEPT
 from .file_kinds import container, described
 from .outgoing import OutgoingRequests, mark
 from .robots import Robots
@@ -154,6 +153,8 @@ class WebFetchTool:
                 f"{answer.final_url} is a document or image of more than {self._settings.max_bytes:,} bytes, which is "
                 "not read in part (a person can raise web.fetch.max_bytes)"
             )
+        from .extraction import KEPT
+
         read = await reader.read_bytes(answer.body, kind, answer.final_url, DocumentRequest(budget=KEPT))
         found: dict[str, Any] = {"extractor": read.reader, "title": read.title, "links": [], "length": len(read.text)}
         found["document"] = _about(read)

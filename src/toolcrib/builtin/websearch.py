@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import unescape
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from pydantic import Field
 from ..boundary.network.exchange import ExchangeLimits, WebResponse, exchange
 from ..core.bound import safe
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line

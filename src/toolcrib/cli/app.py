@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,10 +10,11 @@ from typing import Annotated
 
 from .._version import __version__
 from ..core.wings import WINGS
+from ..policy.plain import plain
 from . import completion, show
 from .exit_codes import SUMMARY
 from .options import Options
-from .reader import Command, Group, Option, print_help, read
+from .reader import CliCommand, CommandGroup, Option, print_help, read
 
 # In the order in which people meet them; those of wings are last.
 COMMANDS = {
@@ -35,7 +37,7 @@ COMMANDS = {
 }
 
 
-def load(name: str) -> Command | Group:
+def load(name: str) -> CliCommand | CommandGroup:
     """Import a command."""
     doors = next((wing.doors for wing in WINGS.values() if name in wing.commands), "cli")
     return import_module(f"toolcrib.{doors}.{name}").COMMAND
@@ -60,7 +62,7 @@ def alone(
         print_help(ROOT, "toolcrib")
 
 
-ROOT = Group(
+ROOT = CommandGroup(
     alone,
     "The tool layer for LLM agents: guarded tools for files, search and commands.",
     COMMANDS,
@@ -69,8 +71,17 @@ ROOT = Group(
 )
 
 
+class _PlainFormatter(logging.Formatter):
+    """Makes log lines safe for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
+
+
 def run(words: Sequence[str]) -> int | None:
     """Do what a command line asks for, or complete it. Raises Usage."""
+    if logging.lastResort is not None:  # what libraries log may hold a server's text, in tracebacks too
+        logging.lastResort.setFormatter(_PlainFormatter())
     if completion.VARIABLE in os.environ:
         print(*completion.complete(ROOT, words), sep="\n")
         return None

@@ -17,23 +17,25 @@ from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
 from ..record.approvals import Approvals
+from ..record.connection import Where
 from ..record.rows import ApprovalRow
 from . import show
 from .arguments import json_object
 from .exit_codes import Usage, of_success
-from .options import Options
-from .reader import Argument, Command, Option, group
+from .options import RecordOptions
+from .reader import Argument, CliCommand, Option, group
 
 Id = Annotated[str, Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
 Reason = Annotated[str, Option("--reason", help="The reason; the model reads it.")]
 
 
 def listed(
-    options: Options,
+    options: RecordOptions,
     everywhere: Annotated[bool, Option("--all", help="List all workspaces, and answered requests too.")] = False,
 ) -> None:
     """List the calls that wait for an answer."""
     rows: list[ApprovalRow] = []
+    shared = False
     if everywhere:
         for path in _databases():
             with closing(Approvals(path)) as approvals:
@@ -46,7 +48,8 @@ def listed(
             state = options.state()
         except ConfigError as error:
             raise Usage(f"{error}; or list the requests of all workspaces with --all") from None
-        with closing(Approvals(state.record_db)) as approvals:
+        shared = bool(state.url)
+        with closing(Approvals(state.record)) as approvals:
             rows = approvals.pending()
     if options.json:
         show.out_json(rows)
@@ -55,13 +58,13 @@ def listed(
     cells: list[list[str]] = []
     for row in rows:
         left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
-        where = [str(row["workspace"])] if everywhere else []
+        where = [str(row["workspace"])] if everywhere or shared else []
         cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], row["preview"][:200]])
-    more = "" if everywhere else " (--all lists every workspace)"
+    more = "" if everywhere or shared else " (--all lists every workspace)"
     show.columns(cells, ("bold",), none=f"No call waits for approval here.{more}")
 
 
-def shown(options: Options, request_id: Id) -> None:
+def shown(options: RecordOptions, request_id: Id) -> None:
     """Show one request: the call, and why it needs approval."""
     with _request(options, request_id) as (_, row):
         if options.json:
@@ -90,7 +93,7 @@ def shown(options: Options, request_id: Id) -> None:
 
 
 def approve(
-    options: Options,
+    options: RecordOptions,
     request_id: Id,
     session: Annotated[
         bool, Option("--session", help="Also approve the calls of its session that `show` names.")
@@ -112,7 +115,7 @@ def approve(
         return _said(answer(approvals, request_id, decision, _remember(row)))
 
 
-def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
+def deny(options: RecordOptions, request_id: Id, reason: Reason = "") -> int:
     """Deny a request."""
     with _request(options, request_id) as (approvals, _):
         return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())))
@@ -137,14 +140,14 @@ def _who() -> str:
 
 
 @contextmanager
-def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, ApprovalRow]]:
+def _request(options: RecordOptions, request_id: str) -> Generator[tuple[Approvals, ApprovalRow]]:
     """Find a request, in this workspace first and then in all others: ids are random, so the id is enough.
 
     The current folder need not be usable as a workspace: a new terminal opens in the home directory.
     """
-    here: list[Path] = []
+    here: list[Where] = []
     with suppress(ConfigError):
-        here = [options.state().record_db]
+        here = [options.state().record]
     for path in dict.fromkeys([*here, *_databases()]):
         with closing(Approvals(path)) as approvals:
             row = approvals.get(request_id)
@@ -162,9 +165,9 @@ COMMAND = group(
     listed,
     "Calls that wait for approval. Without a command: list them.",
     {
-        "list": Command(listed),
-        "show": Command(shown),
-        "approve": Command(approve, without=("json",)),
-        "deny": Command(deny, without=("json",)),
+        "list": CliCommand(listed),
+        "show": CliCommand(shown),
+        "approve": CliCommand(approve, without=("json",)),
+        "deny": CliCommand(deny, without=("json",)),
     },
 )

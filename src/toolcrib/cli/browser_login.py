@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import socket
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
+from ..boundary.programs import find_program, host_environment
 from . import show
 
 if TYPE_CHECKING:
@@ -26,9 +30,11 @@ _ELSEWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\
 
 
 class BrowserLogin:
-    """One login. It opens its socket at once, so that the address is known before the page is opened."""
+    """One login. It opens its socket at once, so that the address is known before the page is opened. The browser is
+    not taken from a `writable` folder."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, writable: Iterable[str] = ()) -> None:
+        self._writable = tuple(writable)
         port = config.oauth.redirect_port
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -42,12 +48,14 @@ class BrowserLogin:
         self.redirect_uri = f"http://127.0.0.1:{self._socket.getsockname()[1]}{PATH}"
         self._query: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
+        self._state: str | None = None
 
     async def open(self, url: str) -> None:
         """Open the login page, and print its address."""
+        self._state = dict(parse_qsl(urlsplit(url).query)).get("state")
         self._server = await asyncio.start_server(self._visited, sock=self._socket)
         show.say(f"Log in here, if no browser opens by itself:\n{url}")
-        await asyncio.to_thread(_browse, url)
+        await asyncio.to_thread(_browse, url, self._writable)
 
     async def answer(self) -> Mapping[str, str]:
         """The parameters of the redirect. Raises TimeoutError after five minutes."""
@@ -68,11 +76,13 @@ class BrowserLogin:
             async with asyncio.timeout(10):
                 line = (await reader.readuntil(b"\r\n"))[:MAX_REQUEST].decode("latin-1").split(" ")
                 parts = urlsplit(line[1] if len(line) == 3 else "")
-                ours = line[0] == "GET" and parts.path == PATH
+                query = dict(parse_qsl(parts.query, keep_blank_values=True))
+                # any page in the browser can send somebody here; only the server that was asked knows the state
+                ours = line[0] == "GET" and parts.path == PATH and query.get("state") == self._state
                 writer.write(_PAGE if ours else _ELSEWHERE)
                 await writer.drain()
             if ours and not self._query.done():
-                self._query.set_result(dict(parse_qsl(parts.query, keep_blank_values=True)))
+                self._query.set_result(query)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
         finally:
@@ -81,8 +91,17 @@ class BrowserLogin:
                 await writer.wait_closed()
 
 
-def _browse(url: str) -> None:
-    import webbrowser
-
-    with contextlib.suppress(webbrowser.Error):
-        webbrowser.open(url)
+def _browse(url: str, writable: Iterable[str]) -> None:
+    """Open a page in the person's browser, if a program for that is found where no tool can put another one."""
+    if sys.platform == "win32":
+        os.startfile(url)  # noqa: S606  (an https address, not a command)
+        return
+    roots = tuple(writable)
+    for name in (os.environ.get("BROWSER", ""), "open" if sys.platform == "darwin" else "xdg-open", "wslview"):
+        if name and (program := find_program(name, roots)) is not None:
+            with contextlib.suppress(OSError):
+                subprocess.Popen(
+                    [program, url], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    cwd="/", env=host_environment(roots), start_new_session=True,
+                )  # fmt: skip
+                return

@@ -18,12 +18,13 @@ from ..core.bound import safe
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
 from ..core.finish import for_person
 from ..core.output import ToolOutput
+from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from . import show
 from .arguments import read_arguments
 from .exit_codes import of_output
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 from .running import run
 from .terminal_approver import terminal_approver
 
@@ -87,9 +88,14 @@ async def _call(
     if effects is not None:
         settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
     box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
+    if has_wing("jobs"):
+        from .jobs import SCHEDULE_TOOLS, offer_schedules
+
+        if name in SCHEDULE_TOOLS:
+            offer_schedules(box)
     progress = Progress(box.events)
     try:
-        box.approval_service.approver = approver = terminal_approver(progress.pause)
+        box.approval_service.approver = approver = terminal_approver(box.starts, progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
         ctx = replace(box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask)
         return await box.call(name, arguments, ctx)
@@ -191,4 +197,4 @@ class Progress:
             self._shown = False
 
 
-COMMAND = Command(call, without=("json",))
+COMMAND = CliCommand(call, without=("json",))

@@ -11,7 +11,7 @@ from ..policy.plain import plain, plain_line
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options
-from .reader import Argument, Command, Option, group
+from .reader import Argument, CliCommand, Option, group
 from .undo import open_journal
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ COMMAND = group(
     listed,
     "The changes of commands that wait for approval. Without a command: list them.",
     {
-        "show": Command(shown),
-        "apply": Command(apply, without=("json",)),
-        "discard": Command(discard, without=("json",)),
+        "show": CliCommand(shown),
+        "apply": CliCommand(apply, without=("json",)),
+        "discard": CliCommand(discard, without=("json",)),
     },
 )

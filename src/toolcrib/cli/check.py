@@ -8,7 +8,6 @@ import json
 import math
 import os
 import sys
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Annotated, Any, NoReturn, cast
 from ..boundary.lines import Lines
 from ..boundary.workspace import Workspace
 from ..builtin.default_tools import default_tools
-from ..core.context import ToolContext
+from ..core.context import ToolContext, Wall
 from ..core.errors import SandboxUnavailable
 from ..core.registry import ToolRegistry
 from ..core.threads import shared_threads
@@ -31,14 +30,13 @@ from . import show
 from .arguments import read_arguments
 from .exit_codes import OK, Usage, of_verdict
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 from .running import run
 
 AT_ONCE = 256  # rows whose host names are looked up at the same time
 CHUNK = 256 * 1024  # bytes that are read at once
 MAX_LINE = 16 * 2**20
 MAX_REASON = 2_000  # characters
-MANY_BYTES = 2**25  # of rows whose answers wait for their turn
 
 Answer = dict[str, Any]
 
@@ -83,6 +81,15 @@ def _show(name: str, found: Check) -> None:
     for label, text in (("rule", found.rule), ("reason", found.reason)):
         if text:
             show.out(f"{label:<6} {text}")
+    if found.wall:
+        show.out(f"{'wall':<6} {_WALLS[found.wall]}")
+
+
+_WALLS: dict[Wall, str] = {
+    "read": "it runs where it can only read what is granted, without network",
+    "all": "it runs as the settings say, and cannot change Toolcrib's own state and settings",
+    "workspace": "it runs where it can change the workspace and nothing else, without network",
+}
 
 
 def _plain(found: Check) -> Answer:
@@ -91,6 +98,7 @@ def _plain(found: Check) -> Answer:
         "category": found.category or None,
         "rule": found.rule,
         "reason": found.reason,
+        **({"wall": found.wall} if found.wall else {}),
     }
 
 
@@ -141,65 +149,19 @@ async def _one(
 # --- streams
 
 
-class Queue:
-    """Answers in the order of their rows: known already, or still being looked up."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Answer | asyncio.Task[Answer], int]] = deque()
-        self._tasks = self._bytes = 0
-        self._lines: list[str] = []
-
-    def add(self, answer: Answer | asyncio.Task[Answer], size: int) -> None:
-        """Add an answer at the end; `size` is the size of its row in bytes."""
-        self._waiting.append((answer, size))
-        self._tasks += isinstance(answer, asyncio.Task)
-        self._bytes += size
-
-    async def write(self, *, to_the_end: bool = False) -> None:
-        """Take the answers that are ready, in order. Waits only if too many wait, or for all of them `to_the_end`."""
-        while self._waiting:
-            answer, size = self._waiting[0]
-            if isinstance(answer, asyncio.Task):
-                if not answer.done():
-                    if not (to_the_end or self._tasks >= AT_ONCE or self._bytes >= MANY_BYTES):
-                        return
-                    self.flush()
-                answer = await answer
-                self._tasks -= 1
-            self._lines.append(_text(answer))
-            self._waiting.popleft()
-            self._bytes -= size
-
-    def flush(self) -> None:
-        """Write the answers that were taken to stdout."""
-        if self._lines:
-            print("\n".join(self._lines), flush=True)
-            self._lines.clear()
-
-    def cancel(self) -> None:
-        """Cancel the lookups that still run."""
-        for answer, _ in self._waiting:
-            if isinstance(answer, asyncio.Task):
-                answer.cancel()
-
-
 async def _stream(options: Options, bare: bool) -> None:
     """Answer rows in their order. Rows that need host names looked up are judged concurrently."""
-    queue = Queue()
     number = 0
     async with _checker(options, bare) as checker:
-        try:
-            async for lines in _chunks_of_lines():
-                for line in lines:
-                    number += 1
-                    if line.strip():
-                        queue.add(_row(checker, line, number), len(line))
-                        await queue.write()
-                queue.flush()
-            await queue.write(to_the_end=True)
-            queue.flush()
-        finally:
-            queue.cancel()
+        async for lines in _chunks_of_lines():
+            for begin in range(0, len(lines), AT_ONCE):
+                rows = enumerate(lines[begin : begin + AT_ONCE], number + begin + 1)
+                answers = [_row(checker, line, at) for at, line in rows if line.strip()]
+                looked_up = iter(await asyncio.gather(*(each for each in answers if isinstance(each, asyncio.Task))))
+                for answer in answers:
+                    print(_text(next(looked_up) if isinstance(answer, asyncio.Task) else answer))
+                sys.stdout.flush()
+            number += len(lines)
 
 
 async def _chunks_of_lines() -> AsyncIterator[list[bytes]]:
@@ -294,4 +256,4 @@ def _deny(known: Answer, reason: str) -> Answer:
     return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason[:MAX_REASON]}
 
 
-COMMAND = Command(check)
+COMMAND = CliCommand(check)

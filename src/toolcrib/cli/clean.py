@@ -12,19 +12,20 @@ from ..record.settings import RecordSettings
 from ..record.state import Removal, StateFolder, folder_entries
 from . import show
 from .options import Options
-from .reader import Command, Option
+from .reader import CliCommand, Option
 
 
 def clean(
     options: Options,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only show what would be removed.")] = False,
     everything: Annotated[
-        bool, Option("--all", help="Remove all spilled outputs, undo history and trash, of any age.")
+        bool, Option("--all", help="Remove all spilled outputs, undo history, saved files and trash, of any age.")
     ] = False,
 ) -> None:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
-    Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB, the record of calls as
+    Spilled outputs are kept 7 days and 2 GiB, undo history, trash and files as they were before
+    commands 30 days and 2 GiB, the record of calls as
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
     Files that killed browsers left behind are always removed.
     """
@@ -56,9 +57,9 @@ def clean(
 
 def _old_calls(state: StateFolder, keep: RecordSettings, dry_run: bool) -> list[Removal]:
     """Drop the rows that the record need not keep. The other rows can still be verified."""
-    if not state.record_db.exists():
+    if not state.url and not state.record_db.exists():
         return []
-    gone = retention.apply(state.record_db, keep, slack=0, dry_run=dry_run)
+    gone = retention.apply(state.record, keep, slack=0, dry_run=dry_run)
     return [Removal("record", f"{gone.rows:,} rows", gone.size, gone.age)] if gone.rows else []
 
 
@@ -75,4 +76,4 @@ def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
     return [Removal("browser", name, found[name][0], now - found[name][1]) for name in gone if name in found]
 
 
-COMMAND = Command(clean)
+COMMAND = CliCommand(clean)

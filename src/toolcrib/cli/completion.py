@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import show
 from .exit_codes import Usage
-from .reader import Command, Group, Parameter, parameters_of
+from .reader import CliCommand, CommandGroup, CommandParameter, parameters_of
 
 VARIABLE = "_TOOLCRIB_COMPLETE"
 """Where this is set, the command prints the words that may stand in place of its last argument."""
@@ -67,19 +67,19 @@ def _shell() -> str:
     return name
 
 
-def complete(root: Group, words: Sequence[str]) -> list[str]:
+def complete(root: CommandGroup, words: Sequence[str]) -> list[str]:
     """The words that may stand in place of the last one."""
     *given, start = words or [""]
-    level: Command | Group = root
+    level: CliCommand | CommandGroup = root
     parameters = parameters_of(root)
-    option: Parameter | None = None
+    option: CommandParameter | None = None
     places = 0
     for word in given:
         if option is not None:  # this word is its value
             option = None
         elif word.startswith("-"):
             option = next((p for p in parameters if word in p.flags and p.kind is not bool), None)
-        elif isinstance(level, Group) and word in level.summaries:
+        elif isinstance(level, CommandGroup) and word in level.summaries:
             level = level.load(word)
             parameters, places = parameters_of(level), 0
         else:
@@ -88,13 +88,17 @@ def complete(root: Group, words: Sequence[str]) -> list[str]:
 
 
 def _offered(
-    level: Command | Group, parameters: Sequence[Parameter], option: Parameter | None, places: int, start: str
+    level: CliCommand | CommandGroup,
+    parameters: Sequence[CommandParameter],
+    option: CommandParameter | None,
+    places: int,
+    start: str,
 ) -> Iterable[str]:
     if option is not None:
         return option.offers(start)
     if start.startswith("-"):
         return ["--help", *(flag for p in parameters for flag in p.flags if flag.startswith("--"))]
-    if isinstance(level, Group):
+    if isinstance(level, CommandGroup):
         return level.summaries
     words = [p for p in parameters if not p.flags]
     place = words[min(places, len(words) - 1)] if words else None

@@ -10,7 +10,7 @@ from ..config.hide import hidden, plain
 from ..config.settings import schema_text
 from . import show
 from .options import Options
-from .reader import Command, Option
+from .reader import CliCommand, Option
 
 
 def config(
@@ -64,4 +64,4 @@ def _written(value: Any) -> str:
     return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-COMMAND = Command(config)
+COMMAND = CliCommand(config)

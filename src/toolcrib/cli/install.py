@@ -8,17 +8,18 @@ import os
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from ..boundary.own_files import replace_file
+from ..boundary.programs import find_program
 from ..config.files import exists, read_config_file
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from . import show
 from .exit_codes import Usage
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,8 @@ def own_command() -> list[str]:
     beside = Path(sys.executable).parent / ("toolcrib.exe" if sys.platform == "win32" else "toolcrib")
     if beside.exists():
         return [str(beside)]
-    found = shutil.which("toolcrib")
-    return [found] if found else [sys.executable, "-m", "toolcrib"]
+    found = find_program("toolcrib")
+    return [found] if found else [sys.executable, "-P", "-m", "toolcrib"]
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
@@ -143,4 +144,4 @@ def _write(path: Path, text: str) -> Path | None:
     return backup
 
 
-COMMAND = Command(install, without=("json",))
+COMMAND = CliCommand(install, without=("json",))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from . import show
 from .exit_codes import of_success
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 
 _STYLES = {"error": "red", "warning": "yellow", "info": None}
 
@@ -42,4 +42,4 @@ def lint_tools(
     return of_success(not any(finding.level == "error" for finding in found))
 
 
-COMMAND = Command(lint_tools)
+COMMAND = CliCommand(lint_tools)

@@ -8,7 +8,7 @@ from ..core.tool import Tool
 from ..policy.policy import Policy
 from . import show
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 
 
 def list_tools(
@@ -77,4 +77,4 @@ def _in_full(tool: Tool, policy: Policy) -> None:
     show.columns(rows, ("cyan", "dim", None, None))
 
 
-COMMAND = Command(list_tools)
+COMMAND = CliCommand(list_tools)

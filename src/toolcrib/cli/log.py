@@ -5,25 +5,26 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sqlite3
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.text import clip
 from ..core.tool import ToolCategory
+from ..policy.plain import plain, plain_line
 from ..record import chain
 from ..record.audit import Audit
-from ..record.database import connect, unusable
+from ..record.connection import naming, shown
+from ..record.database import connect
 from ..record.rows import ApprovalRow, CallRow
 from . import show
 from .exit_codes import FAILED, OK, Usage, of_success
-from .options import Options
-from .reader import Argument, Command, Option, group
+from .options import RecordOptions
+from .reader import Argument, CliCommand, Option, group
 
 _AGO = re.compile(r"(\d+)\s*([smhdw])")
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -87,7 +88,7 @@ class Filters:
 
 
 def listed(
-    options: Options, filters: Filters, *, limit: Limit = 50, follow: Follow = False,
+    options: RecordOptions, filters: Filters, *, limit: Limit = 50, follow: Follow = False,
     unfinished: Unfinished = False,
 ) -> None:  # fmt: skip
     """Show the record of calls, oldest first. With --json one object per line."""
@@ -95,13 +96,13 @@ def listed(
         raise Usage("--follow never ends; leave --until and --unfinished out")
     wanted = filters.query()
     with _opened(options) as audit:
-        end = audit.head().seq  # --follow shows all later rows
+        ends = audit.heads()  # --follow shows all later rows
         kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
-        rows = audit.query(**wanted, **kind, upto=end, limit=limit)
+        rows = audit.query(**wanted, **kind, upto=max((end.seq for end in ends), default=0), limit=limit)
         _rows(list(reversed(rows)), options.json)
         if follow:
             wanted.pop("since", None)
-            for row in audit.follow(after=end, **wanted):
+            for row in audit.follow(after=ends, **wanted):
                 _rows([row], options.json)
                 sys.stdout.flush()
         elif len(rows) == limit and sys.stdout.isatty() and not options.json:
@@ -109,7 +110,7 @@ def listed(
             show.say(f"the latest {limit}; -n shows more, --until {earlier} shows earlier ones", "dim")
 
 
-def call(options: Options, call_id: CallId) -> int:
+def call(options: RecordOptions, call_id: CallId) -> int:
     """Show one call in full: its intent and its outcome."""
     with _opened(options) as audit:
         rows = audit.call(call_id)
@@ -133,7 +134,7 @@ def call(options: Options, call_id: CallId) -> int:
     return OK
 
 
-def export(options: Options, filters: Filters, *, output: Output = None, stored: Stored = False) -> None:
+def export(options: RecordOptions, filters: Filters, *, output: Output = None, stored: Stored = False) -> None:
     """Write the record as JSON Lines, oldest first: one object per call.
 
     This includes notes of the record itself and calls without an end. --stored writes every row as stored.
@@ -148,7 +149,7 @@ def export(options: Options, filters: Filters, *, output: Output = None, stored:
             show.say(f"{count:,} {'rows' if stored else 'calls and notes'} written to {output}")
 
 
-def stats(options: Options, filters: Filters, *, by: By = "tool") -> None:
+def stats(options: RecordOptions, filters: Filters, *, by: By = "tool") -> None:
     """Count calls: all, denied, asked about and failed ones, and how long they took."""
     if by not in _COUNTED:
         raise Usage(f"--by takes {', '.join(_COUNTED)}")
@@ -169,34 +170,31 @@ def stats(options: Options, filters: Filters, *, by: By = "tool") -> None:
         show.columns([[by, "calls", "denied", "asked", "not ok", "mean", "latest"], *cells], ("bold",))
 
 
-def verify(options: Options, *, kept: Kept = None) -> int:
+def verify(options: RecordOptions, *, kept: Kept = None) -> int:
     """Check the hash chain of the record: no row was changed, removed or moved after it was written.
 
     Store the printed end of the chain elsewhere. Without it, a cut at the end or a rewrite of the whole file cannot be
     detected. On a fault the exit code is 1 and the first bad row is shown.
     """
-    path = options.state().record_db
-    wanted = _head(kept)
-    try:
-        with closing(connect(path)) as connection:
-            found = chain.verify(connection, wanted, _progress if sys.stderr.isatty() else None)
-    except sqlite3.Error as error:
-        raise unusable(path, error) from error
+    path = options.state().record
+    wanted = _heads(kept)
+    with naming(path), closing(connect(path)) as connection:
+        found = chain.verify(connection, wanted, _progress if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     if options.json:
         show.out_json({
             "ok": found.problem is None, "rows": found.rows, "first": found.first, "dropped": found.dropped,
-            "head": str(found.head), "row": found.row, "problem": found.problem,
+            "head": found.end, "row": found.row, "problem": found.problem,
         })  # fmt: skip
     elif found.problem is not None:
         where = f"row {found.row}: " if found.row is not None else ""
-        show.error(f"{path}: {where}{found.problem}")
+        show.error(f"{shown(path)}: {where}{found.problem}")
         show.say(f"the {found.rows:,} rows before it are intact", "dim")
     else:
         gone = f"; {found.dropped:,} older ones were dropped by retention" if found.dropped else ""
         show.out(f"{found.rows:,} rows are intact{gone}")
-        show.out(f"end of the chain: {found.head}")
+        show.out(f"end of the chain: {found.end}")
     return of_success(found.problem is None)
 
 
@@ -215,21 +213,24 @@ def read_time(text: str | None) -> float | None:
         raise Usage(f"{text!r} is not a time; write 30m, 2h, 1d, 14:30 or 2026-01-31T12:00") from None
 
 
-def _head(text: str | None) -> tuple[int | None, bytes] | None:
-    if text is None:
-        return None
-    found = _KEPT.fullmatch(text.strip())
-    if found is None:
-        raise Usage(f"--from takes the end of the chain as `toolcrib log verify` prints it (120:5f1d…), got {text!r}")
-    return int(found[1]) if found[1] else None, bytes.fromhex(found[2])
+def _heads(text: str | None) -> list[chain.KeptEnd]:
+    wanted: list[chain.KeptEnd] = []
+    for each in [] if text is None else text.split() or [text]:
+        found = _KEPT.fullmatch(each)
+        if found is None:
+            raise Usage(
+                f"--from takes the end of the chain as `toolcrib log verify` prints it (120:5f1d…), got {each!r}"
+            )
+        wanted.append(chain.KeptEnd(int(found[1]) if found[1] else None, bytes.fromhex(found[2])))
+    return wanted
 
 
 def _progress(rows: int) -> None:
     print(f"\r{rows:,} rows …", end="", file=sys.stderr, flush=True)
 
 
-def _opened(options: Options) -> closing[Audit]:
-    return closing(Audit(options.state().record_db))
+def _opened(options: RecordOptions) -> closing[Audit]:
+    return closing(Audit(options.state().record))
 
 
 def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
@@ -282,28 +283,28 @@ def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) ->
         "output": f"{row['size'] or 0:,} characters" if ended else None,
         "row": f"{row['seq']}:{row['hash']}",
     }
-    show.out(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"], "bold")
+    show.out(plain_line(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"]), "bold")
     show.facts(facts)
     arguments = _plain(row)["arguments"]
-    show.out(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False))
+    show.out(plain(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False)))
     if approval is not None:
         asked = f"approval {approval['id']}: {approval['state']}"
-        show.out(f"{asked} by {approval['approver']}" if approval["approver"] else asked, "bold")
+        show.out(plain_line(f"{asked} by {approval['approver']}" if approval["approver"] else asked), "bold")
         for text in (approval["reason"], approval["answer"], approval["preview"]):
             if text:
-                show.out(text)
+                show.out(plain(text))
     if row["error"]:
-        show.out(row["error"], "red")
+        show.out(plain(row["error"]), "red")
 
 
 COMMAND = group(
     listed,
     "The record of calls. Without a command: the latest calls. `toolcrib log CALL-ID` shows one call in full.",
     {
-        "show": Command(call),
-        "export": Command(export, without=("json",)),
-        "stats": Command(stats),
-        "verify": Command(verify),
+        "show": CliCommand(call),
+        "export": CliCommand(export, without=("json",)),
+        "stats": CliCommand(stats),
+        "verify": CliCommand(verify),
     },
     otherwise="show",
 )

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from ..config.files import read_config_file
+from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
-from ..config.layers import file_layer
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..sources.mcp import ServerConfig, ServerStatus, server_config
@@ -20,7 +20,7 @@ from . import show
 from .browser_login import BrowserLogin
 from .exit_codes import Usage, of_success
 from .options import Options
-from .reader import Argument, Command, Option, group
+from .reader import Argument, CliCommand, Option, group
 from .running import run
 from .servers_file import with_server, without_server, write
 
@@ -101,20 +101,13 @@ def added(
 def imported(
     options: Options, file: Annotated[str, Argument(metavar="FILE", help="A file such as .mcp.json.")]
 ) -> None:
-    """Show the servers in another program's file (`mcpServers`), and add them to your own after a yes."""
-    path = Path(file).expanduser()
-    found = read_config_file(path)
-    values = found.values
-    if not any(key in values for key in ("mcpServers", "mcp_servers", "servers", "tools", "mcp")):
-        values = {"mcpServers": values}  # the map alone
-    elif "servers" in values:
-        values = {"mcpServers": values["servers"]}
-    values = {key: value for key, value in values.items() if key in ("mcpServers", "mcp_servers", "tools", "mcp")}
-    layer = file_layer(replace(found, values=values))
-    servers = cast("dict[str, Any]", layer.shaped.values.get("mcp_servers") or {})
-    if not servers:
-        raise Usage(f"{file} has no MCP servers")
-    _put(options, servers)
+    """Show the servers in another program's file, and add them to your own after a yes."""
+    found = foreign_servers(read_config_file(Path(file).expanduser()))
+    for warning in found.warnings:
+        show.warn(warning)
+    if not found.entries:
+        raise Usage(f"{file} has no MCP servers{' that can be used' if found.warnings else ''}")
+    _put(options, found.entries)
 
 
 def _put(options: Options, servers: Mapping[str, Any]) -> None:
@@ -157,6 +150,13 @@ def removed(options: Options, name: Name) -> None:
 def accepted(options: Options, name: Name) -> None:
     """Show how a server's tools have changed since they were accepted, and accept the changes after a yes."""
     with options.build() as box:
+        changed = box.mcp.changed_files(name)
+        if changed is not None:
+            show.out(f"{changed.text}.", "bold")
+            options.confirm("Start it as it is now?", "nothing was accepted, and it is not started")
+            if not box.mcp.accept_files(name, changed):
+                raise Usage(f"the files of {name} have changed again; look at them, and try once more")
+            show.say(f"Accepted: {name} starts as it is now.")
         doubted = box.mcp.doubted(name)
         if not doubted:
             show.say(f"The tools of {name} have not changed since they were accepted.")
@@ -196,7 +196,7 @@ async def _login(options: Options, name: str) -> ServerStatus:
     doors: list[BrowserLogin] = []
 
     def door(config: ServerConfig) -> BrowserLogin:
-        doors.append(BrowserLogin(config))
+        doors.append(BrowserLogin(config, settings.sandbox.writable(settings.workspace)))
         return doors[-1]
 
     box = await options.open(only, builtin=False)
@@ -251,13 +251,13 @@ COMMAND = group(
     listed,
     "The configured MCP servers. Without a command: list them.",
     {
-        "list": Command(listed),
-        "test": Command(tested),
-        "add": Command(added, without=("json", "mode", "workspace", "config")),
-        "import": Command(imported, without=("json", "mode", "workspace", "config")),
-        "remove": Command(removed, without=("json", "mode", "yes", "workspace", "config")),
-        "accept": Command(accepted, without=("json", "mode")),
-        "login": Command(logged_in, without=("json", "yes")),
-        "logout": Command(logged_out, without=("json", "yes", "mode")),
+        "list": CliCommand(listed),
+        "test": CliCommand(tested),
+        "add": CliCommand(added, without=("json", "mode", "workspace", "config")),
+        "import": CliCommand(imported, without=("json", "mode", "workspace", "config")),
+        "remove": CliCommand(removed, without=("json", "mode", "yes", "workspace", "config")),
+        "accept": CliCommand(accepted, without=("json", "mode")),
+        "login": CliCommand(logged_in, without=("json", "yes")),
+        "logout": CliCommand(logged_out, without=("json", "yes", "mode")),
     },
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ..core.dataclass import dataclass
 from . import show
 from .exit_codes import NotConfirmed
 from .reader import Option
@@ -39,11 +39,15 @@ class Options:
         """The merged settings; what a person should know about them goes to stderr."""
         from ..config import load_settings
 
-        settings = load_settings(workspace=self.workspace, config=self.config, flags={"mode": self.mode})
+        settings = load_settings(workspace=self.workspace, config=self.config, flags=self.flags())
         if not quiet:
             for warning in settings.origin.warnings:
                 show.warn(warning)
         return settings
+
+    def flags(self) -> dict[str, Any]:
+        """Settings from the command line, by dotted key; None where it has none."""
+        return {"mode": self.mode}
 
     def open(self, settings: Settings | None = None, **more: Any) -> Opening:
         """A toolbox with these options."""
@@ -67,4 +71,19 @@ class Options:
         """The state folder of the workspace."""
         from ..record.state import StateFolder
 
-        return StateFolder.for_workspace(self.settings(quiet=True).workspace)
+        settings = self.settings(quiet=True)
+        return StateFolder.for_workspace(settings.workspace, url=settings.record.address)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions(Options):
+    """Options of every command, and of the record."""
+
+    db: Annotated[
+        str | None,
+        Option("--db", metavar="URL", help="The record on Postgres: postgresql://user@host/name. See record.url."),
+    ] = None
+
+    def flags(self) -> dict[str, Any]:
+        """Settings from the command line, by dotted key; None where it has none."""
+        return {**Options.flags(self), "record.url": self.db}

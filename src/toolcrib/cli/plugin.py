@@ -15,7 +15,7 @@ from ..toolbox.sources import services_of
 from . import show
 from .exit_codes import Usage, of_success
 from .options import Options
-from .reader import Argument, Command, Option, group
+from .reader import Argument, CliCommand, Option, group
 
 OFF = "plugins are off, so none of these is loaded; plugins.enabled = true turns them on"
 
@@ -149,8 +149,8 @@ COMMAND = group(
     listed,
     "The plugins. Without a command: list them.",
     {
-        "list": Command(listed, without=("yes", "mode")),
-        "check": Command(checked, without=("yes", "mode")),
-        "new": Command(begun, without=("yes", "mode", "json")),
+        "list": CliCommand(listed, without=("yes", "mode")),
+        "check": CliCommand(checked, without=("yes", "mode")),
+        "new": CliCommand(begun, without=("yes", "mode", "json")),
     },
 )

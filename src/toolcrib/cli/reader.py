@@ -16,10 +16,10 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin
 
+from ..core.dataclass import dataclass
 from .exit_codes import Usage
 
 Complete = Callable[[str], Iterable[str]]
@@ -50,7 +50,7 @@ class Option(Argument):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class CommandParameter:
     """One option or argument of a command. `section` is the part of the help page that lists it."""
 
     name: str
@@ -95,7 +95,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CliCommand:
     """A command: the function that does it, and the shared options that have no meaning for it."""
 
     run: Callable[..., int | None]
@@ -108,32 +108,34 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CommandGroup:
     """Several commands under one name. `run` is what happens where none of them is named."""
 
     run: Callable[..., int | None]
     text: str
     summaries: Mapping[str, str]
-    load: Callable[[str], Command | Group]
+    load: Callable[[str], CliCommand | CommandGroup]
     otherwise: str = ""
     """The command that is meant where the first word names none."""
     without: tuple[str, ...] = ()
     epilog: str = ""
 
 
-def group(run: Callable[..., int | None], text: str, commands: Mapping[str, Command], otherwise: str = "") -> Group:
+def group(
+    run: Callable[..., int | None], text: str, commands: Mapping[str, CliCommand], otherwise: str = ""
+) -> CommandGroup:
     """A group of commands that are loaded already."""
     summaries = {name: command.text.partition("\n")[0] for name, command in commands.items()}
-    return Group(run, text, summaries, commands.__getitem__, otherwise)
+    return CommandGroup(run, text, summaries, commands.__getitem__, otherwise)
 
 
-def read(command: Command | Group, path: str, words: Sequence[str]) -> Callable[[], int | None]:
+def read(command: CliCommand | CommandGroup, path: str, words: Sequence[str]) -> Callable[[], int | None]:
     """The work that a command line asks for. Raises Usage, with the command's name and a hint at its help."""
     return _read(command, path, words, {})
 
 
 def _read(
-    command: Command | Group, path: str, words: Sequence[str], before: Mapping[str, Any]
+    command: CliCommand | CommandGroup, path: str, words: Sequence[str], before: Mapping[str, Any]
 ) -> Callable[[], int | None]:
     """`before` has the values of options that stand before the command's name."""
     parameters = parameters_of(command)
@@ -142,7 +144,7 @@ def _read(
     if given.pop("help", False):
         return partial(print_help, command, path)
     values = {**before, **given}
-    if isinstance(command, Group) and rest:
+    if isinstance(command, CommandGroup) and rest:
         name, *rest = rest
         if name not in command.summaries and command.otherwise:
             name, rest = command.otherwise, [name, *rest]
@@ -160,13 +162,20 @@ class _Parser(argparse.ArgumentParser):
     """One command's parser. argparse reads the options, and the arguments are taken from what it leaves."""
 
     def __init__(
-        self, command: Command | Group, path: str, parameters: Sequence[Parameter], *, for_help: bool = False
+        self,
+        command: CliCommand | CommandGroup,
+        path: str,
+        parameters: Sequence[CommandParameter],
+        *,
+        for_help: bool = False,
     ) -> None:
-        super().__init__(
-            prog=path, usage=_usage(command, path, parameters), description=_paragraphs(command.text),
-            epilog=_epilog(command), formatter_class=_formatter, add_help=False,
-            allow_abbrev=False, argument_default=argparse.SUPPRESS,
-        )  # fmt: skip
+        page: dict[str, Any] = {}
+        if for_help:
+            page = {
+                "usage": _usage(command, path, parameters), "description": _paragraphs(command.text),
+                "epilog": _epilog(command), "formatter_class": _formatter,
+            }  # fmt: skip
+        super().__init__(prog=path, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **page)
         self._words = [p for p in parameters if not p.flags]
         self._flags = [flag for p in parameters for flag in p.flags]
         if for_help:
@@ -178,8 +187,9 @@ class _Parser(argparse.ArgumentParser):
         sections[""].add_argument(*_HELP, dest="help", action="store_true", help="Show this page and exit.")
         for each in parameters:
             if each.flags:
-                sections[each.section].add_argument(*each.flags, dest=each.name, help=_help(each), **_action(each))
-        self._leaves_rest = isinstance(command, Group)
+                shown = _help(each) if for_help else None
+                sections[each.section].add_argument(*each.flags, dest=each.name, help=shown, **_action(each))
+        self._leaves_rest = isinstance(command, CommandGroup)
         if self._leaves_rest and not for_help:
             self.add_argument("rest", nargs=argparse.PARSER).required = False
 
@@ -225,7 +235,7 @@ class _Parser(argparse.ArgumentParser):
 # --- what a function declares
 
 
-def parameters_of(command: Command | Group) -> list[Parameter]:
+def parameters_of(command: CliCommand | CommandGroup) -> list[CommandParameter]:
     """The options and arguments of a command."""
     return [p for p in _parameters(command.run, "") if not p.section or p.name not in command.without]
 
@@ -234,8 +244,8 @@ def _declared(fn: Callable[..., Any]) -> Iterable[inspect.Parameter]:
     return inspect.signature(fn, eval_str=True).parameters.values()
 
 
-def _parameters(fn: Callable[..., Any], section: str) -> list[Parameter]:
-    found: list[Parameter] = []
+def _parameters(fn: Callable[..., Any], section: str) -> list[CommandParameter]:
+    found: list[CommandParameter] = []
     for each in _declared(fn):
         if isinstance(each.annotation, type):  # a dataclass of options
             found += _parameters(each.annotation, (inspect.getdoc(each.annotation) or "").rstrip("."))
@@ -245,7 +255,7 @@ def _parameters(fn: Callable[..., Any], section: str) -> list[Parameter]:
         (kind,) = (kind for kind in kinds if kind is not types.NoneType)
         repeated, choices = get_origin(kind) is list, get_args(kind) if get_origin(kind) is Literal else ()
         kind = get_args(kind)[0] if repeated else str if choices else kind
-        found.append(Parameter(each.name, mark, kind, choices, repeated, each.default, section))
+        found.append(CommandParameter(each.name, mark, kind, choices, repeated, each.default, section))
     return found
 
 
@@ -260,7 +270,7 @@ def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     return fn(**given)
 
 
-def _action(parameter: Parameter) -> dict[str, Any]:
+def _action(parameter: CommandParameter) -> dict[str, Any]:
     if parameter.kind is bool:
         return {"action": "store_true"}
     action = "append" if parameter.repeated else "store"
@@ -284,21 +294,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def print_help(command: Command | Group, path: str) -> None:
+def print_help(command: CliCommand | CommandGroup, path: str) -> None:
     """Print a command's help page."""
     _Parser(command, path, parameters_of(command), for_help=True).print_help(sys.stdout)
 
 
-def _usage(command: Command | Group, path: str, parameters: Iterable[Parameter]) -> str:
+def _usage(command: CliCommand | CommandGroup, path: str, parameters: Iterable[CommandParameter]) -> str:
     words = [f"{p.metavar} ..." if p.repeated else p.metavar for p in parameters if not p.flags]
     required = [p.required for p in parameters if not p.flags]
     shown = [word if must else f"[{word}]" for word, must in zip(words, required, strict=True)]
-    if isinstance(command, Group):
+    if isinstance(command, CommandGroup):
         shown = [f"[{command.otherwise and 'ID | '}COMMAND ...]"]
     return " ".join((path, "[OPTIONS]", *shown)).replace("%", "%%")  # argparse formats it
 
 
-def _help(parameter: Parameter) -> str:
+def _help(parameter: CommandParameter) -> str:
     default = parameter.default
     shown = f" Default: {default}." if default and isinstance(default, str | int) else ""
     again = " May be repeated." if parameter.repeated and parameter.flags else ""
@@ -318,8 +328,8 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=_width())
 
 
-def _epilog(command: Command | Group) -> str:
-    if not isinstance(command, Group):
+def _epilog(command: CliCommand | CommandGroup) -> str:
+    if not isinstance(command, CommandGroup):
         return ""
     width = max(map(len, command.summaries))
     indent = " " * (width + 4)

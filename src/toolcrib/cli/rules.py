@@ -21,7 +21,7 @@ from . import show
 from .arguments import read_arguments
 from .exit_codes import FAILED, OK, Usage, of_verdict
 from .options import Options
-from .reader import Argument, Command, Option, group
+from .reader import Argument, CliCommand, Option, group
 from .running import run
 
 Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
@@ -207,11 +207,11 @@ COMMAND = group(
     listed,
     "Rules that allow, ask about or deny calls. Without a command: list them.",
     {
-        "list": Command(listed),
-        "test": Command(tried),
-        "add": Command(added, without=("json", "yes", "mode")),
-        "remove": Command(removed, without=("json", "yes", "mode")),
-        "import": Command(imported, without=("json", "mode")),
-        "export": Command(exported, without=("json", "yes")),
+        "list": CliCommand(listed),
+        "test": CliCommand(tried),
+        "add": CliCommand(added, without=("json", "yes", "mode")),
+        "remove": CliCommand(removed, without=("json", "yes", "mode")),
+        "import": CliCommand(imported, without=("json", "mode")),
+        "export": CliCommand(exported, without=("json", "yes")),
     },
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+from ..core.wings import has_wing
 from . import show
 from .exit_codes import Usage
 from .options import Options
-from .reader import Command, Option
+from .reader import CliCommand, Option
 
 
 def serve(
@@ -45,19 +46,30 @@ def serve(
 
     async def work() -> None:
         from ..boundary.process_tree import become_subreaper
+        from ..boundary.spawner import end_at_once_on_signals
+        from ..builtin.ask_user import AskUserTool
         from ..serve import serve_http, serve_stdio
 
         become_subreaper()
         async with options.open(start_servers=False) as box:  # the gateway starts them
+            if box.settings.tools.has(AskUserTool.name):
+                box.registry.register(AskUserTool(), on_conflict="keep")
+            if has_wing("jobs"):
+                from .jobs import offer_schedules
+
+                offer_schedules(box)
             if all_tools:
                 box.exposure.show_all()
-            if http is None:
-                await serve_stdio(box)
-            else:
-                await serve_http(
-                    box, host, port, token=token, allow_hosts=allow_host or (),
-                    started=lambda url: show.say(f"Serving MCP at {url}"),
-                )  # fmt: skip
+            try:
+                if http is None:
+                    await serve_stdio(box)
+                else:
+                    await serve_http(
+                        box, host, port, token=token, allow_hosts=allow_host or (),
+                        started=lambda url: show.say(f"Serving MCP at {url}"),
+                    )  # fmt: skip
+            finally:
+                end_at_once_on_signals()  # the servers have not ended yet
 
     asyncio.run(work())  # the server handles signals itself
 
@@ -75,4 +87,4 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-COMMAND = Command(serve, without=("json",))
+COMMAND = CliCommand(serve, without=("json",))

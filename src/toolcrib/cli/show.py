@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
-from ..policy.plain import plain_line
+from ..policy.plain import plain, plain_line, shows
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 VERDICTS = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -39,8 +39,8 @@ def out(text: str = "", style: str | None = None) -> None:
 def out_json(value: Any, *, lines: bool = False) -> None:
     """Print a result as JSON to stdout: indented, or on one line. JSON itself escapes control characters."""
     text = json.dumps(value, indent=None if lines else 2, ensure_ascii=False, default=str)
-    # JSON allows C1 and bidi controls, but they can harm a terminal.
-    print(text if text.isprintable() else "".join(c if c == "\n" or c.isprintable() else _escaped(c) for c in text))
+    # JSON allows characters that can harm a terminal, or that nobody sees.
+    print(text if text.isascii() else "".join(c if c == "\n" or shows(c) else _escaped(c) for c in text))
 
 
 def clean(text: str) -> str:
@@ -50,8 +50,8 @@ def clean(text: str) -> str:
 
 def say(text: str = "", style: str | None = None) -> None:
     """Print a message for the person to stderr."""
-    clean = _still(text)
-    print(paint(clean, style, sys.stderr) if style else clean, file=sys.stderr)
+    shown = plain(text)
+    print(paint(shown, style, sys.stderr) if style else shown, file=sys.stderr)
 
 
 def changed_line(line: str) -> None:
@@ -79,12 +79,12 @@ def wrapped(text: str, *, words: bool = True, margin: int = 0) -> list[str]:
 
 def warn(text: str) -> None:
     """Print a warning to stderr."""
-    print(paint("warning: ", "yellow", sys.stderr) + _still(text), file=sys.stderr)
+    print(paint("warning: ", "yellow", sys.stderr) + plain(text), file=sys.stderr)
 
 
 def error(text: str) -> None:
     """Print an error to stderr."""
-    print(paint("toolcrib: ", "red", sys.stderr) + _still(text), file=sys.stderr)
+    print(paint("toolcrib: ", "red", sys.stderr) + plain(text), file=sys.stderr)
 
 
 def columns(
@@ -149,7 +149,7 @@ def confirm(question: str) -> bool:
     """Ask for a yes or no at the terminal. Without a terminal, and without a clear yes, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    print(f"{safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{plain(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

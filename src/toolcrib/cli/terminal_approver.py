@@ -18,6 +18,7 @@ from ..core.errors import ToolError
 from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope
+from ..policy.starts import Starts
 from . import show
 from .arguments import json_object
 from .exit_codes import Usage
@@ -45,9 +46,11 @@ def _keys(request: ApprovalRequest) -> str:
     return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
 
 
-def terminal_approver(pause: Callable[[], None] | None = None, floor: Floor | None = None) -> TerminalApprover | None:
-    """The approver, or None without a person: stdin and stderr must be terminals."""
-    return TerminalApprover(pause, floor) if sys.stdin.isatty() and sys.stderr.isatty() else None
+def terminal_approver(
+    starts: Starts | None = None, pause: Callable[[], None] | None = None, floor: Floor | None = None
+) -> TerminalApprover | None:
+    """The approver, or None without a person: stdin and stderr must be terminals. `starts` finds the editor."""
+    return TerminalApprover(pause, floor, starts) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 class TerminalApprover:
@@ -56,7 +59,10 @@ class TerminalApprover:
     `pause` removes a progress display before each question; `floor` gives the terminal to it until it is answered.
     """
 
-    def __init__(self, pause: Callable[[], None] | None = None, floor: Floor | None = None) -> None:
+    def __init__(
+        self, pause: Callable[[], None] | None = None, floor: Floor | None = None, starts: Starts | None = None
+    ) -> None:
+        self._starts = starts or Starts()
         self._pause, self._floor = pause, floor or contextlib.nullcontext
         self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
         self._shown: str | None = None
@@ -135,7 +141,7 @@ class TerminalApprover:
                 rest = rest or (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
                 return Decision(False, safe(rest), approver=APPROVER)
             if word in ("e", "edit"):
-                text = rest or await asyncio.to_thread(_in_editor, _indented(request.arguments))
+                text = rest or await asyncio.to_thread(_in_editor, self._starts, _indented(request.arguments))
                 try:
                     if text is not None:
                         return Decision(True, arguments=json_object(text), approver=APPROVER)
@@ -225,15 +231,17 @@ def _forget_typed_ahead() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def _in_editor(text: str) -> str | None:
+def _in_editor(starts: Starts, text: str) -> str | None:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
         path = os.path.join(folder, "arguments.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         try:
-            code = subprocess.run([*shlex.split(editor), path]).returncode
-        except (OSError, ValueError) as error:
+            # in its folder: some editors obey a file of the current one (vim: exrc)
+            command = starts.command([*shlex.split(editor), path])
+            code = subprocess.run(command, cwd=folder, env=starts.environment()).returncode
+        except (OSError, ValueError, ToolError) as error:
             show.say(f"The editor {editor!r} cannot be started ({error}); set EDITOR.", "yellow")
             return None
         if code:

@@ -17,7 +17,7 @@ from ..policy.preview import fit, visible
 from . import show
 from .exit_codes import Usage
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -44,6 +44,8 @@ def trust(
     store = TrustStore()
     if listed:
         _list(store.entries(), options.json)
+        return
+    if not revoke and not only and _accept_starts(options):
         return
     if options.config:
         raise Usage("a file named by --config is always trusted; leave --config out")
@@ -79,6 +81,22 @@ def trust(
     for file in open_:
         store.trust(file)  # exactly the text that was shown, even if the file has changed since
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
+
+
+def _accept_starts(options: Options) -> bool:
+    """Show what has changed in the files of hooks and secrets' commands, and trust it after a yes. Return whether there
+    was a change."""
+    from ..toolbox.declared import declared_starts
+
+    with options.build() as box:
+        starts = [(each, doubt) for each in declared_starts(box.settings) if (doubt := box.starts.doubt(each))]
+        for each, doubt in starts:
+            show.out(f"{plain_line(doubt.text)}.", "bold")
+            options.confirm(f"Start {each.who} as it is now?", "not trusted")
+            if not box.starts.accept(each, doubt.digest):
+                raise Usage(f"the files of {each.who} have changed again; look at them, and try once more")
+            show.say(f"Trusted: {each.who}.")
+        return bool(starts)
 
 
 def texts_to_trust(options: Options, settings: Settings) -> list[TextToTrust]:
@@ -164,4 +182,4 @@ def _list(entries: Any, as_json: bool) -> None:
         show.columns([[show.clock(e.when), e.digest[:12], e.path] for e in entries], ("dim", "dim", None))
 
 
-COMMAND = Command(trust)
+COMMAND = CliCommand(trust)

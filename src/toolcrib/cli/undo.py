@@ -17,7 +17,7 @@ from ..toolbox.sandbox import command_journal, recover_effects
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options
-from .reader import Argument, Command, Option
+from .reader import Argument, CliCommand, Option
 
 
 def undo(
@@ -86,4 +86,4 @@ def _what(change: Change) -> str:
     return plain_line(change.reason or "")[:120] if change.action == "ran" else change.path
 
 
-COMMAND = Command(undo)
+COMMAND = CliCommand(undo)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
+from ..core.dataclass import dataclass
 from ..core.settings import AnyPath, Bounds, Count, Seconds, Section
 from ..core.tightening import Smaller
 
 MAX_ITERATIONS = 50
 IDLE_SECONDS = 120.0
+"""Seconds without an event of the reply. Comments and pings do not count: they only show that the server lives."""
 
 Dollars = Annotated[float, Bounds(gt=0, allow_inf_nan=False)]
 

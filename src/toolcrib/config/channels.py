@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from ..boundary.network.special_addresses import METADATA
+from ..core.dataclass import dataclass
 from ..core.settings import Checked, Prepared, Section
 
 ANYONE = "*"

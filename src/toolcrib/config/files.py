@@ -6,12 +6,11 @@ import hashlib
 import json
 import os
 import re
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ..boundary.own_files import read_regular
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.nesting import is_deeper
 from ..core.settings import Keys, absolute
@@ -51,13 +50,7 @@ def read_config_file(path: Path, max_bytes: int = MAX_BYTES) -> ConfigFile:
     if path.suffix not in (".toml", ".json"):
         raise ConfigError(f"{path}: a configuration file is called something.toml or something.json")
     try:
-        values = (
-            tomllib.loads(text)
-            if path.suffix == ".toml"
-            else json.loads(text if text.strip() else "{}", parse_constant=_refuse)
-        )
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+        values = _toml(path, text) if path.suffix == ".toml" else _json(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}:{error.lineno}: not valid JSON: {error.msg} at line {error.lineno} column {error.colno}"
@@ -67,6 +60,19 @@ def read_config_file(path: Path, max_bytes: int = MAX_BYTES) -> ConfigFile:
     if not isinstance(values, dict):
         raise ConfigError(f'{path}: should be an object of settings, like {{"mode": "assistant"}}')
     return ConfigFile(path, text, hashlib.sha256(raw).hexdigest(), cast("dict[str, Any]", values))
+
+
+def _toml(path: Path, text: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _json(text: str) -> Any:
+    return json.loads(text if text.strip() else "{}", parse_constant=_refuse)
 
 
 def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Path:

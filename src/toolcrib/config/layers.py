@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.settings import Keys, WrongValue, annotations_of, check
 from ..core.text import clip, one_line

@@ -19,15 +19,13 @@ from ..core.homes import config_home, state_home
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, exists, read_config_file
+from .foreign_servers import foreign_servers
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
 from .remembered import remembered_layers
 from .rules import RuleLayer, Rules
 from .settings import Origin, Settings
 from .trust import Status, TrustStore
-
-# Keys that are accepted and stored, but that no code reads yet. We must at least warn about those that would tighten.
-NOT_YET = ("jobs",)
 
 
 def load_settings(
@@ -164,7 +162,7 @@ class _Loading:
             warnings.append(
                 f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it."
             )
-        warnings += [*_not_yet(result.sources), *_same_servers(settings.mcp_servers)]
+        warnings += _same_servers(settings.mcp_servers)
         origin = Origin(
             result.sources, tuple(warnings), tuple(result.ignored), self._trusted and not result.ignored,
             tuple(file.path for file in self._files), self._project, tuple(rules.rules),
@@ -214,23 +212,21 @@ def project_servers(root: Path, warnings: list[str]) -> Layer | None:
     """Return the layer of the servers in a project's `.mcp.json`, without Toolcrib itself. None if there is nothing to
     read.
 
-    The file belongs to other MCP clients, too: if it cannot be read, that is a warning and not an error.
+    The file belongs to other MCP clients, too: if it or one of its servers cannot be read, that is a warning and not an
+    error, and the other servers are used.
     """
     path = root / ".mcp.json"
     if not exists(path):
         return None
     try:
         file = read_config_file(path)
-        given: Any = file.values.get("mcpServers", file.values.get("servers"))
-        if not isinstance(given, dict):
-            return None
-        servers = {name: each for name, each in cast("dict[str, Any]", given).items() if not is_ourselves(each)}
-        if not servers:
-            return None
-        return file_layer(replace(file, values={"mcpServers": servers}))
     except ConfigError as error:
-        warnings.append(f"its MCP servers are not used: {one_line(str(error))}")
+        warnings.append(f"the MCP servers of {path} are not used: {one_line(str(error))}")
         return None
+    found = foreign_servers(file)
+    warnings += found.warnings
+    servers = {name: each for name, each in found.entries.items() if not is_ourselves(each)}
+    return file_layer(replace(file, values={"mcpServers": servers})) if servers else None
 
 
 def is_ourselves(server: Any) -> bool:
@@ -245,13 +241,6 @@ def is_ourselves(server: Any) -> bool:
     return "serve" in words and any(
         word in ("toolcrib", "toolcrib.exe") or word.startswith("toolcrib[") for word in words
     )
-
-
-def _not_yet(sources: Mapping[str, str]) -> list[str]:
-    keys = [key for key in sources if any(key == name or key.startswith(f"{name}.") for name in NOT_YET)]
-    if not keys:
-        return []
-    return [f"accepted, but without effect in this version: {one_line(', '.join(sorted(keys)))}"]
 
 
 def _same_servers(names: Iterable[str]) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from ..core.verdict import Verdict

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from ..boundary.sandbox.settings import SandboxSettings
 from ..builtin.settings import ToolsSettings, WebSettings
+from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
-from ..core.settings import AnyPath, Json, NotASetting, Section
+from ..core.settings import AnyPath, NotASetting, Section
 from ..core.text import clip, one_line
 from ..core.tightening import Only, OnlySome, Rank
 from ..policy.rules.grammar import Rule
@@ -33,6 +34,7 @@ from .agent import AgentSettings
 from .channels import ChannelName, ChannelSettings
 from .files import ConfigFile
 from .hide import hidden
+from .jobs import JobsSettings
 
 SCHEMA_ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schema.json"
 Mode = Literal["observer", "assistant", "autonomous"]
@@ -113,7 +115,7 @@ class Settings(Section):
     limits: CallLimitSettings = CallLimitSettings()
     agent: AgentSettings = AgentSettings()
     channels: dict[ChannelName, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])
-    jobs: Json = field(default_factory=Json)
+    jobs: JobsSettings = JobsSettings()
 
     origin: Annotated[Origin, NotASetting()] = field(default=MADE_IN_CODE, compare=False, repr=False)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.settings import Keys, Section, annotations_of, snake
 from ..core.text import one_line

@@ -6,11 +6,11 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..boundary.own_files import replace_file
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.homes import state_home
 from ..record.state import private_folder

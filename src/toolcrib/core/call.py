@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .dataclass import dataclass
 
 if TYPE_CHECKING:
     from .context import ToolContext
@@ -37,6 +38,7 @@ class Call:
     """The tool's own dict: the tool may change it, so it serves for one run."""
     redacted_arguments: str | None = None
     """`text` without secrets, if that is known already."""
+    _arguments: Mapping[str, Any] | None = None
 
     def __init__(
         self, call_id: str, tool: Tool, text: str | bytes, ctx: ToolContext, waiting: Callable[[], None] | None = None
@@ -59,12 +61,15 @@ class Call:
             call.redacted_arguments = self.redacted_arguments
         return call
 
-    @functools.cached_property
+    @property
     def arguments(self) -> Mapping[str, Any]:
         """The arguments as JSON data, after coercion. Policy, preview, digest and tool all use the same."""
-        from pydantic_core import from_json
+        data = self._arguments
+        if data is None:  # not a `cached_property`: its lock takes longer than the parsing
+            from pydantic_core import from_json
 
-        return from_json(self.text, allow_inf_nan=False)
+            data = self._arguments = from_json(self.text, allow_inf_nan=False)
+        return data
 
     @functools.cached_property
     def canonical(self) -> str:

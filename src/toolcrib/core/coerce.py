@@ -16,19 +16,26 @@ becomes a number nor a number a boolean.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .errors import InvalidArguments, Violation
+from .branching import WorkBound, tables, work_bound
+from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .json_schema import member_validator
 from .schema import WRAPPERS
 from .violations import JSON_TYPES, Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
-"""Most values that one coercion converts, about 0.3 s; the rest stay. (For unions inside unions the work is the number
-of members to the power of the depth.)"""
+"""Most values that one coercion converts, about 0.3 s; the rest stay. A validator that is made for it counts as many as
+its schema has parts."""
+FEW_WAYS = 8
+MAX_WAYS_TRIED = 20_000
+"""Unions convert nothing where more than FEW_WAYS lead to a value and a validation needs more looks than this: for
+unions inside unions the work is the number of members to the power of the depth."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
 
@@ -111,16 +118,30 @@ class Coercion:
     def __init__(self, schema: Json) -> None:
         self._root = schema
         self._members: dict[int, Any] = {}  # validators of union members, by the identity of their schemas
+        self._cost = sum(1 for _ in tables(schema))
 
     def __call__(self, value: Json) -> Json:
-        return cast("Json", _Pass(self._root, self._members).coerce(value, self._root, 0))
+        one = _Pass(self._root, self._members, self._cost, self._has_few_ways(value))
+        return cast("Json", one.coerce(value, self._root, 0))
+
+    @functools.cached_property
+    def _bound(self) -> WorkBound | None:
+        try:
+            return work_bound(self._root, "")
+        except ToolDefinitionError:
+            return None
+
+    def _has_few_ways(self, value: Json) -> bool:
+        """Return whether every member of every union can be tried."""
+        bound = self._bound
+        return bound is not None and (bound.most <= FEW_WAYS or bound.work(value) <= MAX_WAYS_TRIED)
 
 
 class _Pass:
     """The state of one coercion."""
 
-    def __init__(self, root: Json, members: dict[int, Any]) -> None:
-        self._root, self._members = root, members
+    def __init__(self, root: Json, members: dict[int, Any], cost: int, tries_unions: bool) -> None:
+        self._root, self._members, self._cost, self._tries_unions = root, members, cost, tries_unions
         self._left = MAX_VISITS
 
     def coerce(self, value: Any, schema: Any, depth: int) -> Any:
@@ -158,6 +179,8 @@ class _Pass:
         return out
 
     def _union(self, value: Any, schemas: list[Any], depth: int) -> Any:
+        if not self._tries_unions:
+            return value
         members = [resolve(schema, self._root) for schema in schemas]
         if len(members) == 2:  # `X | None`: nothing becomes null, so it is X that counts
             for one, other in (members, members[::-1]):
@@ -181,28 +204,9 @@ class _Pass:
             return True  # keep it
         is_valid = self._members.get(id(member))
         if is_valid is None:
-            is_valid = self._members[id(member)] = _member_validator(member, self._root)
+            self._left -= self._cost
+            is_valid = self._members[id(member)] = member_validator(member, self._root)
         return is_valid(value)
-
-
-def _never(_value: object) -> bool:
-    return False
-
-
-def _member_validator(member: Json, root: Json) -> Any:
-    """Return a validator of one member of a union. References inside the member point into the whole schema."""
-    import jsonschema_rs
-
-    whole = {key: value for key, value in root.items() if key != "$id"}
-    whole["$defs"] = {**whole.get("$defs", {}), "toolcrib-member": member}
-    start: Json = {"$ref": "urn:toolcrib:root#/$defs/toolcrib-member"}
-    if "$schema" in root:
-        start["$schema"] = root["$schema"]
-    try:
-        registry = jsonschema_rs.Registry([("urn:toolcrib:root", whole)])
-        return jsonschema_rs.validator_for(start, registry=registry).is_valid
-    except Exception:  # a member that cannot be checked alone converts nothing
-        return _never
 
 
 def _same(a: Any, b: Any) -> bool:

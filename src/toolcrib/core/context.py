@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
+from .dataclass import dataclass
 from .empty import EMPTY
 from .errors import ToolError
 
@@ -19,10 +20,21 @@ Ask = Callable[[str, Sequence[str]], Awaitable[str]]
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """`await progress(done, total, message)` reports progress of the running call."""
 
+Wall = Literal["read", "workspace", "all"]
+"""What a command can do at most, because of the reason for which it was allowed. `read`: it only reads what is granted.
+`workspace`: it also changes files of the workspace, in a sandbox. `all`: what the settings give to
+every command, but it does not answer for the person, who did not approve it."""
+
 
 SUBAGENT = "toolcrib_subagent"
 """A key in `ToolContext.metadata` where an agent runs: `await ctx.metadata[SUBAGENT](task, label, ctx)` lets a subagent
 do a task, and returns its report as a ToolOutput."""
+
+JOB = "toolcrib_job"
+"""A key in `ToolContext.metadata` where a job runs the call: the job's id."""
+COMMAND_OUTPUT = "toolcrib_command_output"
+"""A key in `ToolContext.metadata` where a job runs the call: `await ctx.metadata[COMMAND_OUTPUT](text)` stores what its
+command has printed since the last time."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,8 @@ class ToolContext:
     """The surroundings of one call. Frozen, and never shared between concurrent calls.
 
     `deps` is any data that the host passes to its tools. `ask` is None if there is no person to ask.
-    `cancelled()` is true once the call was cancelled or timed out: sync tools poll it.
+    `cancelled()` is true once the call was cancelled or timed out: sync tools poll it. `wall` is what a command of this
+    call can do at most; the pipeline sets it.
     """
 
     channel: str | None = None
@@ -47,6 +60,7 @@ class ToolContext:
     on_progress: Progress | None = field(default=None, compare=False, repr=False)
     is_cancelled: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     secret_of: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
+    wall: Wall | None = field(default=None, compare=False, repr=False)
 
     def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:
         """Return a copy for another channel and chat."""

@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from .gemini import gemini_schema
 from .violations import Json
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def definition(
         return _mcp(tool, body, schema)
     if dialect == "gemini":
         if schema.get("properties"):  # Gemini refuses an object without properties
+            from .gemini import gemini_schema
+
             body["parameters"] = gemini_schema(schema)
         return body
     strict = strict_schema(schema) if tool.strict and dialect != "flat" else None

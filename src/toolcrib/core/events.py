@@ -9,9 +9,10 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from .dataclass import dataclass
 from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from .context import ToolContext
 from .empty import EMPTY
-from .errors import ToolDefinitionError
+from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .text import one_line
 
 # --- docstrings
@@ -98,12 +98,13 @@ def first_sentence(text: str) -> str:
 
 class Parameters(NamedTuple):
     """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns,
-    and the name of its `*args`."""
+    the name of its `*args`, and the name of a positional-only parameter, which takes all arguments as one dict."""
 
     visible: tuple[inspect.Parameter, ...]
     context: str | None
     returns: Any = None
     variadic: str | None = None
+    whole: str | None = None
 
 
 def _is_context(annotation: Any) -> bool:
@@ -127,6 +128,7 @@ def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any]
     visible: list[inspect.Parameter] = []
     context: str | None = None
     variadic: str | None = None
+    whole: str | None = None
     for name, parameter in signature.parameters.items():
         annotation: Any = hints.get(name, Any)
         if _is_context(annotation):
@@ -139,45 +141,77 @@ def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any]
         if parameter.kind is parameter.VAR_POSITIONAL:
             variadic = name
             continue
+        if parameter.kind is parameter.POSITIONAL_ONLY and whole is None:
+            whole = name
+            continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ToolDefinitionError(f"{owner}: {name!r} is positional-only; tools are called by keyword")
+            raise ToolDefinitionError(f"{owner}: only one parameter may be positional-only, for all arguments")
         kind = parameter.kind if parameter.kind is parameter.VAR_KEYWORD else parameter.KEYWORD_ONLY
         visible.append(parameter.replace(kind=kind, annotation=annotation))
-    return Parameters(tuple(visible), context, hints.get("return"), variadic)
+    return Parameters(tuple(visible), context, hints.get("return"), variadic, whole)
 
 
 # --- calling
 
 
-def by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[dict[str, Any], ToolContext], Any]:
-    """Call the handler with keywords; `context` is the parameter that takes the context."""
+def by_keyword(
+    handler: Callable[..., Any], parameters: Parameters, owner: str, schema: Mapping[str, Any] = EMPTY
+) -> Callable[[dict[str, Any], ToolContext], Any]:
+    """Call the handler with keywords. Raises ToolDefinitionError if a property of the schema cannot be passed so."""
+    context = parameters.context
+    for name in {context, _bound_name(handler)} & set(schema.get("properties", ())):
+        raise ToolDefinitionError(
+            f"{owner}: the property {name!r} has the name of a parameter of the handler that takes something else; "
+            "give that parameter another name, or take the arguments as one dict: handler(args, /, ctx)"
+        )
     if context is None:
         return lambda kwargs, _ctx: handler(**kwargs)
 
     def with_context(kwargs: dict[str, Any], ctx: ToolContext) -> Any:
+        if context in kwargs:  # the schema is open
+            raise InvalidArguments([Violation(context, "there is no such parameter")])
         kwargs[context] = ctx
         return handler(**kwargs)
 
     return with_context
 
 
+def _bound_name(handler: Callable[..., Any]) -> str | None:
+    """Return the name of the parameter that a bound method's object goes to, if no keyword can have it."""
+    function = getattr(handler, "__func__", None)
+    first = next(iter(inspect.signature(function).parameters.values()), None) if function is not None else None
+    return first.name if first is not None and first.kind is first.POSITIONAL_OR_KEYWORD else None
+
+
 def by_signature(
     handler: Callable[..., Any], parameters: Parameters, schema: Mapping[str, Any], owner: str
-) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
-    """Call a raw tool's handler as its signature says. Raises ToolDefinitionError if it fits none of the three ways."""
+) -> Callable[[dict[str, Any], ToolContext], Any]:
+    """Call a raw tool's handler as its signature says. Raises ToolDefinitionError if it fits none of the ways.
+
+    A positional-only parameter takes all arguments as one dict, whatever their names are. Other handlers get keywords
+    if their parameters are properties of the schema, else the dict.
+    """
     properties = schema.get("properties", {})
     names = [p.name for p in parameters.visible]
     kinds = [p.kind for p in parameters.visible]
-    if inspect.Parameter.VAR_KEYWORD in kinds or all(name in properties for name in names):
-        return by_keyword(handler, parameters.context)
-    required = [p.name for p in parameters.visible if p.default is p.empty]
-    if len(required) == 1 and len(names) == 1:
-        if parameters.context is None:
+    context = parameters.context
+    if parameters.whole is not None and not names:
+        if context is None:
             return lambda kwargs, _ctx: handler(kwargs)
-        context = parameters.context
+        return lambda kwargs, ctx: handler(kwargs, **{context: ctx})
+    by_names = inspect.Parameter.VAR_KEYWORD in kinds or all(name in properties for name in names)
+    if by_names and parameters.whole is None:
+        return by_keyword(handler, parameters, owner, schema)
+    required = [p.name for p in parameters.visible if p.default is p.empty]
+    if parameters.whole is not None:
+        if len(names) == 1 and context is None:
+            return lambda kwargs, ctx: handler(kwargs, ctx)
+    elif len(required) == 1 and len(names) == 1:
+        if context is None:
+            return lambda kwargs, _ctx: handler(kwargs)
         first = names[0]
         return lambda kwargs, ctx: handler(**{first: kwargs, context: ctx})
-    if len(names) == 2 and parameters.context is None:
+    elif len(names) == 2 and context is None:
         return lambda kwargs, ctx: handler(kwargs, ctx)
     raise ToolDefinitionError(
         f"{owner}: the handler takes {', '.join(names) or 'nothing'}; expected keywords named as the properties "

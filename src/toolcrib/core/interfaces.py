@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .dataclass import dataclass
 from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:
     from .call import Call, ToolCall
-    from .context import ToolContext
+    from .context import ToolContext, Wall
     from .tool import Tool
 
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Grant:
     """Permission to run a call. `edited` are arguments that the approver changed: they are bound and authorized again.
 
-    `approval_id` names a stored yes. The run uses it up in the transaction that commits its intent.
+    `approval_id` names a stored yes. The run uses it up in the transaction that commits its intent. `wall` is what a
+    command of the call can do at most; None if a person or a rule allowed the call as it is.
     """
 
     rule: str | None = None
@@ -26,6 +27,7 @@ class Grant:
     approver: str | None = None
     edited: Mapping[str, Any] | None = None
     approval_id: str | None = None
+    wall: Wall | None = None
 
 
 class Authorizer(Protocol):

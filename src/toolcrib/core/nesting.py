@@ -7,13 +7,15 @@ steps: 10 s for 16 levels that a model can write in 100 characters. A discrimina
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from .errors import InvalidArguments, Violation
 from .violations import Json
 
 MAX_PATHS = 4096
-"""Most paths through nested unions that one validation may try: about 10 ms."""
+"""Most paths through nested unions that a validation of one value may try: about 10 ms."""
+MAX_TRIES = 2_000_000
+"""Most paths for all values of the arguments together: 0.1 s for numbers, 5 s for objects."""
 
 _OBJECTS = frozenset({"model", "typed-dict", "dataclass", "dict"})
 _ARRAYS = frozenset({"list", "tuple", "set", "frozenset"})
@@ -23,8 +25,15 @@ _EITHER = frozenset({
 })  # fmt: skip
 
 
-def deepest(core: Json) -> int | None:
-    """Return how many levels the arguments of a core schema may have, or None if it needs no limit."""
+class Limit(NamedTuple):
+    """How many levels arguments may have, and how many members of a union could hold the same value."""
+
+    levels: int
+    widest: int
+
+
+def deepest(core: Json) -> Limit | None:
+    """Return the limit on arguments of a core schema, or None if it needs none."""
     if core.get("type") != "definitions":
         return None  # nothing contains itself
     widest = max((_rivals(node) for node in nodes(core["definitions"]) if node.get("type") == "union"), default=1)
@@ -33,7 +42,7 @@ def deepest(core: Json) -> int | None:
     levels, paths = 0, widest
     while paths <= MAX_PATHS:
         levels, paths = levels + 1, paths * widest
-    return levels
+    return Limit(levels, widest)
 
 
 def _rivals(union: Json) -> int:
@@ -65,27 +74,45 @@ def nodes(core: Any) -> Iterator[Json]:
                 yield from nodes(value)
 
 
-def check_depth(text: str | bytes, limit: int) -> None:
-    """Raise InvalidArguments if JSON text nests deeper than a number of levels; text that is not JSON passes."""
+def check_depth(text: str | bytes, limit: Limit) -> None:
+    """Raise InvalidArguments if JSON text nests too deeply or has too many values; text that is not JSON passes."""
     from pydantic_core import from_json
 
     try:
         value = from_json(text)
     except ValueError:
         return
-    if is_deeper(value, limit + 1):
-        raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
+    if is_deeper(value, limit.levels + 1):
+        raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit.levels} levels here")])
+    tries = sum(count * limit.widest ** max(level - 1, 0) for level, count in enumerate(levels(value)))
+    if tries > MAX_TRIES:
+        raise InvalidArguments([Violation("", "arguments have too many nested values: give fewer at once")])
+
+
+def _below(level: list[Any]) -> list[Any]:
+    """Return the values in the tables and lists of a level."""
+    following: list[Any] = []
+    for item in level:
+        if isinstance(item, dict):
+            following.extend(cast("Json", item).values())
+        elif isinstance(item, list):
+            following.extend(cast("list[Any]", item))
+    return following
+
+
+def levels(value: Any) -> list[int]:
+    """Return how many values lie on each level of JSON data; the first is the value itself."""
+    counts: list[int] = []
+    level: list[Any] = [value]
+    while level:
+        counts.append(len(level))
+        level = _below(level)
+    return counts
 
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Return whether a table or list lies that many levels below the value."""
     level: list[Any] = [value]
     for _ in range(levels):
-        following: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                following.extend(cast("Json", item).values())
-            elif isinstance(item, list):
-                following.extend(cast("list[Any]", item))
-        level = [item for item in following if isinstance(item, dict | list)]
+        level = [item for item in _below(level) if isinstance(item, dict | list)]
     return bool(level)

@@ -7,9 +7,10 @@ those of github-mcp-server and of FIDES (Costa et al., 2025).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
+from .dataclass import dataclass
 from .empty import EMPTY
 
 Integrity = Literal["trusted", "untrusted"]

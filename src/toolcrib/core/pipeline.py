@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .call import Call
 from .context import EMPTY_CONTEXT, ToolContext
-from .errors import InvalidArguments, ToolExecutionDenied
+from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
 from .events import CallStarted
 from .finish import (
     LastAttempt,
@@ -167,8 +167,10 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     tool, authorizer = call.tool, stages.authorizer
     assert authorizer is not None
     try:
-        if authorizer.clears(tool):
-            stages.cleared.add(tool)
+        cleared = stages.cleared.get(tool)
+        if cleared is None:
+            cleared = stages.cleared[tool] = authorizer.clears(tool)
+        if cleared:
             return call, ALLOWED
         answer = await authorizer.authorize(call)
         for _ in range(MAX_EDITS):
@@ -199,9 +201,12 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput
         except ToolExecutionDenied as error:  # the stored approval is used up
             return with_hint(denied(tool, error))
         except Exception as error:
-            log.exception("the intent of %s could not be recorded", tool.name)
+            log.error(
+                "the intent of %s could not be recorded", tool.name, exc_info=not isinstance(error, ToolcribError)
+            )
             return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
-    return await run_tool(stages, tool, call.kwargs, call.ctx, call.call_id)
+    ctx = call.ctx if call.ctx.wall is grant.wall else replace(call.ctx, wall=grant.wall)
+    return await run_tool(stages, tool, call.kwargs, ctx, call.call_id)
 
 
 async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:

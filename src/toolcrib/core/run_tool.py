@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .bound import safe
 from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, Asking, TimedOut, drive
-from .errors import ToolError, ToolExecutionDenied
+from .errors import SandboxUnavailable, ToolError, ToolExecutionDenied
 from .events import CallProgress
 from .finish import describe_error, finish, timed_out, without_secrets
 from .output import ToolOutput, plain_output
@@ -102,6 +102,8 @@ def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutp
         return ToolOutput.error(str(error) or type(error).__name__, "tool")
     if isinstance(error, ToolExecutionDenied):
         return ToolOutput.error(str(error) or "denied", "denied")
+    if isinstance(error, SandboxUnavailable):
+        return ToolOutput.error(str(error), "unavailable")
     if isinstance(error, ThreadsExhausted):
         return ToolOutput.error(f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable")
     if isinstance(error, KeyboardInterrupt | GeneratorExit):

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters
+from .json_schema import compile_schema
 from .nesting import check_depth, deepest, is_opaque, nodes
-from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
+from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, resolve, typed_violations
 
 if TYPE_CHECKING:
+    from pydantic.json_schema import GenerateJsonSchema
     from pydantic_core import ErrorDetails, ValidationError
 
 COMPOSING = ("$ref", "$dynamicRef", "anyOf", "allOf", "oneOf", "if", "not", "dependentSchemas", "patternProperties")
@@ -49,6 +51,9 @@ class TypedArguments:
 
         if parameters.variadic is not None:
             text = f"{owner}: *{parameters.variadic} has no name a model could use; take a list instead"
+            raise ToolDefinitionError(text)
+        if parameters.whole is not None:
+            text = f"{owner}: {parameters.whole!r} is positional-only; without a schema the arguments are keywords"
             raise ToolDefinitionError(text)
 
         def stub(**_: Any) -> None: ...
@@ -212,6 +217,23 @@ def _finite(value: Any) -> bool:
 
 def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
     """Return the JSON Schema of a pydantic core schema, without the titles that only repeat names."""
+    schema: Json = _generator()(ref_template="#/$defs/{model}").generate(core, mode=mode)
+    defs = cast("Json", schema.get("$defs", {}))
+    for name, definition in defs.items():
+        if definition.get("title") == name:
+            del definition["title"]
+    if isinstance(schema.get("$ref"), str):
+        return {**resolve(schema, schema), "$defs": defs}
+    ordered: Json = {"type": schema.get("type", "object"), "properties": schema.get("properties", {})}
+    for key in ("required", "additionalProperties", "$defs"):
+        if key in schema:
+            ordered[key] = schema[key]
+    return ordered
+
+
+@functools.cache
+def _generator() -> type[GenerateJsonSchema]:
+    """Return pydantic's generator with our changes."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Untitled(GenerateJsonSchema):
@@ -229,18 +251,11 @@ def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
         def typed_dict_schema(self, schema: Any) -> Json:
             return _said_closed(super().typed_dict_schema(schema), schema)
 
-    schema: Json = Untitled(ref_template="#/$defs/{model}").generate(core, mode=mode)
-    defs = cast("Json", schema.get("$defs", {}))
-    for name, definition in defs.items():
-        if definition.get("title") == name:
-            del definition["title"]
-    if isinstance(schema.get("$ref"), str):
-        return {**resolve(schema, schema), "$defs": defs}
-    ordered: Json = {"type": schema.get("type", "object"), "properties": schema.get("properties", {})}
-    for key in ("required", "additionalProperties", "$defs"):
-        if key in schema:
-            ordered[key] = schema[key]
-    return ordered
+        def encode_default(self, dft: Any) -> Any:
+            # Otherwise pydantic makes a validator of the default's type, for each default.
+            return dft if dft is None or type(dft) in (str, bool, int) else super().encode_default(dft)
+
+    return Untitled
 
 
 def _said_closed(said: Json, core: Json) -> Json:
@@ -276,60 +291,21 @@ def full_schema(parameters: Mapping[str, Any]) -> Json:
     }
 
 
-def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"remote references are not followed: {uri}")
-
-
-def compile_schema(schema: Json, owner: str) -> Any:
-    """Return a jsonschema-rs validator that never fetches anything. Raises ToolDefinitionError."""
-    import jsonschema_rs
-
-    try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse_remote)
-    except Exception as error:  # its errors share no base class
-        raise ToolDefinitionError(f"{owner}: not a valid JSON Schema: {str(error).splitlines()[0]}") from error
-
-
-MANY_NODES = 5_000
-"""For values of more parts than this only the first error is reported: jsonschema-rs collects all of them first, at up
-to 50 µs each (24 s for 1 MB of wrong items)."""
-
-
-class _Misfit(ValueError):
-    """A value that does not fit its schema."""
-
-    def __init__(self, value: Any) -> None:
-        super().__init__()
-        self.value = value
-
-
-def _is_larger(value: Any, limit: int) -> bool:
-    """Return whether a JSON value has more parts than a limit."""
-    left = [value]
-    while left and limit >= 0:
-        item = left.pop()
-        limit -= 1
-        if isinstance(item, dict | list):
-            if len(cast("list[Any]", item)) > limit:
-                return True
-            left.extend(cast("Json", item).values() if isinstance(item, dict) else cast("list[Any]", item))
-    return limit < 0
-
-
 class RawArguments:
-    """Arguments of a tool given by JSON Schema; validation by jsonschema-rs."""
+    """Arguments of a tool given by JSON Schema; validation by jsonschema-rs. `closed`: where the schema does not say
+    whether further arguments are allowed, they are not."""
 
-    def __init__(self, schema: Mapping[str, Any], owner: str) -> None:
+    def __init__(self, schema: Mapping[str, Any], owner: str, *, closed: bool = True) -> None:
         from pydantic_core import from_json
 
         self.schema: Json = dict(schema)
         checked = dict(self.schema)
         checked.setdefault("type", "object")
-        if not any(key in checked for key in COMPOSING):
+        if closed and not any(key in checked for key in COMPOSING):
             checked.setdefault("additionalProperties", False)
         self.closed = checked.get("additionalProperties") is False
-        self._validator = compile_schema(checked, owner)
-        self._is_valid = self._validator.is_valid
+        self._compiled = compile_schema(checked, owner)
+        self._is_valid = self._compiled.is_valid
         self._load = from_json
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
@@ -341,20 +317,16 @@ class RawArguments:
 
     def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
         if isinstance(error, _Misfit):
-            if _is_larger(error.value, MANY_NODES):
-                first = self._first_error(error.value)
-                return [*raw_violations([first], self.schema), Violation("", "… and perhaps more")]
-            return raw_violations(self._validator.iter_errors(error.value), self.schema)
+            return self._compiled.violations(error.value)
         return error.violations if isinstance(error, InvalidArguments) else [Violation("", f"not valid JSON: {error}")]
-
-    def _first_error(self, value: Any) -> Any:
-        import jsonschema_rs
-
-        try:
-            self._validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return error
-        raise AssertionError("an invalid value has no error")
 
     def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
         return None
+
+
+class _Misfit(ValueError):
+    """A value that does not fit its schema."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value

@@ -11,10 +11,10 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, get_type_hints
 
+from .dataclass import dataclass
 from .empty import EMPTY
 
 if TYPE_CHECKING:

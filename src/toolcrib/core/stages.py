@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from .dataclass import dataclass
 from .events import EventStream
 from .threads import ToolThreads, shared_threads
 
@@ -133,8 +134,8 @@ class Stages:
     watchers: int = 0
     running: dict[int, Tool] = field(default_factory=dict[int, "Tool"])
     """Calls under way, by the identity of their contexts; filled only while `watchers` is not 0."""
-    cleared: set[Tool] = field(default_factory=set["Tool"])
-    """Tools whose every call the authorizer allows."""
+    cleared: dict[Tool, bool] = field(default_factory=dict["Tool", bool])
+    """Whether the authorizer allows every call of a tool, for the tools that it was asked about."""
     policy_version: int = 0
 
     def policy_changed(self) -> None:
@@ -148,7 +149,7 @@ class Stages:
 
     def must_authorize(self, tool: Tool) -> bool:
         """Return whether the authorizer has to be asked about a call of this tool."""
-        return self.authorizer is not None and tool not in self.cleared
+        return self.authorizer is not None and not self.cleared.get(tool)
 
     def runs_freely(self, tool: Tool) -> bool:
         """Return whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""
@@ -158,6 +159,6 @@ class Stages:
             or self.hooks
             or self.middleware
             or self.gate.needed
-            or (self.authorizer is not None and tool not in self.cleared)
+            or (self.authorizer is not None and not self.cleared.get(tool))
             or ((self.intent is not None or self.dry_run) and not tool.is_read_only)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 
@@ -23,3 +23,21 @@ def matches(names: str | Iterable[str], patterns: Iterable[str]) -> bool:
     """
     known = (names,) if isinstance(names, str) else tuple(names)
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in known)
+
+
+def wildcard(pieces: Sequence[str], text: str) -> bool:
+    """Return whether a text consists of the pieces in order, with anything between them; linear except for `find`."""
+    first, last = pieces[0], pieces[-1]
+    if not text.startswith(first):
+        return False
+    if len(pieces) == 1:
+        return text == first
+    if len(text) < len(first) + len(last) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in pieces[1:-1]:
+        at = text.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True

@@ -8,6 +8,7 @@ Not `concurrent.futures`: its threads are joined at interpreter exit, so one stu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import threading
@@ -66,6 +67,19 @@ class ToolThreads:
                     self.stuck += 1
                     if self._jobs and not self._idle:
                         self._grow()
+            raise
+
+    async def run_to_end(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do the same, but a cancellation waits until `fn` has returned: afterwards it has no effects any more."""
+        running = asyncio.ensure_future(self.run(fn, *args, **kwargs))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            while not running.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # nobody asks for it any more
             raise
 
     def _grow(self) -> None:
@@ -151,6 +165,10 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine there without waiting for it. What it raises is dropped."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there without blocking the calling loop; cancelling the wait cancels it."""

@@ -15,7 +15,7 @@ from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters, by_keyword, by_signature, read_docstring, read_parameters
 from .tool_spec import FIELDS, Access, Paths, ToolCategory, ToolFields, ToolOrigin, ToolSpec, category_of
-from .verdict import Judge, Preview
+from .verdict import Judge, Plan, Preview
 
 if TYPE_CHECKING:
     from .coerce import Coercion
@@ -30,15 +30,19 @@ __all__ = [
 class Tool(ToolFields):
     """A function that a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
 
-    Without `parameters` the schema comes from the annotations of `execute`. The signature of `execute` decides
-    whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden. All
-    attributes are those of `ToolFields`; a subclass gives them as attributes or properties.
+    Without `parameters` the schema comes from the annotations of `execute`, and without `description` it is the
+    docstring of the class. The signature of `execute` decides whether it gets `(args, ctx)` or keywords: write
+    `execute(self, args, /, ctx)` for one dict, whatever the arguments' names are. A parameter annotated `ToolContext`
+    is injected and hidden. All attributes are those of `ToolFields`; a subclass gives them as
+    attributes or properties.
     """
 
     judge: Judge | None = None
     """Judges the arguments before a call runs."""
     preview: Preview | None = None
     """Describes to a person what a call would do."""
+    plan: Plan | None = None
+    """Foretells which files a call would write, with their content."""
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
     paths: Paths = EMPTY
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
@@ -78,7 +82,7 @@ class Tool(ToolFields):
     def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
         """Calls the handler with validated arguments and the context; may return an awaitable."""
         if self.parameters is None:
-            return by_keyword(self.handler, self._signature.context)
+            return by_keyword(self.handler, self._signature, self.name)
         return by_signature(self.handler, self._signature, self.schema, self.name)
 
     @functools.cached_property
@@ -114,7 +118,7 @@ class Tool(ToolFields):
     @functools.cached_property
     def output_validator(self) -> Any:
         """The validator of structured data, compiled at first use. Raises ToolDefinitionError."""
-        from .schema import compile_schema
+        from .json_schema import compile_schema
 
         return compile_schema(dict(self.output_schema or {}), f"{self.name}: output_schema")
 
@@ -186,7 +190,8 @@ class Tool(ToolFields):
         handler: Callable[..., Any],
         **options: Any,
     ) -> Tool:
-        """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says.
+        """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says. A
+        positional-only parameter, as in `handler(args, /, ctx)`, always takes all arguments as one dict.
 
         Raises ToolDefinitionError."""
         return FunctionTool(handler, name=name, description=description, parameters=schema, **options)
@@ -198,6 +203,8 @@ class Tool(ToolFields):
             cls.categorized = True
             if not isinstance(category, property):
                 cls.category = category_of(category, cls.__name__)
+        if cls.description == "" and cls.__module__ != __name__:
+            cls.description = read_docstring(cls.__doc__).text
         for name in FIELDS & cls.__dict__.keys():
             value = cls.__dict__[name]
             if isinstance(value, property) and value.fget is not None and value.fset is None:
@@ -261,6 +268,7 @@ class FunctionTool(Tool):
         output_schema: Mapping[str, Any] | Literal[False] | None = None,
         judge: Judge | None = None,
         preview: Preview | None = None,
+        plan: Plan | None = None,
         timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None,
         paths: Paths = EMPTY,
         **fields: Any,
@@ -275,7 +283,7 @@ class FunctionTool(Tool):
         super().__init__(ToolSpec(name=name, **given))
         self.fn, self._output_schema = fn, output_schema
         self._local_names = _local_names(fn)
-        self.judge, self.preview, self.timeout_for, self.paths = judge, preview, timeout_for, paths
+        self.judge, self.preview, self.plan, self.timeout_for, self.paths = judge, preview, plan, timeout_for, paths
 
     @property
     def handler(self) -> Callable[..., Any]:
@@ -325,8 +333,8 @@ def tool(
 
     The name comes from the function, the description from its docstring, the JSON Schema from its annotations
     and the docstring's parameter section. Options are the attributes of `ToolFields`, and `judge`, `preview`,
-    `timeout_for` and `paths`. `output_schema` is by default that of a return annotation which is a model, dataclass
-    or TypedDict; False for none. Raises ToolDefinitionError, or TypeError for an unknown option.
+    `plan`, `timeout_for` and `paths`. `output_schema` is by default that of a return annotation which is a model,
+    dataclass or TypedDict; False for none. Raises ToolDefinitionError, or TypeError for an unknown option.
     """
     if fn is None:
 

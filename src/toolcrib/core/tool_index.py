@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any, cast
@@ -124,12 +123,31 @@ _SENTENCE = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 class _Field:
-    """The tools that have each word, by number, in order."""
+    """The tools that have each word, by number, in order.
+
+    Most words are those of one tool. They have no list: ten thousand lists would start garbage collections, which take
+    as long as the index itself.
+    """
 
     def __init__(self, worth: float) -> None:
         self.worth = worth
-        self.places: defaultdict[str, list[int]] = defaultdict(list)
+        self._places: dict[str, int | list[int]] = {}
         self.lengths: list[float] = []  # of each tool's text here, as its root
+
+    def add(self, number: int, words: set[str]) -> None:
+        """Add the next tool's words."""
+        self.lengths.append(sqrt(len(words) + 2))
+        for word in words:
+            known = self._places.setdefault(word, number)
+            if isinstance(known, list):
+                known.append(number)
+            elif known != number:
+                self._places[word] = [known, number]
+
+    def places(self, word: str) -> list[int]:
+        """Return the numbers of the tools that have a word."""
+        found = self._places.get(word, [])
+        return found if isinstance(found, list) else [found]
 
 
 class ToolIndex:
@@ -141,10 +159,7 @@ class ToolIndex:
         stem_of = functools.cache(stem)
         for n, tool in enumerate(self._tools):
             for field, text in zip(self._fields, _texts(tool), strict=True):
-                found = set(map(stem_of, split(text)))
-                field.lengths.append(sqrt(len(found) + 2))
-                for word in found:
-                    field.places[word].append(n)
+                field.add(n, set(map(stem_of, split(text))))
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -178,7 +193,7 @@ class ToolIndex:
     def _known(self, word: str) -> tuple[int, list[tuple[str, float]]] | None:
         """In how many places a word and its synonyms occur, and the weight of each."""
         forms = [(word, 1.0), *((other, KIN) for other in kin(word))]
-        counts = [sum(len(field.places.get(form, ())) for field in self._fields) for form, _ in forms]
+        counts = [sum(len(field.places(form)) for field in self._fields) for form, _ in forms]
         known = [form for form, count in zip(forms, counts, strict=True) if count]
         return (sum(counts), known) if known else None
 
@@ -189,8 +204,8 @@ class ToolIndex:
         for form, weight in forms:
             own: dict[int, float] = {}
             for field in self._fields:
-                places = field.places.get(form)
-                if places is None:
+                places = field.places(form)
+                if not places:
                     continue
                 worth = weight * field.worth * log(1 + len(self._tools) / len(places))
                 for n in scores.keys() & places if closed else places:

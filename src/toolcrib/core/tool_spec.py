@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from .dataclass import dataclass
 from .empty import EMPTY
 from .errors import ToolDefinitionError
 from .functions import first_sentence

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .dataclass import dataclass
+
 if TYPE_CHECKING:
-    from .context import ToolContext
+    from .context import ToolContext, Wall
 
 Verdict = Literal["allow", "ask", "deny"]
 
@@ -17,14 +18,18 @@ class Judgement:
     """A tool's own judgement of one call's arguments.
 
     `unknown` marks an `ask` with only such reasons as the sandbox answers: the effect cannot be known beforehand, or
-    the sandbox confines it. In an active workspace sandbox without network, policy turns
-    that into allow (spec 6.0 step 4).
+    the sandbox confines it. In an active workspace sandbox without network, policy turns that into allow (spec 6.0
+    step 4). `insists` marks an `ask` that stays in every mode and with every allow rule: a change of what the host
+    itself runs. `wall` is for an `allow`: the call runs behind it. An `ask` with `unknown` can have one, too: behind it
+    the call may run unasked where no sandbox is. Without one, the call can do what the settings give to every call.
     """
 
     verdict: Verdict
     reason: str = ""
     rule: str | None = None
     unknown: bool = False
+    insists: bool = False
+    wall: Wall | None = None
 
 
 def all_of(asks: Sequence[Judgement]) -> Judgement | None:
@@ -35,7 +40,8 @@ def all_of(asks: Sequence[Judgement]) -> Judgement | None:
     if len(asks) < 2:
         return asks[0] if asks else None
     rules = dict.fromkeys(ask.rule for ask in asks if ask.rule)
-    return Judgement("ask", "; ".join(dict.fromkeys(ask.reason for ask in asks)), " and ".join(rules) or None)
+    reasons = "; ".join(dict.fromkeys(ask.reason for ask in asks))
+    return Judgement("ask", reasons, " and ".join(rules) or None, insists=any(ask.insists for ask in asks))
 
 
 Judge = Callable[[Mapping[str, Any], "ToolContext"], Judgement | None]
@@ -43,3 +49,16 @@ Judge = Callable[[Mapping[str, Any], "ToolContext"], Judgement | None]
 
 Preview = Callable[[Mapping[str, Any], "ToolContext"], str]
 """A readable preview of what a call would do (a diff, a command). Must not have effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that a call would write: its path in the workspace, and its content before and after. None: no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+Plan = Callable[[Mapping[str, Any], "ToolContext"], Sequence[PlannedFile]]
+"""The files that a call would write. Must not have effects. Raises ToolError or OSError if the call would fail."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from .dataclass import dataclass
 from .empty import EMPTY
 
 
@@ -25,6 +25,10 @@ AGENT_COMMANDS = {
     "channels": "Talk to the agent through chats and webhooks.",
 }
 
+JOB_COMMANDS = {"jobs": "See, cancel and repeat work in the background.",
+                "schedule": "Schedule messages to the agent and calls.",
+                "worker": "Run jobs and schedules."}  # fmt: skip
+
 WINGS = {
     "agent": Wing("agent", AGENT_COMMANDS, "cli.agent"),
     "browser": Wing("builtin.browser"),
@@ -33,6 +37,7 @@ WINGS = {
     "documents": Wing("builtin.documents"),
     "effects": Wing("effects", {"changes": "See and apply what commands would change."}),
     "gateway": Wing("serve.gateway"),
+    "jobs": Wing("jobs", JOB_COMMANDS, "cli.jobs"),
     "landlock": Wing("boundary.sandbox.landlock"),
     "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),
     "openapi": Wing("sources.openapi"),

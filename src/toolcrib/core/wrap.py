@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from .bound import map_texts, without_surrogates
-from .errors import ToolcribError
+from .errors import ToolcribError, Violation
 from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
-from .violations import Json, raw_violations
+from .violations import Json
 
 _BLOCKS = (TextBlock, ImageBlock, AudioBlock, ResourceBlock)
 _RAW = (bytes, bytearray, *_BLOCKS)
@@ -145,7 +145,7 @@ def misfit(data: Any, validator: Any) -> list[str]:
     try:
         if validator.is_valid(data):
             return []
-        found = raw_violations(validator.iter_errors(data), {})
+        found: list[Violation] = validator.violations(data)
     except (ValueError, TypeError, ToolcribError) as error:
         return [f"it is not JSON data ({error})"[:200]]
     return [v.text for v in found[:MAX_VIOLATIONS]]

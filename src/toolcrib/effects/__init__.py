@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .journal_rows import JournalledLayers
     from .layer_store import HeldChanges
     from .layered_commands import LayeredCommands
+    from .saved_files import FileSaver
 
 Mode = Literal["direct", "journal", "review"]
 
@@ -67,6 +68,13 @@ def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
     if prune:
         layers.prune()
     return lines
+
+
+def file_saver(journal: Journal) -> FileSaver:
+    """Return what saves the files that commands could delete or rewrite, where commands write directly."""
+    from .saved_files import FileSaver
+
+    return FileSaver(journal)
 
 
 def effects_of_commands(mode: Mode, journal: Journal, services: EffectServices) -> LayeredCommands | None:

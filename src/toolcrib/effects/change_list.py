@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
+from ..core.dataclass import dataclass
 from .file_entry import Entry
 
 Action = Literal["created", "modified", "replaced", "deleted", "mode", "attributes", "touched"]

@@ -11,11 +11,12 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..boundary.copy_tree import READ
 from ..boundary.descriptors import closing_fd
 from ..boundary.sensitive_names import sensitive_by
 from ..builtin.diffs import bounded_diff
 from .change_list import ChangeList, PathChange, readable
-from .file_entry import READ, Entry
+from .file_entry import Entry
 from .layer_apply import open_beneath
 
 MAX_PATHS = 60

@@ -13,11 +13,13 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..boundary.own_files import lock_file
 from ..boundary.remove_tree import remove_all
+from ..core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ..boundary.sandbox.protected_paths import ProtectedPaths
@@ -67,7 +69,7 @@ class CommandLayer:
         name = f"ch-{time.time_ns() // 1_000_000:x}-{secrets.token_hex(3)}"
         folder = parent / name
         folder.mkdir(mode=0o700)
-        lock = lock_folder(folder)
+        lock = lock_file(folder / "lock", wait=False)
         assert lock is not None  # no other process knows the layer yet
         made = tuple(LayerRoot(path, folder / str(number)) for number, path in enumerate(roots))
         for root in made:
@@ -103,18 +105,3 @@ class CommandLayer:
         """Remove the layer with all its content."""
         remove_all(self.folder)
         self.unlock()
-
-
-def lock_folder(folder: Path) -> int | None:
-    """Return a descriptor that holds a layer's lock until it is closed; None if another process holds the lock."""
-    import fcntl
-
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException as error:
-        os.close(fd)
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
-    return fd

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from typing import Literal, NamedTuple
 
+from ..boundary.copy_tree import OVERLAY, READ
 from ..boundary.descriptors import closing_fd
 
 Kind = Literal["file", "dir", "link", "fifo", "socket", "device"]
 
-OVERLAY = "user.overlay."  # extended attributes in which overlayfs stores its notes (option userxattr)
 
 _CHUNK = 1 << 20
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _KINDS: dict[int, Kind] = {
     stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket",
@@ -87,24 +85,3 @@ def same_content(first: str, first_dir: int, second: str, second_dir: int) -> bo
     except PermissionError:
         pass
     return False
-
-
-def copy_sparse(source: int, target: int) -> None:
-    """Copy all bytes of a file. Holes stay holes."""
-    size = os.fstat(source).st_size
-    at = 0
-    while at < size:
-        try:
-            start = os.lseek(source, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # no data after this: a hole up to the end
-                raise
-            break
-        end = os.lseek(source, start, os.SEEK_HOLE)
-        while start < end:
-            part = os.pread(source, min(_CHUNK, end - start), start)
-            if not part:
-                break
-            start += os.pwrite(target, part, start)
-        at = max(end, start)
-    os.ftruncate(target, size)

@@ -11,14 +11,15 @@ import contextlib
 import os
 import stat
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 
+from ..boundary.copy_tree import OVERLAY
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from .change_list import Action, ChangeList, Kind, Op, PathChange
 from .command_layer import CommandLayer, LayerRoot
-from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout, same_content
+from .file_entry import Entry, attributes, entry_at, is_whiteout, same_content
 
 MAX_ENTRIES = 500_000
 MAX_DEPTH = 100  # nested folders; each one needs open descriptors while it is read
@@ -156,11 +157,8 @@ class _Scan:
         action = self._action(upper, lower, name, before, after)
         if action is None:
             return
-        old: list[PathChange] = []
-        reason = self._keep(path)
-        if before.kind == "dir" and not reason:
-            reason = self._below(lower, name, path, old, depth)
-        conflict = self._conflict(before) or next((each.conflict for each in old if each.conflict), "")
+        reason, conflict, old = self._removed(lower, name, path, before, depth)
+        conflict = self._conflict(before) or conflict
         change = self._wrote(upper, name, path, action, before, after)
         notes = change.notes
         if before.kind == "file" and (links := os.lstat(name, dir_fd=lower).st_nlink) > 1:
@@ -239,16 +237,21 @@ class _Scan:
         before = entry_at(name, lower)
         if before is None:
             return
-        old: list[PathChange] = []
-        reason = self._keep(path)
-        if before.kind == "dir" and not reason:
-            reason = self._below(lower, name, path, old, depth)
-        conflict = self._conflict(before) if before.kind != "dir" else ""
-        conflict = conflict or next((each.conflict for each in old if each.conflict), "")
+        reason, conflict, old = self._removed(lower, name, path, before, depth)
         self._add(PathChange(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
         if not reason:
             self.found.changes += old
             self._op("take", path, before, None, (), old)
+
+    def _removed(
+        self, lower: int, name: str, path: str, before: Entry, depth: int
+    ) -> tuple[str, str, list[PathChange]]:
+        """Return why an entry must not be removed, what conflicts with that, and the changes of everything below it."""
+        if before.kind != "dir":
+            return self._keep(path), self._conflict(before), []
+        old: list[PathChange] = []
+        reason = self._keep(path) or self._below(lower, name, path, old, depth)
+        return reason, next((each.conflict for each in old if each.conflict), ""), old
 
     def _below(self, lower: int, name: str, path: str, found: list[PathChange], depth: int) -> str:
         """Add everything below a folder that will be removed to `found`. Return why it must not be removed; "" if it
@@ -343,21 +346,15 @@ def _without_set_id(entry: Entry) -> Entry:
 
 
 def _notes(after: Entry, links: int) -> tuple[str, ...]:
-    notes: list[str] = []
-    if after.kind == "file":
-        if after.mode & _SET_ID:
-            notes.append("its set-user-ID or set-group-ID bit is not applied")
-        if links > 1:
-            notes.append(f"one of {links} names of one file")
-    return tuple(notes)
+    if after.kind != "file":
+        return ()
+    set_id = ("its set-user-ID or set-group-ID bit is not applied",) if after.mode & _SET_ID else ()
+    return (*set_id, f"one of {links} names of one file") if links > 1 else set_id
 
 
 def _target(dir_fd: int, name: str, entry: Entry) -> str | None:
-    if entry.kind != "link":
-        return None
     with contextlib.suppress(OSError):
-        return os.readlink(name, dir_fd=dir_fd)
-    return None
+        return os.readlink(name, dir_fd=dir_fd) if entry.kind == "link" else None
 
 
 def _is_there(name: str, upper: int, lower: int | None, before: bool) -> bool:

@@ -7,19 +7,16 @@ back to the layer.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..boundary.descriptors import LISTED, chmod_at, closing_fd
-from ..boundary.remove_tree import open_any, remove_all
+from ..boundary.copy_tree import Links, copy_tree
+from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.remove_tree import remove_all
 from .change_list import Op
 from .command_layer import LayerRoot
-from .file_entry import OVERLAY, READ, Entry, copy_sparse
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from .file_entry import Entry
 
 
 def needs_staging(roots: Sequence[LayerRoot]) -> bool:
@@ -39,7 +36,7 @@ def bring(roots: Sequence[LayerRoot], name: str, found: Sequence[Op], *, back: b
         there = staging_folder(root, name)
         remove_all(there)
         there.mkdir(mode=0o700)
-        links: dict[tuple[int, int], str] = {}
+        links: Links = {}
         for at, op in enumerate(found):
             if op.root != number or op.kind == "mode":
                 continue
@@ -60,23 +57,15 @@ def copy_home(roots: Sequence[LayerRoot], name: str, ops: Sequence[Op], *, back:
         there = staging_folder(root, name)
         if not there.exists():
             continue
-        links: dict[tuple[int, int], str] = {}
+        links: Links = {}
         for op in ops:
             if op.root != number or op.kind == "mode":
                 continue
             left = op.after if back else op.before
             target = root.upper / op.path
-            _drop(target)
+            remove_all(target)
             if left is not None:
                 _copy(there / op.path, target, links)
-
-
-def _drop(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(path.lstat().st_mode):
-            remove_all(path)
-        else:
-            path.unlink()
 
 
 def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
@@ -90,50 +79,6 @@ def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
     return entry, tuple(found)
 
 
-def _copy(source: Path, target: Path, links: dict[tuple[int, int], str]) -> None:
-    """Copy an entry and all below it, with modes, times, attributes, holes and hard links."""
+def _copy(source: Path, target: Path, links: Links) -> None:
     with closing_fd(os.open(source.parent, LISTED)) as above, closing_fd(os.open(target.parent, LISTED)) as there:
-        _copy_entry(above, source.name, there, target.name, str(target), links)
-
-
-def _copy_entry(src: int, name: str, dst: int, new: str, full: str, links: dict[tuple[int, int], str]) -> None:
-    st = os.lstat(name, dir_fd=src)
-    if stat.S_ISLNK(st.st_mode):
-        os.symlink(os.readlink(name, dir_fd=src), new, dir_fd=dst)
-        os.utime(new, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=dst, follow_symlinks=False)
-    elif stat.S_ISDIR(st.st_mode):
-        os.mkdir(new, 0o700, dir_fd=dst)
-        with closing_fd(open_any(name, src)) as below, closing_fd(os.open(new, LISTED, dir_fd=dst)) as there:
-            for each in os.listdir(below):
-                _copy_entry(below, each, there, each, f"{full}/{each}", links)
-            _take_over(below, there, st)
-    elif stat.S_ISREG(st.st_mode):
-        known = links.get((st.st_dev, st.st_ino))
-        if known is not None:
-            os.link(known, new, dst_dir_fd=dst, follow_symlinks=False)
-            return
-        if st.st_nlink > 1:
-            links[(st.st_dev, st.st_ino)] = full
-        _copy_file(src, name, dst, new, st)
-
-
-def _copy_file(src: int, name: str, dst: int, new: str, st: os.stat_result) -> None:
-    try:
-        source = os.open(name, READ, dir_fd=src)
-    except PermissionError:  # the file is ours, and even we may not read it
-        chmod_at(name, src, 0o600, kind=0)
-        source = os.open(name, READ, dir_fd=src)
-    with closing_fd(source), closing_fd(os.open(new, _NEW, 0o600, dir_fd=dst)) as target:
-        copy_sparse(source, target)
-        _take_over(source, target, st)
-
-
-def _take_over(source: int, target: int, st: os.stat_result) -> None:
-    with contextlib.suppress(OSError):
-        for name in os.listxattr(source):
-            if not name.startswith(OVERLAY):
-                os.setxattr(target, name, os.getxattr(source, name))
-    with contextlib.suppress(PermissionError):
-        os.fchown(target, st.st_uid, st.st_gid)
-    os.fchmod(target, stat.S_IMODE(st.st_mode))
-    os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))
+        copy_tree(above, source.name, there, target.name, links, str(target))

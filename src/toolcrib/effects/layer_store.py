@@ -17,15 +17,17 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from ..boundary.own_files import lock_file
 from ..boundary.remove_tree import remove_all
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError
 from ..record.state import StateFolder, private_folder
 from .change_list import ChangeList, Op, changes_from_data, ops_from_data
-from .command_layer import CommandLayer, LayerRoot, lock_folder
+from .command_layer import CommandLayer, LayerRoot
 from .file_aliases import follow_aliases, read_aliases
 from .layer_apply import Applier, ApplyConflict, Widened, steps
 from .layer_staging import bring, copy_home, needs_staging, staging_folder
@@ -263,7 +265,7 @@ class LayerStore:
             if held is None and 0 <= time.time() - int(name.split("-")[1], 16) / 1000 < newborn:
                 continue
             try:
-                lock = lock_folder(folder)
+                lock = lock_file(folder / "lock", wait=False)
             except OSError:
                 continue
             if lock is None:
@@ -312,7 +314,7 @@ class LayerStore:
     @contextlib.contextmanager
     def _locked(self, name: str) -> Generator[HeldChanges]:
         self.get(name)
-        lock = lock_folder(self.path / name)
+        lock = lock_file(self.path / name / "lock", wait=False)
         if lock is None:
             raise LayerBusy(f"another process works on changes {name} just now; try again")
         try:

@@ -97,7 +97,7 @@ class LayeredCommands:
         if not why:
             return None
         text = f'sandbox.effects is "review", but what it changes cannot be held back: {why}'
-        if self._services.unattended:
+        if self._services.unattended():
             return Judgement("deny", f'{text}. To let commands write directly: sandbox.effects = "direct"', _RULE)
         return Judgement("ask", f"{text}; it would write directly", _RULE)
 
@@ -313,6 +313,6 @@ def key_of(session_id: str | None, command: str) -> str:
 
 def _not_applied(held: HeldChanges, why: str) -> str:
     return (
-        f"[nothing that it changed was applied: {why}. The changes are kept as {held.id}: {DISCARD} drops them, "
+        f"[nothing that it changed was applied: {why}. The changes are stored as {held.id}: {DISCARD} drops them, "
         f"`toolcrib changes show {held.id}` shows them]"
     )

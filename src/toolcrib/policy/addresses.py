@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.errors import AddressRefused
 from ..core.verdict import Judgement
 

@@ -13,12 +13,13 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
 from ..core.call import Call
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.interfaces import Grant
@@ -168,7 +169,7 @@ class ApprovalService:
         """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
         request."""
         waiting: ApprovalRow | None = None
-        found = await shared_threads.run(self.store.of_call, request.digest)
+        found = await shared_threads.run(self.store.of_call, request.digest, self._folder(request.ctx))
         rows = [row for row in found if serves(row, request.ctx)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
             if row["state"] == "approved":
@@ -200,7 +201,7 @@ class ApprovalService:
     async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
         await shared_threads.run(self.settle)
-        row = await shared_threads.run(self.store.cut_off, request.digest)
+        row = await shared_threads.run(self.store.cut_off, request.digest, self._folder(request.ctx))
         if row is None:
             return reason
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["run_time"]))
@@ -232,7 +233,7 @@ class ApprovalService:
             "arguments": _canonical(shown_arguments), "scopes": " ".join(scopes), "process": self._process(),
             "caller": caller_of(ctx),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
-            "workspace": self.workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
+            "workspace": self._folder(ctx),
         }  # fmt: skip
         await shared_threads.run(self.store.add, cast("NewApproval", row))
         return asked
@@ -296,6 +297,9 @@ class ApprovalService:
             now = self._last + 1e-6
         self._last = now
         return now
+
+    def _folder(self, ctx: ToolContext) -> str | None:
+        return self.workspace or (str(ctx.workspace) if ctx.workspace is not None else None)
 
     def _process(self) -> str:
         return this_process(self._token)

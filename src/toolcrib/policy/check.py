@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET
 from ..boundary.sensitive_names import SensitiveName, sensitive_by
 from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import InvalidArguments, ToolExecutionDenied
 from ..core.registry import ToolRegistry
 from ..core.text import clip

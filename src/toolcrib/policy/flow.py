@@ -12,11 +12,12 @@ import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.output import LABELS, Labels, ResourceBlock, TextBlock, ToolOutput
 from ..core.text import clip
@@ -30,6 +31,8 @@ FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
 MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
 """Characters of untrusted text that are stored for a session. Above this limit every sink of the session asks."""
+MAX_CHARS_IN_ALL = 8 * MAX_CHARS
+"""The same for all sessions together, about 200 MB. Above it the least recently used session keeps its labels alone."""
 RESULT_CHARS = 128
 """Characters that each result counts in addition to its text, because more than the text is stored."""
 WORDS = 6
@@ -110,6 +113,8 @@ class LabelFlow:
         self._brings_in = brings_in
         self._sessions: OrderedDict[str | None, _ReadSession] = OrderedDict()
         self._forgotten: set[str | None] = set()
+        self.size = 0
+        """Characters that are stored for all sessions together."""
         self._defaults: dict[Tool, Labels] = {}
 
     # --- after a call
@@ -124,6 +129,9 @@ class LabelFlow:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
             self._remember(session, tool, arguments, output)
+            self._sessions.move_to_end(ctx.session_id)
+            while self.size > MAX_CHARS_IN_ALL:
+                self._drop_oldest()
         return labels
 
     def _default(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
@@ -141,10 +149,12 @@ class LabelFlow:
         digest = hashlib.blake2b(f"{shown}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if digest in session.known:  # the same result again, for example from polling
             return
-        session.size += len(text) + RESULT_CHARS
-        if session.size > MAX_CHARS:
+        size = len(text) + RESULT_CHARS
+        if session.size + size > MAX_CHARS:
             session.full = True
             return
+        session.size += size
+        self.size += size
         session.known.add(digest)
         source = _source(shown, text)
         if source.tokens:
@@ -155,10 +165,14 @@ class LabelFlow:
         if session_id in self._forgotten:
             session.labels, session.full = LABELS[True, True], True
         if len(self._sessions) > MAX_SESSIONS:
-            oldest, dropped = self._sessions.popitem(last=False)
-            if dropped.labels.integrity == "untrusted":
-                self._forgotten.add(oldest)
+            self._drop_oldest()
         return session
+
+    def _drop_oldest(self) -> None:
+        oldest, dropped = self._sessions.popitem(last=False)
+        self.size -= dropped.size
+        if dropped.labels.integrity == "untrusted":
+            self._forgotten.add(oldest)
 
     # --- information from the host
 
@@ -167,6 +181,15 @@ class LabelFlow:
         occur."""
         session = self._sessions.get(session_id) or self._session(session_id)
         session.said.append(_source("the user", text))
+
+    def inherit(self, labels: Labels, session_id: str | None) -> None:
+        """Note the labels of what a session has read in another process. The texts are not known here: after untrusted
+        ones every sink of a session that this process does not know asks."""
+        known = self._sessions.get(session_id)
+        session = known or self._session(session_id)
+        session.labels = session.labels.join(labels)
+        if known is None and labels.integrity == "untrusted":
+            session.full = True
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
@@ -183,7 +206,9 @@ class LabelFlow:
 
     def forget(self, session_id: str | None) -> None:
         """End a session: forget what it read."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.size -= session.size
         self._forgotten.discard(session_id)
 
     # --- before a call

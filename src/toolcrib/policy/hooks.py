@@ -19,6 +19,7 @@ from typing import Any
 
 from ..boundary.descriptors import closing_fd
 from ..core.context import ToolContext
+from ..core.errors import ToolcribError
 from ..core.events import CallFinished, EventStream, Notice
 from ..core.text import matches
 from ..core.tool import Tool, encode
@@ -26,6 +27,7 @@ from ..core.verdict import Judgement, all_of
 from .flow import strings
 from .regexes import compile_pattern
 from .settings import HookRule
+from .starts import Starts, of_hook
 
 log = logging.getLogger("toolcrib.hooks")
 
@@ -79,9 +81,13 @@ def _has(rule: HookRule, arguments: str) -> bool:
 
 
 class Hooks:
-    """The hooks of one toolbox: `judge` is called before a call, `listen` receives its end."""
+    """The hooks of one toolbox: `judge` is called before a call, `listen` receives its end. `starts` finds their
+    programs."""
 
-    def __init__(self, rules: Iterable[HookRule], events: EventStream | None = None) -> None:
+    def __init__(
+        self, rules: Iterable[HookRule], events: EventStream | None = None, starts: Starts | None = None
+    ) -> None:
+        self._starts = starts or Starts()
         single = [each for rule in rules for each in _single(rule)]
         self._before = tuple(rule for rule in single if rule.action in ("ask", "block"))
         self._after = tuple(rule for rule in single if rule.action in ("log", "notify"))
@@ -137,7 +143,8 @@ class Hooks:
         if rule.file is not None:
             self._write(rule.file, told)
         if rule.command:
-            threading.Thread(target=_start, args=(rule.command, told), name="toolcrib-notify", daemon=True).start()
+            given = (self._starts, rule.command, told)
+            threading.Thread(target=_start, args=given, name="toolcrib-notify", daemon=True).start()
         if rule.action == "notify":
             notice = Notice(event.call_id, event.tool, message, event.session_id, event.channel, time.time())
             if self._events is not None:
@@ -167,17 +174,18 @@ def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
     }
 
 
-def _start(command: Sequence[str], told: Mapping[str, Any]) -> None:
+def _start(starts: Starts, command: Sequence[str], told: Mapping[str, Any]) -> None:
     """Run a program that notifies a person. If it fails, the error is only logged."""
     try:
         done = subprocess.run(
-            list(command), input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, check=False, start_new_session=True,
+            starts.checked(of_hook(command)), input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, start_new_session=True,
+            env=starts.environment(),
         )  # fmt: skip
         if done.returncode:
             text = done.stderr.decode("utf-8", "replace").strip()[:500]
             log.warning("the hook's command %s ended with %d: %s", command[0], done.returncode, text)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ToolcribError, subprocess.TimeoutExpired) as error:
         log.warning("the hook's command %s could not be run: %s", command[0], error)
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import field
 
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from ..core.recent import Recent
+from ..core.text import matches
 from ..core.tool import Tool
 
 WARN, BLOCK = 3, 5
@@ -36,18 +39,23 @@ class _LoopSession:
 
 
 class LoopGuard:
-    """A `Guard` for the pipeline. Its memory is limited: the least recently used sessions are forgotten."""
+    """A `Guard` for the pipeline. Its memory is limited: the least recently used sessions are forgotten.
 
-    def __init__(self) -> None:
+    Tools that `may_repeat` are ignored: names, which may contain `*`.
+    """
+
+    def __init__(self, may_repeat: Iterable[str] = ()) -> None:
+        self._free = tuple(may_repeat)
         self._sessions = Recent[str, _LoopSession](MAX_SESSIONS)
 
-    def reset(self, session_id: str) -> None:
-        """Forget the repetitions of a session, because a user message came."""
-        self._sessions.pop(session_id, None)
+    def reset(self, session_id: str | None) -> None:
+        """Forget the repetitions of a session, because a user message came or the session ended."""
+        if session_id is not None:
+            self._sessions.pop(session_id, None)
 
     def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
         """Return why the call is refused, or None."""
-        session = self._session(ctx)
+        session = self._watched(tool, ctx)
         if session is None or _digest(tool.name, text) not in session.blocked:
             return None
         return (
@@ -56,8 +64,11 @@ class LoopGuard:
         )
 
     def after(self, tool: Tool, text: str, output: ToolOutput, ctx: ToolContext) -> str | None:
-        """Return a warning to add to the output, or None."""
-        session = self._session(ctx)
+        """Return a warning to add to the output, or None.
+
+        What a server behind the gateway answered is passed on as it is: its clients may read it as data.
+        """
+        session = self._watched(tool, ctx)
         if session is None or output.error_kind in ("pending", "loop", "cancelled"):
             return None
         call = _digest(tool.name, text)
@@ -75,9 +86,12 @@ class LoopGuard:
         rounds = max(repeats, session.unchanged if output.meta.get("no_change") else 0, _rounds(session.steps))
         if rounds >= BLOCK:
             session.blocked[call] = rounds
-        if rounds >= WARN:
+        if rounds >= WARN and not (ctx.channel == "mcp" and tool.origin is not None):
             return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
         return None
+
+    def _watched(self, tool: Tool, ctx: ToolContext) -> _LoopSession | None:
+        return None if self._free and matches(tool.every_name, self._free) else self._session(ctx)
 
     def _session(self, ctx: ToolContext) -> _LoopSession | None:
         if ctx.session_id is None:

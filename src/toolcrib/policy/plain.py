@@ -14,7 +14,7 @@ def plain(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in "\n\t" or _shows(c) else _escaped(c) for c in text)
+    return "".join(c if c in "\n\t" or shows(c) else _escaped(c) for c in text)
 
 
 def plain_line(text: str) -> str:
@@ -22,7 +22,8 @@ def plain_line(text: str) -> str:
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def _shows(character: str) -> bool:
+def shows(character: str) -> bool:
+    """Return whether a terminal or a form shows a character."""
     code = ord(character)
     selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
     return character.isprintable() and character not in _BLANK and not selector

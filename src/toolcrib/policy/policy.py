@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.call import Call
-from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.context import EMPTY_CONTEXT, ToolContext, Wall
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
 from ..core.interfaces import Grant
 from ..core.output import ToolOutput
@@ -48,7 +49,8 @@ MODES: dict[str, dict[ToolCategory, Verdict]] = {
 class Check:
     """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in spec 6.0.
 
-    `others` are further questions about the call: a session approval for one question does not cover the next.
+    `others` are further questions about the call: a session approval for one question does not cover the next. `wall`
+    is what a command can do at most, if it is allowed for that reason.
     """
 
     verdict: Verdict
@@ -57,6 +59,7 @@ class Check:
     reason: str
     step: int = 4
     others: tuple[Check, ...] = ()
+    wall: Wall | None = None
 
 
 @dataclass(eq=False)
@@ -86,11 +89,16 @@ class Policy:
     approval_service: ApprovalService | None = None
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ConfigError(f"unknown mode {self.mode!r}; known: {', '.join(MODES)}")
+        self.use_mode(self.mode)
         if self.approval not in APPROVAL_POLICIES:
             raise ConfigError(f"unknown approval policy {self.approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
         self.quiet = self.yes or not self.enabled or self.approval == "always_allow"
+
+    def use_mode(self, mode: str) -> None:
+        """Use another mode; then say so to the registry (`policy_changed`). Raises ConfigError for an unknown one."""
+        if mode not in MODES:
+            raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
+        self.mode = mode
 
     # --- the steps
 
@@ -110,12 +118,14 @@ class Policy:
         for found in (ruled, hooked, judgement):
             if found is not None and found.verdict == "deny":
                 return Check("deny", category, found.rule, found.reason, 1)
-        table = MODES[self.mode][ToolCategory(tool.category)]
+        table = MODES[self.mode][tool.category]
         if table == "deny":
             return self._outside_mode(category)
         # 2: a setting, a rule or the tool itself wants to ask
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
+        if judgement is not None and judgement.insists:
+            asks.append(Check("ask", category, judgement.rule, judgement.reason, 2))
         if flowing is not None:  # first, because labels ask each time, and name the origin of a value
             asks.insert(0, Check("ask", category, flowing.rule, flowing.reason, 2))
         if hooked is not None:
@@ -134,7 +144,7 @@ class Policy:
         ruled = self.rules.always(tool) if self.rules is not None else None
         if ruled is not None and ruled.verdict == "deny":
             return Check("deny", category, ruled.rule, ruled.reason, 1)
-        table = MODES[self.mode][ToolCategory(tool.category)]
+        table = MODES[self.mode][tool.category]
         if table == "deny":
             return self._outside_mode(category)
         for asked in self._asked_for(tool, ruled, category):
@@ -178,7 +188,13 @@ class Policy:
                 except ToolcribError as error:  # an approval could not make it run
                     return Check("deny", category, "sandbox:missing", str(error), 1)
                 if sandboxed:
-                    return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
+                    reason = "runs inside the sandbox, without network"
+                    return Check("allow", category, "sandbox", reason, wall="workspace")
+                if judgement.wall is not None and self._would_ask:
+                    reason = "runs where it can change the workspace only, without network"
+                    return Check("allow", category, "wall", reason, wall=judgement.wall)
+            elif verdict == "allow":
+                return Check("allow", category, rule, reason, wall=judgement.wall)
         else:
             verdict = table
             reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
@@ -187,6 +203,11 @@ class Policy:
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
         return self._quieted(Check(verdict, category, rule, reason))
+
+    @property
+    def _would_ask(self) -> bool:
+        """Return whether a question of the last step is one: it is not answered by the mode or by a setting."""
+        return self.mode != "autonomous" and (self.never_ask or not self.quiet)
 
     def _quieted(self, check: Check) -> Check:
         if check.verdict == "ask" and self.never_ask:
@@ -246,8 +267,9 @@ class Policy:
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
             if approved is not None:  # the person edited the arguments; this run uses up the approval
-                return replace(approved, rule=verdict.rule, reason=verdict.reason)
-            return Grant(verdict.rule, verdict.reason)
+                return replace(approved, rule=verdict.rule, reason=verdict.reason, wall=verdict.wall)
+            starts = request.tool.category == ToolCategory.SHELL
+            return Grant(verdict.rule, verdict.reason, wall=verdict.wall or ("all" if starts else None))
         if self.dry_run and not request.tool.is_read_only:  # the call is only described, so no approval is needed
             return Grant("dry_run", f"it would ask first: {verdict.reason}")
         if approved is not None:  # a person edited the arguments and approved the edited call

@@ -55,6 +55,11 @@ def visible(text: str) -> str:
     return _EMPTY_LINES.sub(lambda m: f"\n⟨{m[0].count(chr(10)) - 1} empty lines⟩\n", text)
 
 
+def short(text: str, limit: int = 2_500) -> str:
+    """Return a part of a call for its preview, cut in the middle if it is long, so that the rest has room, too."""
+    return fit(visible(text), limit, "`toolcrib approvals show` has it whole")
+
+
 def fit(text: str, limit: int, where: str = "") -> str:
     """Return at most about `limit` characters: the beginning, a line about the omitted part, the end."""
     if len(text) <= limit:

@@ -10,8 +10,9 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from ..core.dataclass import dataclass
 
 # The meaning of Python's `\w`, `\d` and `\s` for RE2, which by default knows ASCII only.
 _UNICODE = {"w": r"\pL\pN_", "d": r"\p{Nd}", "s": r"\s\v\x1c-\x1f\x{85}\pZ"}

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from ..core.bound import safe
+from ..core.dataclass import dataclass
 from ..record.approvals import Approvals
 from .requests import Decision, Remember, Scope, answer
 
 MAX_REPLY = 20_000
 MAX_REASON = 1_000
 
+_FLAGS = re.IGNORECASE | re.ASCII  # otherwise `yeſ` (with a long s) is a yes
 _ID = r"(?P<id>ap_[0-9a-f]{6,32})"
 _END = r"\s*[.!]?\s*"
-_YES = re.compile(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", re.IGNORECASE)
-_WITH = re.compile(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", re.IGNORECASE | re.DOTALL)
-_NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", re.IGNORECASE | re.DOTALL)
-_NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", re.IGNORECASE | re.DOTALL)
+_YES = re.compile(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", _FLAGS)
+_WITH = re.compile(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", _FLAGS | re.DOTALL)
+_NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", _FLAGS | re.DOTALL)
+_NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", _FLAGS | re.DOTALL)
 
 _SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rule"}
 
@@ -73,5 +75,5 @@ def _edited(ident: str, text: str) -> Reply:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Reply(ident, None, f"the arguments are no JSON ({error})")
+        return Reply(ident, None, f"the arguments are not valid JSON ({error})")
     return Reply(ident, Decision(True, arguments=cast("dict[str, Any]", value)))

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from ..core.dataclass import dataclass
 from ..core.tool import ToolCategory
 from ..record.approvals import Approvals
 from ..record.rows import SCOPES, ApprovalRow, Scope

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
+from ..core.dataclass import dataclass
 from ..core.settings import AnyPath, Checked, Count, ErrorText, Json, OneOrMore, Prepared, Seconds, Section, as_list
 from ..core.tightening import More, Only, Rank, Smaller
 
@@ -91,6 +92,9 @@ class CallLimitSettings(Section):
     """The limit for all tools together."""
     per_tool: dict[str, Count] = field(default_factory=dict[str, Count])
     """The limit for each tool, by name; names may contain `*`."""
+    may_repeat: tuple[str, ...] = ()
+    """Tools that may repeat the same call: the loop guard ignores them, for example those that ask for a state again
+    and again. Names may contain `*`; "*" turns the guard off."""
 
 
 @dataclass(frozen=True, slots=True)

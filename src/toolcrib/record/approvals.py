@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import sqlite3
-import threading
+import secrets
 import time
-import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
-from .database import connect
+from .connection import Database, Where
+from .database import RecordPart
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
 KEPT_SECONDS = 90 * 86400.0
@@ -22,7 +19,12 @@ CLOCK_SLACK = 300.0
 wrong."""
 
 
-def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> ApprovalRow | None:
+_COMMON_KEY = "CREATE TABLE IF NOT EXISTS common_key (id BIGINT PRIMARY KEY, secret BLOB NOT NULL)"
+_HERE = "(workspace = ?2 OR workspace IS NULL OR ?2 IS NULL)"
+"""The condition for requests of one workspace: on Postgres all workspaces share the table."""
+
+
+def use_up(connection: Database, request_id: str, run: str) -> ApprovalRow | None:
     """Use up an approval for the run with the call id `run`. Returns the row of the request; None if there is no such
     approval."""
     sql = (
@@ -33,24 +35,19 @@ def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> Approva
     return cast("ApprovalRow", dict(rows[0])) if rows else None
 
 
-class Approvals:
+class Approvals(RecordPart):
     """Requests by id in the record database. Any process may answer them; one run uses up an approval."""
 
-    def __init__(self, path: Path | str) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-
-    @functools.cached_property
-    def _connection(self) -> sqlite3.Connection:
-        """The connection, opened at the first use, under the lock. Raises RecordError if the file cannot be used."""
-        connection = connect(self._path, durable=True)
-        weakref.finalize(self, connection.close)  # if `close` is never called
-        return connection
+    def __init__(self, path: Where) -> None:
+        super().__init__(path, timeout=5.0)
 
     def add(self, row: NewApproval) -> None:
         """Store a request, and delete those that were answered or expired long ago."""
         sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
         self._run(sql, time.time() - KEPT_SECONDS)
+        if (process := row.get("process")) is not None:
+            with self._lock:
+                self._connection.live(process)
         given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         self._run(sql, *given.values())
@@ -65,31 +62,48 @@ class Approvals:
     def pending(self) -> list[ApprovalRow]:
         """Return requests that wait for an answer, oldest first."""
         self._expire()
-        return self._run("SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid")
+        return self._run("SELECT * FROM approval WHERE state = 'pending' ORDER BY created, id")
 
-    def of_call(self, digest: str) -> list[ApprovalRow]:
-        """Return the requests and answers about exactly one call, oldest first: waiting requests, unused approvals, and
-        denials that no caller has received yet."""
+    def of_call(self, digest: str, workspace: str | None = None) -> list[ApprovalRow]:
+        """Return the requests and answers about exactly one call in a workspace (None: in any), oldest first: waiting
+        requests, unused approvals, and denials that no caller has received yet."""
         self._expire()
         sql = (
-            "SELECT * FROM approval WHERE digest=?1 AND (state IN ('pending', 'approved') OR"
-            " (state='denied' AND expires > ?2)) ORDER BY created, rowid"
+            "SELECT * FROM approval WHERE digest=?1 AND (state IN ('pending', 'approved') OR"  # noqa: S608
+            f" (state='denied' AND expires > ?3)) AND {_HERE} ORDER BY created, id"
         )
-        return self._run(sql, digest, time.time())
+        rows = self._run(sql, digest, workspace, time.time())
+        for row in rows:  # of a process on another machine only the record knows
+            if row["process"] is not None:
+                with self._lock:
+                    row["process"] = row["process"] if self._connection.lives(row["process"]) else None
+        return rows
 
-    def cut_off(self, digest: str) -> ApprovalRow | None:
-        """Return the approval that the latest run of exactly this call used, if no outcome of that run is on record.
+    def cut_off(self, digest: str, workspace: str | None = None) -> ApprovalRow | None:
+        """Return the approval that the latest run of exactly this call in a workspace (None: in any) used, if no
+        outcome of that run is on record.
 
         The run was interrupted, or is still in progress. Runs from before the record's oldest row are unknown and not
         reported.
         """
         sql = (
-            "SELECT * FROM (SELECT * FROM approval WHERE digest=? AND state='used' AND run IS NOT NULL"
-            " ORDER BY run_time DESC LIMIT 1) WHERE NOT EXISTS"
+            "SELECT * FROM (SELECT * FROM approval WHERE digest=?1 AND state='used' AND run IS NOT NULL"  # noqa: S608
+            f" AND {_HERE}"
+            " ORDER BY run_time DESC LIMIT 1) AS latest WHERE NOT EXISTS"
             " (SELECT 1 FROM record WHERE kind='outcome' AND call_id=run)"
             " AND run_time >= (SELECT time FROM record ORDER BY seq LIMIT 1)"
         )
-        return self._one(sql, digest)
+        return self._one(sql, digest, workspace)
+
+    def common_key(self) -> bytes | None:
+        """Return a secret that all machines with this record have, made by the first one; None if it is a file."""
+        with self._lock:
+            if not self._connection.shared:
+                return None
+            self._connection.make_tables("common key", [_COMMON_KEY])
+            insert = "INSERT INTO common_key VALUES (1, ?) ON CONFLICT (id) DO NOTHING"
+            self._connection.execute(insert, [secrets.token_bytes(32)])
+            return bytes(self._connection.execute("SELECT secret FROM common_key").fetchall()[0][0])
 
     def recent(self, limit: int = 50) -> list[ApprovalRow]:
         """Return the latest requests in any state, newest first."""
@@ -137,7 +151,7 @@ class Approvals:
         """Make the requests of a process, in one session or in all, available to the next session of the same
         caller."""
         if "_connection" in self.__dict__:  # otherwise this process has stored no request
-            where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
+            where = "process=?1 AND (session_id=?2 OR ?2 IS NULL) AND state IN ('pending', 'approved', 'denied')"
             self._update("process=NULL", where, process, session_id)
 
     def expire(self, request_id: str) -> None:
@@ -154,14 +168,7 @@ class Approvals:
             self._run(f"UPDATE approval SET {change} WHERE {where}", *values)  # noqa: S608
 
     def _run(self, sql: str, *values: Any) -> list[ApprovalRow]:
-        with self._lock:
-            return [cast("ApprovalRow", dict(row)) for row in self._connection.execute(sql, values)]
+        return [cast("ApprovalRow", dict(row)) for row in super()._run(sql, *values)]
 
     def _one(self, sql: str, *values: Any) -> ApprovalRow | None:
         return next(iter(self._run(sql, *values)), None)
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            if "_connection" in self.__dict__:
-                self._connection.close()

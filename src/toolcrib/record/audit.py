@@ -3,12 +3,12 @@
 Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 25 µs); if another
 process holds the lock, a thread waits for it. Outcomes are written in groups, at most GROUP_SECONDS late. WAL with
 `synchronous=NORMAL`: rows survive the end of the process, but the last ones may be lost in a power failure. Every row
-is chained to the one before by a hash (chain.py), whichever process wrote it.
+is chained to the one before by a hash (chain.py), whichever process wrote it. On Postgres every commit is synced and
+waits for a network, so intents are committed by a thread; each process that writes has a chain of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import logging
@@ -17,9 +17,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, cast
 
 from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
@@ -30,9 +29,20 @@ from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention
 from .approvals import use_up
-from .database import connect, is_busy, naming, note, transaction, unusable
-from .query import NEWEST, Select, select
-from .rows import ApprovalRow, CallRow
+from .audit_reader import AuditReader
+from .connection import (
+    LOCK_SECONDS,
+    Database,
+    RecordError,
+    Where,
+    is_busy,
+    is_full,
+    naming,
+    transaction,
+    unusable,
+    when_free,
+)
+from .database import connect
 from .settings import RecordSettings
 
 log = logging.getLogger("toolcrib.record")
@@ -40,8 +50,6 @@ log = logging.getLogger("toolcrib.record")
 GROUP_SECONDS = 0.04
 GROUP_ROWS = 250
 """Rows that are written in one transaction: an intent may have to wait for it, about 3 ms."""
-LOCK_SECONDS = 10.0
-"""Seconds that a call with effects waits for another process that holds the lock, before it is refused."""
 MAX_ARGUMENTS = 20_000
 MAX_ERROR = 500
 MAX_WAITING = 50_000
@@ -52,11 +60,10 @@ _CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "a
 
 WITHHELD = "(withheld)"
 """Replaces a text that could not be redacted."""
-T = TypeVar("T")
 
 
-class Audit:
-    """Writes and reads the audit log in the record database. Several processes may share the file.
+class Audit(AuditReader):
+    """Writes and reads the audit log in the record database. Several processes may share it.
 
     The file is opened by `open`, or else by the first row that is written or read. `redact` removes secrets from
     intents; the pipeline has already removed them from outcomes.
@@ -64,45 +71,49 @@ class Audit:
 
     redact: Callable[[str], str] = str
 
-    def __init__(self, path: Path | str, keep: RecordSettings | None = None) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Where, keep: RecordSettings | None = None) -> None:
+        super().__init__(path)
         self._keep = keep
-        self._lock = threading.Lock()  # protects the connection
         self._rows: deque[chain.Row] = deque()
         self._lost = 0
         self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._durable: sqlite3.Connection | None = None  # syncs every commit; opened for the first stored approval
+        self._durable: Database | None = None  # syncs every commit; opened for the first stored approval
         self._durable_lock = threading.Lock()
+        self._intents: deque[_Waiting] = deque()  # on Postgres: whoever gets the lock first writes all of them
         self._keeper: threading.Thread | None = None
-        self._head = chain.Head(0, chain.GENESIS)
+        self._head: chain.Head | None = None
+        self._tried: chain.Head | None = None  # the end after a transaction whose commit has not returned
+        self._unsure: tuple[chain.Head, int, int] | None = None  # the same for outcomes: how many, how many lost ones
 
     def open(self) -> Self:
-        """Open the file now, and delete rows that are too old. Raises RecordError if the file cannot be used."""
+        """Open the file now, and delete rows that are too old. Raises RecordError if the file cannot be used.
+
+        A full disk is only reported: calls that read run, the others are refused until a row can be written.
+        """
         keep = self._keep
-        with self._lock, naming(self.path):
-            connection = self._connection
-            due = keep is not None and retention.through(connection, keep) is not None
+        try:
+            with self._lock, naming(self.path):
+                connection = self._connection
+                due = keep is not None and retention.is_due(connection, keep)
+        except RecordError as error:
+            if not is_full(self.path):
+                raise
+            log.warning("%s. Until then what changes something is refused, and what reads is not recorded", error)
+            return self
         if due:
             self._keeper = threading.Thread(target=self._retain, args=[keep], name="toolcrib-retention", daemon=True)
             self._keeper.start()
         return self
 
     @functools.cached_property
-    def _connection(self) -> sqlite3.Connection:
-        """The connection, opened at the first use, under the lock. Raises RecordError if the file cannot be used."""
-        connection = connect(self.path, timeout=0)
-        weakref.finalize(self, connection.close)  # if `close` is never called
-        with naming(self.path):
-            self._head = chain.head(connection)
-        return connection
-
-    @functools.cached_property
-    def _cursor(self) -> sqlite3.Cursor:
-        """The cursor for intents."""
-        return self._connection.cursor()
+    def _cursor(self) -> Any:
+        """The cursor for intents; sets the head."""
+        cursor = self._connection.cursor()
+        self._head = chain.head(self._connection, self._connection.chain())
+        return cursor
 
     # --- writing
 
@@ -123,6 +134,8 @@ class Audit:
         )  # fmt: skip
         if grant.approval_id is not None:
             return shared_threads.run(self._use_up, _writable(row), grant.approval_id)
+        if self._shared:
+            return shared_threads.run(self._commit_together, _Waiting(_writable(row)))
         try:
             self._append_intent(row)
         except UnicodeEncodeError:  # invalid Unicode can only come from a host's own strings
@@ -143,12 +156,17 @@ class Audit:
 
     def _append_intent(self, row: chain.Row) -> None:
         with self._lock:
-            try:
-                cursor = self._cursor  # opens the file, which sets the head
-                self._head = chain.append_next(cursor, self._head, row)
-            except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
-                self._append([row])
-            self._remember(row, self._head[0])
+            self._append_one(row)
+            self._remember(row, cast("chain.Head", self._head)[0])
+
+    def _append_one(self, row: chain.Row) -> None:
+        """Append a row in one statement, if nobody else has appended since the last one."""
+        try:
+            cursor = self._cursor  # opens the record, which sets the head
+            head: Any = self._head
+            self._head = chain.append_next(cursor, head, row, head[0] // chain.WIDTH)
+        except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
+            self._append([row])
 
     def _remember(self, row: chain.Row, seq: int) -> None:
         """Remember an intent, so that its outcome can refer to it and need not repeat the arguments."""
@@ -157,24 +175,47 @@ class Audit:
         self._running[row[_CALL_ID]] = (seq, row[_ARGUMENTS])
 
     def _append(self, rows: list[chain.Row]) -> None:
-        with transaction(self._connection):
-            head = chain.append(self._connection, rows)
-        self._head = head
+        connection, self._tried = self._connection, None
+        number = connection.chain()
+        with transaction(connection):
+            self._tried = chain.append(connection, rows, number)
+        self._head, self._tried = self._tried, None
 
     def _insist(self, row: chain.Row) -> None:
         with naming(self.path):
-            _when_free(self._append_intent, row)
+            when_free(functools.partial(self._append_intent, row))
+
+    def _commit_together(self, waiting: _Waiting) -> None:
+        """Commit an intent with all others that wait at the same time: one commit takes as long as one of many."""
+        self._intents.append(waiting)
+        with self._lock, naming(self.path):
+            while waiting.seq is None and waiting.error is None:
+                together = [self._intents.popleft() for _ in range(min(GROUP_ROWS, len(self._intents)))]
+                try:
+                    if len(together) == 1:
+                        when_free(functools.partial(self._append_one, together[0].row))
+                    else:
+                        when_free(functools.partial(self._append, [each.row for each in together]))
+                except BaseException as error:
+                    for each in together:
+                        each.error = error
+                else:
+                    last = cast("chain.Head", self._head).seq
+                    for seq, each in enumerate(together, last - len(together) + 1):
+                        each.seq = seq
+                        self._remember(each.row, seq)
+            if waiting.error is not None:
+                raise waiting.error
 
     def _use_up(self, row: chain.Row, approval_id: str) -> None:
         """Write the intent and use up its approval in one transaction: both are on record, or neither."""
-        with self._durable_lock, naming(self.path):
-            if self._durable is None:
+        with self._lock if self._shared else self._durable_lock, naming(self.path):
+            if self._shared:
+                self._durable = self._connection  # every connection to Postgres syncs
+            elif self._durable is None:
                 self._durable = connect(self.path, durable=True, timeout=LOCK_SECONDS)
                 weakref.finalize(self, self._durable.close)
-            with transaction(self._durable):
-                if use_up(self._durable, approval_id, str(row[_CALL_ID])) is None:
-                    raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
-                head = chain.append(self._durable, [row])
+            head = when_free(functools.partial(_use_up, self._durable, row, approval_id))
         with self._lock:
             self._remember(row, head.seq)
 
@@ -232,19 +273,38 @@ class Audit:
         if not rows:
             return
         if lost:
-            rows.insert(0, note("lost", {"outcomes": lost}))
+            rows.insert(0, chain.note("lost", {"outcomes": lost}))
         try:
+            if self._was_stored():
+                return
             try:
-                _when_free(self._append, rows)
+                when_free(functools.partial(self._append, rows))
             except UnicodeEncodeError:
-                _when_free(self._append, [_writable(row) for row in rows])
+                when_free(functools.partial(self._append, [_writable(row) for row in rows]))
         except sqlite3.Error as error:
+            if self._tried is not None:
+                self._unsure = self._tried, len(rows) - bool(lost), lost
             while len(self._rows) > MAX_WAITING:
                 self._rows.popleft()
                 self._lost += 1
             raise unusable(self.path, error) from error
+        self._written(len(rows) - bool(lost), lost)
+
+    def _was_stored(self) -> bool:
+        """Return whether the last outcomes are on record, though the answer to their commit was lost with the
+        connection."""
+        if self._unsure is None:
+            return False
+        head, rows, lost = self._unsure
+        found = self._connection.execute("SELECT 1 FROM record WHERE seq = ? AND hash = ?", [head.seq, head.hash])
+        stored, self._unsure = bool(found.fetchall()), None
+        if stored:
+            self._written(rows, lost)
+        return stored
+
+    def _written(self, rows: int, lost: int) -> None:
         self._lost -= lost
-        for _ in range(len(rows) - bool(lost)):
+        for _ in range(rows):
             self._rows.popleft()
 
     def _retain(self, keep: RecordSettings) -> None:
@@ -273,92 +333,27 @@ class Audit:
                 if self._durable is not None:
                     self._durable.close()
 
-    # --- reading
 
-    def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[CallRow]:
-        """Return rows, newest first (oldest first with `after`, the `seq` to continue from); `filters` are those of
-        `query.select`. `kind=None` returns intents too."""
-        self.flush()
-        return self._calls(select(after=after, order="seq" if after is not None else NEWEST, limit=limit, **filters))
+class _Waiting:
+    """An intent that waits for its commit, and what became of it."""
 
-    def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
-        """Return counts and durations: one row for each value of the column `by`, the most frequent first."""
-        self.flush()
-        return self._read(select(by=by, **filters))
+    __slots__ = ("error", "row", "seq")
 
-    def call(self, call_id: str) -> list[CallRow]:
-        """Return all rows of one call, oldest first. An outcome is found by an index; an intent without one needs a
-        search."""
-        rows = self.query(call_id=call_id, limit=1000)
-        if not rows:
-            return self.query(call_id=call_id, kind=None, after=0, limit=1000)
-        for seq in {row["intent"] for row in rows if row["intent"] is not None}:
-            rows += self.query(kind="intent", after=seq - 1, upto=seq)
-        return sorted(rows, key=lambda row: row["seq"])
-
-    def unfinished(self, older_than: float = 0.0) -> list[CallRow]:
-        """Return intents without an outcome: calls that were interrupted by the end of a process, or that are running
-        now."""
-        return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
-
-    def rows(self, **filters: Any) -> Iterator[CallRow]:
-        """Yield all matching rows, oldest first, in constant memory, as they were when the first one was requested.
-
-        Raises RecordError if the file cannot be used.
-        """
-        self.flush()
-        with naming(self.path), contextlib.closing(connect(self.path)) as connection:
-            for row in connection.execute(*select(order="seq", **filters)):
-                yield cast("CallRow", dict(row))
-
-    def approval(self, row: CallRow) -> ApprovalRow | None:
-        """Return the stored approval request that a row's call made or used, if there is one."""
-        rule = row["rule"] or ""
-        named = row["approval"] or rule.removeprefix("approval:")
-        wanted = ("SELECT * FROM approval WHERE id = ?1 OR call_id = ?2 ORDER BY id = ?1 DESC", [named, row["call_id"]])
-        return next(iter(cast("list[ApprovalRow]", self._read(wanted))), None)
-
-    def head(self) -> chain.Head:
-        """Return the end of the chain."""
-        self.flush()
-        with self._lock:
-            return chain.head(self._connection)
-
-    def follow(self, poll: float = 0.2, after: int | None = None, **filters: Any) -> Iterator[CallRow]:
-        """Yield rows after `after` (default: the last one) as this process or others write them, without end.
-
-        Rows are numbered in the order of their commits, so no row can appear before the last one that was seen.
-        """
-        seen: int = self.head().seq if after is None else after
-        while True:
-            end = self.head().seq
-            while seen < end:
-                rows = self.query(after=seen, upto=end, limit=500, **filters)
-                yield from rows
-                seen = rows[-1]["seq"] if len(rows) == 500 else end
-            time.sleep(poll)
-
-    def _calls(self, wanted: Select) -> list[CallRow]:
-        return cast("list[CallRow]", self._read(wanted))
-
-    def _read(self, wanted: Select) -> list[dict[str, Any]]:
-        with naming(self.path), self._lock:
-            return [dict(row) for row in self._connection.execute(*wanted)]
+    def __init__(self, row: chain.Row) -> None:
+        self.row = row
+        self.seq: int | None = None
+        self.error: BaseException | None = None
 
 
 _NO_INTENT: tuple[None, str] = (None, "")
 
 
-def _when_free(write: Callable[[T], None], what: T) -> None:
-    """Write, and again for LOCK_SECONDS while another process holds the lock. Raises sqlite3.Error."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            return write(what)
-        except sqlite3.Error as error:
-            if time.monotonic() > deadline or not is_busy(error):
-                raise
-        time.sleep(0.003)
+def _use_up(connection: Database, row: chain.Row, approval_id: str) -> chain.Head:
+    number = connection.chain()
+    with transaction(connection):
+        if use_up(connection, approval_id, str(row[_CALL_ID])) is None:
+            raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
+        return chain.append(connection, [row], number)
 
 
 def _encoded(labels: Labels) -> str:

@@ -14,10 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, Protocol
 
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from .state import StateFolder
 
@@ -230,7 +231,9 @@ class ChangeTable:
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     """Open the journal's database in autocommit mode; waits up to 10 s for other processes."""
-    db = sqlite3.connect(folder.journal / "journal.db", timeout=10, isolation_level=None, check_same_thread=False)
+    path = folder.journal / "journal.db"
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600))  # its other files follow it
+    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
         db.execute("PRAGMA journal_mode = WAL")

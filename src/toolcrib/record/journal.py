@@ -22,8 +22,6 @@ from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import ChangedMeanwhile, Identity, identity
 from ..core.errors import ToolError
 from .change import HASH_LIMIT, Change, ChangeTable, CommandChanges, identity_of, new_change, sha_of, text
-from .moving import copy_content, move
-from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
 
 _MAX_DIRECTORIES = 100  # made for one file; more are a mistake or an attack
@@ -144,6 +142,8 @@ class Journal:
         undoes: int | None = None,
     ) -> Path:
         """Move a file, link or whole directory to the trash. Returns its new path. Undo moves it back."""
+        from .moving import move
+
         parent, name, place = self.ws.open_parent(path)
         with closing_fd(parent):
             st = os.lstat(name, dir_fd=parent)
@@ -197,6 +197,8 @@ class Journal:
         """Count a change; after many changes, delete entries that are too old or over the quota."""
         self._since_prune += 1
         if self._since_prune >= _PRUNE_EVERY:
+            from .pruning import prune_journal
+
             self._since_prune = 0
             prune_journal(self.folder, JOURNAL_QUOTA, JOURNAL_AGE)
 
@@ -233,6 +235,8 @@ class BeforeImages:
                         sha = sha_of(content)
                         out.write(content)
                     else:
+                        from ..boundary.copy_tree import copy_content
+
                         copy_content(source, out.fileno())
                 if target.stat().st_size != before.st_size:
                     raise ChangedMeanwhile(f"{place.shown} is being changed by another process")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+from pathlib import Path
 
-from ..boundary.remove_tree import remove_all
+from ..core.dataclass import dataclass
 from . import state
 from .change import COMMAND_PREFIX, open_journal_db
 from .state import Removal, StateFolder, folder_entries, prune_folder, remove_entry
@@ -39,9 +41,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
             )
             if not dry_run:
                 db.execute("DELETE FROM change WHERE id = ?", (number,))
-                if holder.startswith(COMMAND_PREFIX):
-                    remove_all(folder.path / holder)
-                elif holder:
+                if holder:
                     remove_entry(folder.path / holder)
         known = {holder for _, _, holder in holders}
         for holder in sizes.keys() - known:  # a crash between storing the content and writing the row left it
@@ -51,6 +51,26 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
                     remove_entry(folder.path / holder)
     finally:
         db.close()
+    return removed
+
+
+def _prune_saved(folder: StateFolder, quota: int, max_age: float, dry_run: bool) -> list[Removal]:
+    """Do the same for files as they were before commands. A copy has the times of its file, so its age is that of its
+    inode."""
+    now = time.time()
+    found: list[tuple[float, Path, int]] = []
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.saved.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append((path.lstat().st_ctime, path, path.lstat().st_size))
+    total = sum(size for _, _, size in found)
+    removed: list[Removal] = []
+    for since, path, size in sorted(found):
+        if total > quota or now - since > max_age:
+            total -= size
+            removed.append(Removal("saved", path.name, size, now - since))
+            if not dry_run:
+                remove_entry(path)
     return removed
 
 
@@ -86,5 +106,6 @@ def clean(
     """Remove entries that are older than their maximum age (seconds) or, oldest first, over their quota (bytes)."""
     report = CleanReport(folder.sizes(), dry_run=dry_run)
     report.removed.extend(prune_folder(folder.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
+    report.removed.extend(_prune_saved(folder, journal_quota, journal_age, dry_run))
     report.removed.extend(prune_journal(folder, journal_quota, journal_age, dry_run=dry_run))
     return report

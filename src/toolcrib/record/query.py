@@ -49,7 +49,8 @@ def select(
     compared as they are, or as a pattern if they contain a `*`; None is any. `text` is searched in the arguments,
     ignoring case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and
     notes too; `unfinished` only intents without an outcome; `once` leaves out intents that have an outcome. `order` is
-    "newest" or "seq". `stored` returns rows as they are in the file; `by` counts by a column instead.
+    "newest", "seq", or "time" for the newest where the numbers of rows do not say it. `stored` returns rows as they are
+    in the file; `by` counts by a column instead.
     """
     clauses: list[str] = []
     values: list[Any] = []
@@ -65,7 +66,7 @@ def select(
         if column not in _GROUPS and column != "call_id":
             raise TypeError(f"calls have no {column!r} to compare")
         if value is not None:
-            clauses.append(f"r.{column} GLOB ?" if "*" in value else f"r.{column} = ?")
+            clauses.append(f"glob(?, r.{column})" if "*" in value else f"r.{column} = ?")
             values.append(
                 value.replace("[", "[[]").replace("?", "[?]") if "*" in value else value
             )  # only `*` is special
@@ -76,11 +77,11 @@ def select(
             clauses.append(comparison)
             values.append(number)
     if label is not None:
-        clauses.append("instr(r.labels, ?)")
-        values.append(json.dumps(label))
-    if text is not None:
+        clauses.append(r"r.labels LIKE ? ESCAPE '\'")
+        values.append(_contains(json.dumps(label)))
+    if text is not None:  # arguments are JSON, so the text may be escaped in them
         clauses.append(r"coalesce(r.arguments, i.arguments) LIKE ? ESCAPE '\'")
-        values.append(_contains(text))
+        values.append(_contains(json.dumps(text, ensure_ascii=False)[1:-1]))
     if unfinished:
         clauses.append(_UNFINISHED)
     if once:
@@ -91,9 +92,9 @@ def select(
     if order == "seq":
         by_what = "r.seq ASC"
     else:
-        by_time = columns.get("tool") or since is not None or until is not None
+        by_time = order == "time" or columns.get("tool") or since is not None or until is not None
         by_what = "r.time DESC, r.seq DESC" if by_time else "r.seq DESC"
-    sql = f"SELECT {_STORED if stored else _COLUMNS}, lower(hex(r.hash)) AS hash {_FROM} {where} ORDER BY {by_what}"
+    sql = f"SELECT {_STORED if stored else _COLUMNS}, r.hash AS hash {_FROM} {where} ORDER BY {by_what}"
     if limit is not None:
         sql += " LIMIT ?"
         values.append(limit)
@@ -104,18 +105,16 @@ def _counted(by: str, where: str) -> str:
     if by not in _GROUPS:
         raise ValueError(f"calls can be counted by {', '.join(_GROUPS)}, not by {by!r}")
     return (
-        f"SELECT r.{by} AS {by}, count(*) AS calls, sum(r.outcome <> 'ok') AS failed,"
-        " sum(r.verdict = 'deny') AS denied, sum(r.verdict = 'ask') AS asked,"
-        " sum(r.approver IS NOT NULL) AS approved, avg(r.duration) AS mean,"
-        f" max(r.duration) AS longest, sum(r.size) AS size, max(r.time) AS latest {_FROM} {where}"
+        f"SELECT r.{by} AS {by}, count(*) AS calls, count(*) FILTER (WHERE r.outcome <> 'ok') AS failed,"
+        " count(*) FILTER (WHERE r.verdict = 'deny') AS denied, count(*) FILTER (WHERE r.verdict = 'ask') AS asked,"
+        " count(r.approver) AS approved, avg(r.duration) AS mean, max(r.duration) AS longest,"
+        f" CAST(sum(r.size) AS BIGINT) AS size, max(r.time) AS latest {_FROM} {where}"
         f" GROUP BY r.{by} ORDER BY calls DESC"
     )
 
 
-def _contains(text: str) -> str:
-    """Return a LIKE pattern for arguments that contain a text; arguments are JSON, so the text may be escaped in
-    them."""
-    written = json.dumps(text, ensure_ascii=False)[1:-1]
+def _contains(written: str) -> str:
+    """Return a LIKE pattern for texts that contain this one."""
     for special in ("\\", "%", "_"):
         written = written.replace(special, f"\\{special}")
     return f"%{written}%"

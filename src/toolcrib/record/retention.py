@@ -7,14 +7,14 @@ remaining rows already count as deleted; the next run removes them.
 
 from __future__ import annotations
 
-import sqlite3
+import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
+from ..core.dataclass import dataclass
 from . import chain
-from .database import connect, note, transaction
+from .connection import Database, Where, transaction, when_free
+from .database import connect
 from .settings import RecordSettings
 
 DAY = 86_400.0
@@ -33,98 +33,109 @@ class Dropped:
     """Seconds since the oldest row."""
 
 
-def through(connection: sqlite3.Connection, keep: RecordSettings, slack: float = DAY) -> int | None:
-    """Return the last row to delete, or None. `slack` are seconds that rows may be too old, so that not every start
-    deletes a few rows."""
-    ends = connection.execute("SELECT min(seq), max(seq) FROM record").fetchone()
-    first, last = ends[0], ends[1]
+def through(
+    connection: Database, keep: RecordSettings, slack: float = DAY, number: int = 0, used: int | None = None
+) -> int | None:
+    """Return the last row of a chain to delete, or None. `slack` are seconds that rows may be too old, so that not
+    every start deletes a few rows. `used` are the bytes that the record takes, if that is known."""
+    within = chain.bounds(number)
+    first, last = connection.execute(
+        "SELECT min(seq), max(seq) FROM record WHERE seq BETWEEN ? AND ?", within
+    ).fetchone()
     if first is None:
         return None
-    goes = max(_too_old(connection, keep, slack), _too_much(connection, keep, first, last))
-    stated = chain.dropped(connection)[0]
+    used = connection.used_bytes() if used is None else used
+    goes = max(_too_old(connection, keep, slack, first, last), _too_much(keep, used, first, last))
+    stated = chain.dropped(connection, number)[0]
     goes = min(max(goes, stated), last - 1)  # the last row stays: the next row is chained to it
     return goes if goes >= first else None
 
 
-def _too_old(connection: sqlite3.Connection, keep: RecordSettings, slack: float) -> int:
+def is_due(connection: Database, keep: RecordSettings) -> bool:
+    """Return whether there is anything to delete."""
+    used = connection.used_bytes()
+    numbers = range(chain.count(connection))
+    return any(through(connection, keep, DAY, number, used) is not None for number in numbers)
+
+
+def _too_old(connection: Database, keep: RecordSettings, slack: float, first: int, last: int) -> int:
     if not keep.keep_days:
-        return 0
-    oldest = connection.execute("SELECT time FROM record ORDER BY seq LIMIT 1").fetchone()[0]
+        return first - 1
+    oldest = connection.execute("SELECT time FROM record WHERE seq = ?", [first]).fetchone()[0]
     limit = time.time() - keep.keep_days * DAY
     if oldest >= limit - slack:
-        return 0
-    young = connection.execute("SELECT seq FROM record WHERE time >= ? ORDER BY seq LIMIT 1", [limit]).fetchone()
-    return young[0] - 1 if young else 2**62
+        return first - 1
+    young = "SELECT seq FROM record WHERE seq BETWEEN ? AND ? AND time >= ? ORDER BY seq LIMIT 1"
+    row = connection.execute(young, [first, last, limit]).fetchone()
+    return row[0] - 1 if row else last
 
 
-def _too_much(connection: sqlite3.Connection, keep: RecordSettings, first: int, last: int) -> int:
-    used = used_bytes(connection)
+def _too_much(keep: RecordSettings, used: int, first: int, last: int) -> int:
     if not keep.max_bytes or used <= keep.max_bytes:
-        return 0
+        return first - 1
     return first - 1 + int((last - first + 1) * (1 - _ROOM * keep.max_bytes / used))
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes of the file that are in use."""
-    pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * size
-
-
 def apply(
-    path: Path | str, keep: RecordSettings, *, slack: float = DAY, dry_run: bool = False,
+    where: Where, keep: RecordSettings, *, slack: float = DAY, dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Dropped:  # fmt: skip
     """Delete rows over the limits, until all are deleted or `stop` returns True. Several processes may do it at
     once."""
-    connection = connect(path, timeout=10)
+    connection = connect(where, timeout=10)
     try:
-        last = through(connection, keep, slack)
-        if last is None:
-            return Dropped()
-        found = _measure(connection, last)
-        if not dry_run:
-            _state(connection, last)
-            _remove(connection, last, stop)
+        found, used = Dropped(), connection.used_bytes()
+        for number in range(chain.count(connection)):
+            last = through(connection, keep, slack, number, used)
+            if last is None:
+                continue
+            part = _measure(connection, last, number, used)
+            found = Dropped(found.rows + part.rows, found.size + part.size, max(found.age, part.age))
+            if not dry_run:
+                when_free(functools.partial(_state, connection, last, number))
+                _remove(connection, last, number, stop)
+        if found.rows and not dry_run:
             _old_approvals(connection, keep)
         return found
     finally:
         connection.close()
 
 
-def _measure(connection: sqlite3.Connection, last: int) -> Dropped:
-    first, oldest = connection.execute("SELECT seq, time FROM record ORDER BY seq LIMIT 1").fetchone()
-    end = chain.head(connection).seq
-    share = (last - first + 1) / (end - first + 1)
-    return Dropped(last - first + 1, int(used_bytes(connection) * share), time.time() - oldest)
+def _measure(connection: Database, last: int, number: int, used: int) -> Dropped:
+    first_row = "SELECT seq, time FROM record WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT 1"
+    first, oldest = connection.execute(first_row, chain.bounds(number)).fetchone()
+    numbers = range(chain.count(connection))
+    rows = sum(chain.head(connection, each).seq - chain.dropped(connection, each)[0] for each in numbers)
+    return Dropped(last - first + 1, int(used * (last - first + 1) / max(rows, 1)), time.time() - oldest)
 
 
-def _state(connection: sqlite3.Connection, last: int) -> None:
+def _state(connection: Database, last: int, number: int) -> None:
     """Append the row from which the rest is verified."""
     with transaction(connection):
-        before = chain.dropped(connection)[0]
+        before = chain.dropped(connection, number)[0]
         row = connection.execute("SELECT hash FROM record WHERE seq = ?", [last]).fetchone()
         if row is not None and last > before:
             said = {"through": last, "hash": row[0].hex(), "dropped": last - before}
-            chain.append(connection, [note("retention", said)])
+            chain.append(connection, [chain.note("retention", said)], number)
 
 
-def _remove(connection: sqlite3.Connection, last: int, stop: Callable[[], bool]) -> None:
+def _remove(connection: Database, last: int, number: int, stop: Callable[[], bool]) -> None:
     """Delete only rows that the record states as deleted, oldest first."""
-    last = min(last, chain.dropped(connection)[0])
+    last = min(last, chain.dropped(connection, number)[0])
+    low = chain.bounds(number)[0]
     while True:
         with transaction(connection):
-            first = connection.execute("SELECT min(seq) FROM record").fetchone()[0]
-            connection.execute("DELETE FROM record WHERE seq <= ?", [min(last, first + _CHUNK - 1)])
-        connection.executescript("PRAGMA incremental_vacuum")  # frees the space; execute() would stop after one page
+            first = connection.execute("SELECT min(seq) FROM record WHERE seq >= ?", [low]).fetchone()[0]
+            upto = min(last, first + _CHUNK - 1)
+            connection.execute("DELETE FROM record WHERE seq BETWEEN ? AND ?", [low, upto])
+        connection.shrink()
         if first + _CHUNK > last or stop():
             return
         time.sleep(0.005)  # gives other processes time to write
 
 
-def _old_approvals(connection: sqlite3.Connection, keep: RecordSettings) -> None:
+def _old_approvals(connection: Database, keep: RecordSettings) -> None:
     """Delete answered and expired requests that are older than the record."""
     if keep.keep_days:
-        sql = "DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND max(created, expires) < ?"
+        sql = "DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND created < ?1 AND expires < ?1"
         connection.execute(sql, [time.time() - keep.keep_days * DAY])

@@ -1,6 +1,7 @@
 """Store output that was too large for the model in files that the model can read in parts.
 
-At most 64 MiB per call, and 2 GiB in total; the files of the oldest calls are deleted first.
+At most 64 MiB per call, and 2 GiB in total; the files of the oldest calls are deleted first. The file tools open no
+file there without its path, and the path of another session's file cannot be guessed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import threading
 from collections import Counter
 from pathlib import Path
@@ -54,20 +56,24 @@ class SpillWriter:
         """Close the file. May be called again."""
         if not self._file.closed:
             self._file.close()
-            self._spill.closed(self._call_id)
+            self._spill.closed(self.path.parent.name)
 
 
 class Spill:
-    """The spill files of one workspace: `<folder>/<call>/<name>`."""
+    """The spill files of one workspace: `<folder>/<call>/<name>`. With `unguessable` each file has a folder of its own,
+    with random digits after the call's name: models number their calls, so another session could guess that."""
 
-    def __init__(self, folder: Path, *, call_limit: int = CALL_LIMIT, quota: int = SPILL_QUOTA) -> None:
+    def __init__(
+        self, folder: Path, *, call_limit: int = CALL_LIMIT, quota: int = SPILL_QUOTA, unguessable: bool = False
+    ) -> None:
         private_folder(folder)
         self.folder = folder
+        self._unguessable = unguessable
         self._call_limit = call_limit
         self._quota = quota
         self._lock = threading.Lock()
         self._used = Recent[str, int](_REMEMBERED_CALLS)  # bytes of recent calls
-        self._open: Counter[str] = Counter()  # calls with an open writer; their files are not deleted
+        self._open: Counter[str] = Counter()  # folders with an open writer; their files are not deleted
         self._uncounted = _RECOUNT_BYTES  # count at the first use
 
     def store(self, call_id: str, name: str, data: str | bytes) -> Path:
@@ -87,8 +93,8 @@ class Spill:
     def open(self, call_id: str, name: str) -> SpillWriter:
         """Open a writer for a new file of this call; a name that already exists gets a number."""
         call = safe_name(call_id)
-        self._make_room(call)
-        folder = self.folder / call
+        folder = self.folder / (f"{call}-{secrets.token_hex(8)}" if self._unguessable else call)
+        self._make_room(folder.name)
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         base = safe_name(name)
@@ -100,7 +106,7 @@ class Spill:
             except FileExistsError:
                 continue
             with self._lock:
-                self._open[call] += 1
+                self._open[folder.name] += 1
             return SpillWriter(self, call, folder / fresh, fd)
         raise FileExistsError(f"too many spill files in {folder}")
 
@@ -112,25 +118,25 @@ class Spill:
             self._used[call] = used + granted
             self._uncounted += granted
         if self._uncounted > 2 * _RECOUNT_BYTES:
-            self._make_room(call)
+            self._make_room("")
         return granted
 
-    def _make_room(self, call: str) -> None:
+    def _make_room(self, folder: str) -> None:
         with self._lock:
             if self._uncounted < _RECOUNT_BYTES:
                 return
             self._uncounted = 0
-            busy = frozenset([call, *self._open])
+            busy = frozenset([folder, *self._open])
         # Space for the bytes that may come before the next check, so that the quota holds in between.
         room = min(2 * _RECOUNT_BYTES, self._quota // 4)
         prune_folder(self.folder, "spill", self._quota - room, float("inf"), keep=busy)
 
-    def closed(self, call: str) -> None:
-        """Note that a writer of this call is closed."""
+    def closed(self, folder: str) -> None:
+        """Note that a writer of a file in this folder is closed."""
         with self._lock:
-            self._open[call] -= 1
-            if self._open[call] <= 0:
-                del self._open[call]
+            self._open[folder] -= 1
+            if self._open[folder] <= 0:
+                del self._open[folder]
 
     def size(self) -> int:
         """Return the bytes on disk."""

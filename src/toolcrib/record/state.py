@@ -10,15 +10,17 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 
+from ..boundary.remove_tree import remove_all
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.homes import state_home
+from .connection import Where
 
 GIB = 2**30
 
@@ -50,10 +52,15 @@ class StateFolder:
     """The state folder of one workspace. Only this user can read it."""
 
     path: Path
+    url: str = field(default="", repr=False)
+    """The Postgres database that has the record; "" for the file in this folder."""
 
     @classmethod
-    def for_workspace(cls, root: str | os.PathLike[str], home: Path | None = None) -> StateFolder:
-        """Return the folder of a workspace, made if needed. Raises ConfigError if it would be inside the workspace."""
+    def for_workspace(cls, root: str | os.PathLike[str], home: Path | None = None, *, url: str = "") -> StateFolder:
+        """Return the folder of a workspace, made if needed. `url` names a shared database of the record.
+
+        Raises ConfigError if the folder would be inside the workspace.
+        """
         base = home or state_home()
         real_root = os.path.realpath(root)
         path = Path(os.path.realpath(base)) / workspace_id(root)
@@ -62,7 +69,7 @@ class StateFolder:
                 f"the state folder {path} would lie inside the workspace {real_root}, where tools could change it; "
                 "set XDG_STATE_HOME to a folder outside"
             )
-        folder = cls(path)
+        folder = cls(path, url)
         for each in (path, folder.journal, folder.trash, folder.spill):
             try:
                 private_folder(each)
@@ -75,8 +82,13 @@ class StateFolder:
 
     @property
     def record_db(self) -> Path:
-        """The file of the audit record and pending approvals."""
+        """The file of the audit record, pending approvals and sessions."""
         return self.path / "record.db"
+
+    @property
+    def record(self) -> Where:
+        """The record: a database that many machines share, or the file."""
+        return self.url or self.record_db
 
     @property
     def journal(self) -> Path:
@@ -94,6 +106,11 @@ class StateFolder:
         return self.path / "spill"
 
     @property
+    def saved(self) -> Path:
+        """The folder of files as they were before commands. Made when the first such command runs."""
+        return self.path / "saved"
+
+    @property
     def browser(self) -> Path:
         """The folder of browser profiles, of running browsers and of killed ones. Made when the first browser
         starts."""
@@ -101,7 +118,8 @@ class StateFolder:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of each part."""
-        parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill, "browser": self.browser}
+        parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill, "saved": self.saved}
+        parts["browser"] = self.browser
         found = {name: sum(size for _, size, _ in folder_entries(path)) for name, path in parts.items()}
         found["record"] = sum(_size(Path(f"{self.record_db}{end}")) for end in ("", "-wal", "-shm"))
         return found
@@ -154,13 +172,9 @@ def prune_folder(
 
 
 def remove_entry(path: Path) -> None:
-    """Remove a file or a whole folder. Does nothing if it is already gone."""
-    try:
-        path.unlink()
-    except (IsADirectoryError, PermissionError):
-        shutil.rmtree(path, ignore_errors=True)
-    except FileNotFoundError:
-        pass
+    """Remove a file or a whole folder, as far as that is possible."""
+    with contextlib.suppress(OSError):
+        remove_all(path)
 
 
 def _size(path: Path) -> int:

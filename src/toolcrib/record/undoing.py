@@ -7,10 +7,11 @@ import os
 import secrets
 import stat
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.own_files import locked
+from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError
 from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
 from .journal import Journal
@@ -82,11 +83,7 @@ class _Undoing:
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:
         """Allow one undo at a time, over all processes: two of the same call would both move the same files."""
-        with self.table.lock, open(self.journal.folder.journal / "journal.db-undo", "wb") as file:
-            with contextlib.suppress(ImportError, OSError):  # no such locks on this system: continue without one
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with self.table.lock, locked(self.journal.folder.journal / "journal.db-undo"):
             yield
 
     def _conflict(self, change: Change) -> str | None:

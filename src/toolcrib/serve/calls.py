@@ -10,13 +10,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
 
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.interfaces import Hook
 from ..core.output import ToolOutput
@@ -62,7 +63,8 @@ class CallHandler:
         self.box = box
         self.registry = box.registry
         self.approvals = box.approvals
-        self.request_states = RequestStates.of_folder(box.state)
+        key = self.approvals.common_key() if self.approvals is not None else None
+        self.request_states = RequestStates(key) if key is not None else RequestStates.of_folder(box.state)
         self.question_seconds = QUESTION_SECONDS
 
     async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:

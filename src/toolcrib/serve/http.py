@@ -33,6 +33,7 @@ from ..core.errors import ConfigError
 from .defaults import TOKEN_VARIABLE
 from .mcp import McpServer
 from .signals import stop_signal
+from .strangers import Strangers
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
@@ -43,6 +44,8 @@ log = logging.getLogger("toolcrib.serve")
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
 """The largest request body: several times the largest file that a model writes in one call."""
+MAX_SESSIONS = 1_000
+"""Sessions of the handshake era at once, about 40 kB each. One more is answered with 503."""
 MIN_TOKEN = 16
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
@@ -52,12 +55,17 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 REALM = 'Bearer realm="toolcrib"'
 
 
-def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: str | None) -> RequestGuard:
+def app_of(
+    manager: StreamableHTTPSessionManager,
+    hosts: frozenset[str],
+    token: str | None,
+    passed: Callable[[object], None] = lambda _: None,
+) -> RequestGuard:
     """Return the ASGI application: `POST /mcp` and the rest of the protocol, behind the guard.
 
-    The caller runs `manager`.
+    The caller runs `manager`. `passed` gets the client of each request that the guard lets through.
     """
-    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token)
+    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token, passed)
 
 
 async def serve(
@@ -85,9 +93,11 @@ async def serve(
             )
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
-        manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY)
+        manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
+        strangers = Strangers()
         config = uvicorn.Config(
-            app_of(manager, authorities(names, port), secret), log_level="warning", access_log=False,
+            app_of(manager, authorities(names, port), secret, strangers.passed),
+            http=strangers.protocol(), log_level="warning", access_log=False,
             lifespan="off", ws="none", proxy_headers=False, server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )  # fmt: skip
@@ -233,8 +243,14 @@ class RequestGuard:
     `hosts` are whole authorities (`localhost:8808`). If `token` is None, no token is required.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str | None) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str],
+        token: str | None,
+        passed: Callable[[object], None] = lambda _: None,
+    ) -> None:
+        self.app, self.hosts, self._passed = app, hosts, passed
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,6 +260,7 @@ class RequestGuard:
             return
         refusal = self._refusal(Headers(scope=scope))
         if refusal is None:
+            self._passed(scope.get("client"))
             await self.app(scope, receive, send)
             return
         status, text, extra = refusal

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
@@ -36,6 +36,8 @@ class ServedTools:
     exposure: Exposure | None = None
     state: Path | None = None
     servers: McpServers | None = None
+    end_session: Callable[[str], object] = lambda _: None
+    """Forgets everything that is kept for a session."""
 
 
 def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
@@ -51,4 +53,5 @@ def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
         box.exposure,
         box.state.path,
         box.servers,
+        lambda session: box.session(session).end(),
     )

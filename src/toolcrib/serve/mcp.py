@@ -10,7 +10,6 @@ has MCP servers, this server is also a gateway: the wing `gateway` passes on the
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenResult
 
 from .._version import __version__
+from ..builtin.ask_user import AskUserTool
 from ..core.events import traced
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from .gateway import Gateway
     from .transport_state import Request
 
-log = logging.getLogger("toolcrib.serve")
-
 LIST_TTL_MS = 5_000
 """How long a client may use a list without asking again."""
+FIRST_SECONDS = 3.0
+"""How long the first answer waits for servers whose tools are not known yet: some clients wait 5 s in all. The tools of
+later ones are announced."""
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -107,18 +108,26 @@ class McpServer:
         if self.exposure is not None:
             ends.append(self.exposure.on_reveal(lambda _: self._changed(transport)))
         self._runs.append(transport)
+        starting: asyncio.Task[None] | None = None
         try:
             if self.gateway is not None:
                 ends.append(await self.gateway.subscribers.listen(transport))
-            if self.box.servers is not None and self.box.servers.waiting:  # their tools are in the first list
-                await self.box.servers.start()
+            if self.box.servers is not None and self.box.servers.waiting:
+                starting = asyncio.create_task(self.box.servers.start())
+                seconds = None if self.box.servers.requires_some else FIRST_SECONDS
+                await asyncio.wait({starting}, timeout=seconds)
+                if starting.done():
+                    starting.result()
             yield transport
         finally:
+            if starting is not None:
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
             self._runs.remove(transport)
             for end in ends:
                 end()
             await self._end_run(transport)
-            self._session_over(f"mcp:{transport.id}")
+            self._session_over(transport, f"mcp:{transport.id}")
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order. The clients get an answer."""
@@ -140,17 +149,12 @@ class McpServer:
             connection.exit_stack.callback(self.gateway.subscribers.forget, transport, session)
             self.gateway.subscribers.begin(transport, session)
         if connection.session_id is not None:
-            connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
+            connection.exit_stack.callback(self._session_over, transport, f"mcp:{connection.session_id}")
 
-    def _session_over(self, session: str) -> None:
-        """End a session: its grants end with it, and its requests stay for the client's next session."""
-        if self.exposure is not None:
-            self.exposure.forget(session)
-        if self.box.approval_service is not None:
-            try:
-                self.box.approval_service.forget(session)
-            except Exception:  # the record is already closed
-                log.debug("the approvals of %s could not be released", session, exc_info=True)
+    def _session_over(self, transport: TransportState, session: str) -> None:
+        """Forget what was kept for a session. Its stored requests stay, for the client's next session."""
+        transport.last_call.pop(session, None)
+        self.box.end_session(session)
 
     def _changed(self, transport: TransportState) -> None:
         """Announce a change of the registry, on any thread, once the change is complete."""
@@ -181,10 +185,15 @@ class McpServer:
         return None if tool is None else tool.schema
 
     def _definitions(self, ctx: Request) -> list[dict[str, Any]]:
+        """Return the tools that a client sees: the one for questions only if it can show a question."""
         if self.exposure is None or not self.exposure.active:
-            return self.registry.definitions("mcp")
-        shown = self.exposure.listed(session_id(ctx, ctx.lifespan_context))
-        return self.registry.definitions("mcp", [tool.name for tool in shown])
+            found = self.registry.definitions("mcp")
+        else:
+            shown = self.exposure.listed(session_id(ctx, ctx.lifespan_context))
+            found = self.registry.definitions("mcp", [tool.name for tool in shown])
+        if Peer(ctx).can("elicitation"):
+            return found
+        return [body for body in found if not isinstance(self.registry.find(body["name"]), AskUserTool)]
 
     async def _list_tools(self, ctx: Request, params: mcp_types.PaginatedRequestParams | None) -> dict[str, Any]:
         if params is not None and params.cursor is not None:

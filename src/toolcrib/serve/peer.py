@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 import mcp_types
@@ -22,6 +22,7 @@ from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..core.context import ToolContext
+from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from .running_call import RunningCall
 from .sanitize import Redact, sanitize_model

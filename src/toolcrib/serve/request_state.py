@@ -16,11 +16,11 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..boundary.own_files import replace_file
+from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 
 PREFIX = "tc1"

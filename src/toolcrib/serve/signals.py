@@ -9,6 +9,8 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if sys.platform != "win32" else ()
+
 
 @contextmanager
 def stop_signal() -> Generator[asyncio.Event]:
@@ -21,11 +23,10 @@ def stop_signal() -> Generator[asyncio.Event]:
         yield stopped
         return
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in signals:
+    for number in _SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     try:
         yield stopped
     finally:
-        for number in signals:
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
+from ..core.dataclass import dataclass
 from ..core.recent import Recent
 from ..sources.mcp.sdk_private import connection_of
 from .peer import Peer

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..builtin.runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
-from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolDefinitionError, ToolError
+from ..core.dataclass import dataclass
+from ..core.errors import ToolDefinitionError, ToolError
 from ..core.output import LABELS, ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
@@ -66,7 +67,7 @@ class CommandWork:
         """The runner for its commands."""
         return self.services.runner(self.read)
 
-    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    async def execute(self, args: dict[str, Any], /, ctx: ToolContext) -> ToolOutput:
         """Run it with these values as positional parameters. Raises ToolError if a value or the folder is invalid."""
         values = self.template.arguments({**self.defaults, **args})
         argv = [self.services.shell, "-c", self.template.script, self.name, *values]
@@ -77,8 +78,6 @@ class CommandWork:
             )  # fmt: skip
         except ToolError:  # some are OSErrors, too
             raise
-        except SandboxUnavailable as error:
-            return ToolOutput.error(str(error), "unavailable")
         except OSError as error:
             return ToolOutput.error(f"{self.name} could not be started: {error.strerror or error}")
         output = answer(ran, self.seconds, self.failed, self.services.redact)
@@ -95,27 +94,21 @@ class CommandWork:
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Judge the command line with its values in the same way as `exec`."""
-        workspace = self.runner.workspace
-        cwd = str(workspace.root)
         try:
             command = self.template.bound({**self.defaults, **args})
-            if self.working_dir is not None:
-                cwd = str(workspace.root / workspace.real(self.runner.place(self.working_dir)))
-        except OutsideWorkspace as error:
-            return Judgement("deny", str(error), "path:outside")
         except ToolError as error:
             return Judgement("deny", str(error), "command:value")
-        except OSError as error:  # running it will report this error
-            return Judgement("ask", f"working_dir {self.working_dir!r}: {error.strerror or error}", "path:missing")
+        cwd = self.runner.judged_folder(self.working_dir)
+        if isinstance(cwd, Judgement):
+            return cwd
         return self.services.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """Return the command line with its values."""
-        from ..policy.preview import fit, visible
+        from ..policy.preview import short
 
         where = f"\n(in {self.working_dir})" if self.working_dir else ""
-        text = visible(self.template.bound({**self.defaults, **args}))
-        return f"{fit(text, 2_500, '`toolcrib approvals show` has it whole')}{where}"
+        return f"{short(self.template.bound({**self.defaults, **args}))}{where}"
 
 
 def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:

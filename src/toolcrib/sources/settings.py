@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from ..core.dataclass import dataclass
 from ..core.settings import AnyPath, Json, Seconds, Section
 from ..core.tightening import More, Only
 

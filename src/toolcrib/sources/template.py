@@ -13,12 +13,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from ..core.dataclass import dataclass
 from ..core.errors import ToolDefinitionError, ToolError
 from ..policy.shell import tree
-from ..policy.shell.effects import program_name
 from ..policy.shell.flow import SHELLS
 from ..policy.shell.grammar import parse
 from ..policy.shell.parts import Command, Word
@@ -139,7 +138,7 @@ def _check_programs(marks: _Marks) -> None:
 
 def _run_by_a_shell(command: Command, marks: _Marks) -> list[int]:
     """Return the marks that a shell would run as its script, or ssh as a command line of the remote shell."""
-    name = program_name(command) if command.words else None
+    name = command.program
     operands = [word for word in command.args if not _text((word,)).startswith("-")]
     if name == "ssh":
         return marks.found(" ".join(_text((word,)) for word in operands[1:]))

@@ -6,6 +6,7 @@ starts no process; `Toolbox.start` does.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
-from ..builtin.command_effects import CommandEffects, EffectServices
+from ..builtin.command_effects import CommandEffects, EffectServices, SavesFiles
 from ..builtin.command_rules import CommandRules
 from ..builtin.default_tools import default_tools, open_spill
 from ..config.rules import rules_of
@@ -34,11 +35,13 @@ from ..policy.rules.ruleset import RuleSet
 from ..policy.secrets.grants import Secrets
 from ..policy.secrets.logs import redact_logs
 from ..policy.secrets.redact import Redactor
+from ..policy.starts import Starts
 from ..record.approvals import Approvals
 from ..record.audit import Audit
 from ..record.journal import Journal
 from ..record.spill import Spill
 from ..record.state import StateFolder
+from .declared import declared_starts
 from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
@@ -67,7 +70,7 @@ def build(
     try:
         ground = _ground(settings, closing)
         house = _house(ground, approve, yes)
-        return _parts(house, tools, builtin)
+        return _parts(house, tools, builtin and settings.tools.builtin)
     except BaseException:
         closing.close()
         raise
@@ -75,12 +78,14 @@ def build(
 
 def _ground(settings: Settings, closing: ExitStack) -> Ground:
     network = Lazy(lambda: _network(settings))
-    state = StateFolder.for_workspace(settings.workspace)
+    state = StateFolder.for_workspace(settings.workspace, url=settings.record.address)
     refuse_own_folders(settings.sandbox.write_roots, state.path.parent)
-    spill = Spill(state.spill)
+    spill = Spill(state.spill, unguessable=True)
+    starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
+    host_files = starts.host_files(declared_starts(settings))
     workspace = Workspace(
-        settings.workspace, read_roots=(*settings.sandbox.read_roots, state.spill),
-        write_roots=settings.sandbox.write_roots,
+        settings.workspace, read_roots=settings.sandbox.read_roots, write_roots=settings.sandbox.write_roots,
+        host_files=host_files, unlisted=(state.spill,),
     )  # fmt: skip
     closing.callback(workspace.close)
     journal = Journal(state, workspace, commands=command_journal(state))
@@ -88,17 +93,17 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     # the state of all workspaces is hidden from commands, not only of this one: a granted folder may contain it
     hidden = (*settings.sandbox.hidden, state.path.parent, config_home())
     guard = network() if settings.sandbox.domains else None
-    confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent)
-    redactor, secrets = _secrets(settings, closing)
-    audit = Audit(state.record_db, settings.record)
+    confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent, host_files=host_files)
+    redactor, secrets = _secrets(settings, starts, closing)
+    audit = Audit(state.record, settings.record)
     audit.redact = redactor.redact
     closing.callback(audit.close)
-    approvals = Approvals(state.record_db)
+    approvals = Approvals(state.record)
     closing.callback(approvals.close)
     return Ground(
         settings=settings, state=state, workspace=workspace, spill=spill, journal=journal,
-        sandboxes=Sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, audit=audit,
-        approvals=approvals, network=network, closing=closing,
+        sandboxes=Sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, starts=starts,
+        audit=audit, approvals=approvals, network=network, closing=closing, ends=[],
     )  # fmt: skip
 
 
@@ -120,16 +125,16 @@ def _network(settings: Settings) -> AddressGuard:
     return AddressGuard(settings.web)
 
 
-def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]:
+def _secrets(settings: Settings, starts: Starts, closing: ExitStack) -> tuple[Redactor, Secrets]:
     redactor = Redactor(patterns=settings.redact.patterns, allow=settings.redact.allow)
     closing.callback(redact_logs(redactor.redact))
-    return redactor, Secrets(settings.secrets, redactor, settings.sandbox.env)
+    return redactor, Secrets(settings.secrets, redactor, settings.sandbox.env, starts=starts)
 
 
 def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     settings, sandboxes = ground.settings, ground.sandboxes
     registry = ToolRegistry()
-    effects = _effects(ground, registry)
+    effects = _effects(ground, registry, lambda: policy.mode == "autonomous")
     flow = LabelFlow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
     rules = _rules(ground, registry, flow)
     approval_service = _approval_service(ground, registry, rules, approve)
@@ -138,17 +143,20 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=yes, never_ask=approval.never_ask,
         ask_for=(*approval.require_for, *approval.dangerous_tools, *([] if effects is None else [effects.question])),
         sandboxed=sandboxes.own.is_isolated, approval_service=approval_service, rules=rules, flow=flow,
-        hooks=_hooks(settings, registry), limits=_limits(settings), dry_run=settings.dry_run,
+        hooks=_hooks(ground, registry), limits=_limits(settings), dry_run=settings.dry_run,
     )  # fmt: skip
-    loop_guard = LoopGuard()
+    loop_guard = LoopGuard(settings.limits.may_repeat)
+    ground.ends.extend((flow.forget, loop_guard.reset, approval_service.forget))
+    if policy.limits is not None:
+        ground.ends.append(policy.limits.reset)
     _fill_stages(ground, registry, policy, flow, loop_guard)
     return House(
         ground=ground, registry=registry, approval_service=approval_service, flow=flow, rules=rules, policy=policy,
-        loop_guard=loop_guard, effects=effects,
+        loop_guard=loop_guard, effects=effects, saver=_saver(ground),
     )  # fmt: skip
 
 
-def _effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | None:
+def _effects(ground: Ground, registry: ToolRegistry, unattended: Callable[[], bool]) -> CommandEffects | None:
     """Return the effects of a toolbox's commands; None if commands write directly. Raises ConfigError without the
     package."""
     settings = ground.settings
@@ -164,9 +172,18 @@ def _effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | None:
 
     services = EffectServices(
         registry.execute, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
-        settings.approval.timeout, settings.mode == "autonomous",
+        settings.approval.timeout, unattended,
     )  # fmt: skip
     return effects_of_commands(settings.sandbox.effects, ground.journal, services)
+
+
+def _saver(ground: Ground) -> Callable[[], SavesFiles] | None:
+    """Return what makes undo cover commands that write directly; None without the package `effects`."""
+    if not has_wing("effects"):
+        return None
+    from ..effects import file_saver
+
+    return functools.cache(lambda: file_saver(ground.journal))
 
 
 def _fill_stages(
@@ -224,15 +241,16 @@ def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
     root = ground.workspace.root
     rules = RuleSet(rules_of(ground.settings), workspace=root, place=ground.sandboxes.place, labels=labels)
     rules.changed = registry.policy_changed
+    ground.sandboxes.denied = rules.denied
     return rules
 
 
-def _hooks(settings: Settings, registry: ToolRegistry) -> Hooks | None:
-    if not settings.hooks:
+def _hooks(ground: Ground, registry: ToolRegistry) -> Hooks | None:
+    if not ground.settings.hooks:
         return None
     from ..policy.hooks import Hooks
 
-    hooks = Hooks(settings.hooks, registry.events)
+    hooks = Hooks(ground.settings.hooks, registry.events, ground.starts)
     registry.events.subscribe(hooks.listen, finished_only=True)
     return hooks
 
@@ -256,6 +274,7 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     for tool in (*own, *tools):
         registry.register(tool)
     exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
+    ground.ends.append(exposure.forget)
     servers, plugins = add_sources(house, missing, builtin=builtin)
     if builtin:  # without built-in tools, the user's settings may name tools that are absent on purpose
         _check_approval_names(ground.settings, registry, missing)
@@ -272,18 +291,19 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
     ground, settings = house.ground, house.ground.settings
     closers: list[Callable[[], object]] = []
     tools = default_tools(
-        ground.workspace, journal=ground.journal, spill=ground.spill, sandbox=ground.sandboxes.own,
+        ground.workspace, journal=ground.journal, spill=ground.spill, sandbox=ground.sandboxes.walled,
         env=settings.sandbox.env, secrets=ground.secrets, redactor=ground.redactor,
-        closers=closers, rules=CommandRules.of(settings.sandbox, settings.tools.exec), hider=_hider(house),
+        closers=closers, ends=ground.ends, hider=_hider(house),
+        rules=CommandRules.of(ground.sandboxes.settings, settings.tools.exec),
         network=ground.network, web=settings.web, tools=settings.tools, gate=_gate(house), missing=missing,
-        effects=house.effects,
+        effects=house.effects, saver=house.saver,
     )  # fmt: skip
     for close in closers:
         ground.closing.callback(close)
     ground.sandboxes.judge_in_thread([tool for tool in tools if tool.category == "shell"])
-    disabled = set(settings.tools.disabled)
-    missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
-    return [tool for tool in tools if tool.name not in disabled]
+    has = settings.tools.has
+    missing += [(tool.name, "disabled by tools.disabled") for tool in tools if not has(tool.name)]
+    return [tool for tool in tools if has(tool.name)]
 
 
 def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:

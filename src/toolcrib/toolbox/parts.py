@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.workspace import Workspace
-    from ..builtin.command_effects import CommandEffects
+    from ..builtin.command_effects import CommandEffects, SavesFiles
     from ..config import Settings
     from ..core.exposure import Exposure
     from ..core.registry import ToolRegistry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..policy.rules.ruleset import RuleSet
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
+    from ..policy.starts import Starts
     from ..record.approvals import Approvals
     from ..record.audit import Audit
     from ..record.journal import Journal
@@ -67,12 +69,15 @@ class Ground:
     sandboxes: Sandboxes
     redactor: Redactor
     secrets: Secrets
+    starts: Starts
     audit: Audit
     approvals: Approvals
     network: Lazy[AddressGuard]
     """The guard of all our own requests. Raises ConfigError for a wrong `web` setting."""
     closing: ExitStack
     """The callbacks for when the toolbox closes; the last one added runs first."""
+    ends: list[Callable[[str | None], object]]
+    """The functions that forget what is kept for a session, for when it ends. They return at once."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ class House:
     loop_guard: LoopGuard
     effects: CommandEffects | None
     """The part that handles the changes of commands; None if commands write directly."""
+    saver: Callable[[], SavesFiles] | None
+    """Returns what saves files before commands that write directly."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..boundary.sandbox.spec import LazySandbox
+from ..boundary.host_files import host_files_in
+from ..boundary.sandbox.spec import LazySandbox, WalledSandboxes
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
+    from ..boundary.sandbox.settings import Denied
     from ..core.context import ToolContext
     from ..core.tool import Tool
     from ..policy.shell.parts import CommandPlace
@@ -30,8 +32,38 @@ class Sandboxes:
     """The sandbox of commands (`own`), and variants of it. `root` is the workspace. Nothing is probed before a use."""
 
     def __init__(self, settings: SandboxSettings, root: Path) -> None:
-        self.settings, self.root = settings, root
+        self.settings, self.root = replace(settings, denied=self._denied_paths), root
+        settings = self.settings
+        self.denied: Denied = lambda name: None
+        """Which paths rules deny; the toolbox sets it when it has the rules."""
         self.own = _lazy_sandbox(settings, root)
+        self.walled = self.walls_of(())
+
+    def walls_of(self, read: tuple[Path, ...]) -> WalledSandboxes:
+        """Return the sandboxes of commands with additional readable paths, by what the commands may do at most."""
+        settings = replace(self.settings, read_roots=(*self.settings.read_roots, *read))
+        root, own = self.root, self.own if not read else _lazy_sandbox(settings, self.root)
+
+        def reading() -> Sandbox:
+            from ..boundary.sandbox import select_for_reading
+
+            return select_for_reading(settings, root)
+
+        def changing() -> Sandbox:
+            from ..boundary.sandbox import select_for_changing
+
+            return select_for_changing(settings, root, own())
+
+        def closed() -> Sandbox:
+            from ..boundary.sandbox import select_closed
+
+            return select_closed(settings, own())
+
+        lifted = _lazy_sandbox(replace(settings, host_files_writable=True), root)
+        return WalledSandboxes(own, lifted, LazySandbox(reading), LazySandbox(changing), LazySandbox(closed))
+
+    def _denied_paths(self, name: Literal["Read", "Edit"]) -> Callable[[str], bool] | None:
+        return self.denied(name)
 
     def variant(
         self, read: tuple[Path, ...], profile: Profile | None = None, write: tuple[Path, ...] = ()
@@ -86,7 +118,11 @@ class Sandboxes:
         own = self.settings
         readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
         profile = "unrestricted" if own.backend == "none" else own.profile
-        return CommandPlace(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
+        found = (each for root in (str(self.root), *writable) for each in host_files_in(root, own.host_files))
+        return CommandPlace(
+            str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable,
+            host_files=tuple(found), on_disk=True,
+        )  # fmt: skip
 
 
 def _lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:

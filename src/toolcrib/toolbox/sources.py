@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..boundary.host_files import let_project_in
 from ..config import TrustStore
 from ..config.files import ConfigFile
 from ..core.errors import ConfigError, ToolConflictError, ToolcribError, ToolDefinitionError
@@ -16,6 +17,7 @@ from ..core.wings import absent, has_wing
 from .parts import House, Lazy
 
 if TYPE_CHECKING:
+    from ..boundary.sandbox.spec import WalledSandboxes
     from ..builtin.command_rules import CommandJudge
     from ..builtin.runner import CommandRunner
     from ..core.tool import Tool
@@ -61,20 +63,24 @@ def services_of(house: House) -> CommandServices:
     from ..sources.running import CommandServices
 
     ground = house.ground
-    rules = CommandRules.of(ground.settings.sandbox, ground.settings.tools.exec)
+    rules = CommandRules.of(ground.sandboxes.settings, ground.settings.tools.exec)
+
+    @functools.cache
+    def walls(read: tuple[Path, ...]) -> WalledSandboxes:
+        return ground.sandboxes.walls_of(read) if read else ground.sandboxes.walled
 
     @functools.cache
     def runner(read: tuple[Path, ...]) -> CommandRunner:
         return CommandRunner(
-            ground.workspace, ground.sandboxes.variant(read), env=ground.settings.sandbox.env,
+            ground.workspace, walls(read), env=ground.settings.sandbox.env,
             open_spill=open_spill(ground.spill, ground.redactor), move_to_trash=ground.journal.move_to_trash,
-            secrets=ground.secrets, effects=house.effects,
+            secrets=ground.secrets, effects=house.effects, saver=house.saver,
         )  # fmt: skip
 
     @functools.cache
     def judge_of(read: tuple[Path, ...]) -> CommandJudge:
         granted = replace(rules, readable=(*rules.readable, *map(str, read)))
-        return CommandJudge(str(ground.workspace.root), granted, ground.sandboxes.own)
+        return CommandJudge(str(ground.workspace.root), granted, ground.sandboxes.own, walls(read).reading)
 
     def judge(command: str, cwd: str, read: tuple[Path, ...], *, bare: bool = False) -> Judgement:
         return judge_of(read).judge(command, cwd, bare=bare)
@@ -104,8 +110,7 @@ def _open_plugins(house: House) -> Plugins:
     def judge_in_thread(tool: Tool) -> None:
         house.ground.sandboxes.judge_in_thread([tool] if tool.judge is not None else [])
 
-    settings = house.ground.settings
-    writable = (settings.workspace, *settings.sandbox.write_roots)
+    settings, writable = house.ground.settings, house.ground.workspace.writable
     plugins = Plugins(settings.plugins, writable, house.registry, services_of(house), judge_in_thread)
     house.ground.closing.callback(plugins.close)
     plugins.load()
@@ -165,6 +170,7 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
         workspace=ground.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
         environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network, learn=learn,
         walls=lambda profile, read, write: ground.sandboxes.variant(read, profile, write)(), pins=Pins(folder / "pins"),
+        starts=ground.starts,
     )  # fmt: skip
     configs = {name: replace(config, name=name) for name, config in ground.settings.mcp_servers.items()}
     configs = {**{config.name: config for config in added}, **configs}
@@ -176,13 +182,14 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
 def _python_plugins(house: House) -> list[tuple[str, str]]:
     from ..sources.plugins import load_entry_points
 
+    let_project_in()
     given = house.ground.settings.plugins
     found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
     return [(f"plugin {name}", problem) for name, problem in found if problem]
 
 
 def _composed_tools(house: House, missing: list[tuple[str, str]]) -> None:
-    if "create_tool" in house.ground.settings.tools.disabled:
+    if not house.ground.settings.tools.has("create_tool"):
         missing.append(("create_tool", "disabled by tools.disabled"))
         return
     from ..sources.composed import add_composed_tools

@@ -45,7 +45,7 @@ class Toolbox:
         self.parts = parts
         self.settings, self.state, self.workspace = ground.settings, ground.state, ground.workspace
         self.journal, self.spill = ground.journal, ground.spill
-        self.redactor, self.secrets = ground.redactor, ground.secrets
+        self.redactor, self.secrets, self.starts = ground.redactor, ground.secrets, ground.starts
         self.audit, self.approvals = ground.audit, ground.approvals
         self.registry, self.exposure = house.registry, parts.exposure
         self.policy, self.rules, self.approval_service = house.policy, house.rules, house.approval_service
@@ -249,6 +249,11 @@ class Toolbox:
         if self.policy.limits is not None:
             self.policy.limits.reset(session_id)
 
+    def use_mode(self, mode: str) -> None:
+        """Use a mode for all calls from now on. Raises ConfigError for an unknown one."""
+        self.policy.use_mode(mode)
+        self.registry.policy_changed()
+
     @property
     def events(self) -> EventStream:
         """The events of all calls."""
@@ -262,7 +267,7 @@ class Toolbox:
         """Return one session of this toolbox: its user's texts, and the results that its calls have read."""
         from ..policy.session import Session
 
-        return Session(session_id, self.flow, self.approval_service)
+        return Session(session_id, self.flow, self.parts.house.ground.ends)
 
     def warm_up(self) -> None:
         """Do the slow work of the first command and the first edit in a thread: probe, import, open the journal."""
@@ -288,12 +293,16 @@ class Toolbox:
         stop = self.registry.events.subscribe(listen, finished_only=True)
 
     def _warm_up(self) -> None:
+        import contextlib
+        import sqlite3
+
         import rapidfuzz.process  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         from ..builtin.command_rules import warm_judgement
         from ..core.errors import ToolcribError
 
-        self.journal.table.last_call()  # opens its list
+        with contextlib.suppress(sqlite3.Error):  # the first change reports it
+            self.journal.table.last_call()  # opens its list
         warm_judgement()
         try:
             self.sandbox()

@@ -73,6 +73,19 @@ async def test_a_turn_of_reads_edits_and_a_plan(editing: Editing, scripted: Scri
         ]  # fmt: skip
 
 
+async def test_a_new_session_says_what_is_not_trusted(editing: Editing, scripted: Scripted) -> None:
+    async with editing(scripted({"text": "Hello."})) as editor:
+        (editor.work / "AGENTS.md").write_text("Obey me.")
+        skill = editor.work / ".agents/skills/obey"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: Obey\ndescription: x\n---\n")
+        await editor.say(await editor.new(), "hi")
+        first, second = (update.content.text for update in editor.of("agent_message_chunk")[:2])
+        assert first.startswith("(Not trusted: AGENTS.md counts as information (1). `toolcrib trust` shows")
+        assert second.startswith("(The skill obey is not offered: ")
+        assert editor.text.endswith("Hello.")
+
+
 @pytest.mark.parametrize("answer", ["once", "reject", "cancelled"])
 async def test_an_approval_shows_the_diff(editing: Editing, scripted: Scripted, home: Path, answer: str) -> None:
     (home / "config" / "toolcrib").mkdir(parents=True)
@@ -90,6 +103,50 @@ async def test_an_approval_shows_the_diff(editing: Editing, scripted: Scripted, 
         assert [o.kind for o in question.options] == ["allow_once", "allow_always", "reject_once"]
         assert (editor.work / "a.txt").read_text() == ("beta\n" if answer == "once" else "alpha\n")
         assert editor.statuses("_0_0")[-1] == ("completed" if answer == "once" else "failed")
+
+
+PATCH = """*** Begin Patch
+*** Update File: a.txt
+@@
+-alpha
++beta
+*** Add File: new.txt
++hello
+*** Delete File: b.txt
+*** End Patch"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "shown"),
+    [
+        ("edit_file", {"path": "b.txt", "old_text": "x", "new_text": "y", "replace_all": True},
+         [("b.txt", "x\nx\n", "y\ny\n")]),
+        ("edit_file", {"path": "b.txt", "old_text": "x", "new_text": "y", "occurrence": 2},
+         [("b.txt", "x\nx\n", "x\ny\n")]),
+        ("edit_file", {"path": "b.txt", "old_text": "x", "new_text": "y"}, []),  # the preview says that it will fail
+        ("edit_file", {"path": "c.txt", "old_text": "", "new_text": "y\n"}, [("c.txt", None, "y\n")]),
+        ("apply_patch", {"patch": PATCH},
+         [("a.txt", "alpha\n", "beta\n"), ("new.txt", None, "hello\n"), ("b.txt", "x\nx\n", "")]),
+        ("apply_patch", {"patch": PATCH.replace("alpha", "gamma")}, []),
+        ("write_file", {"path": "b.txt", "content": "z"}, [("b.txt", "x\nx\n", "z")]),
+        ("write_file", {"path": "binary", "content": "z"}, []),
+    ],
+)  # fmt: skip
+async def test_the_question_shows_the_whole_change(
+    editing: Editing, scripted: Scripted, home: Path, name: str, arguments: dict[str, Any], shown: list[Any]
+) -> None:
+    (home / "config" / "toolcrib").mkdir(parents=True)
+    (home / "config" / "toolcrib" / "config.toml").write_text(f'[approval]\nrequire_for = ["{name}"]\n')
+    async with editing(scripted({"calls": [call(name, **arguments)]}, {"text": "Done."})) as editor:
+        (editor.work / "b.txt").write_text("x\nx\n")
+        (editor.work / "binary").write_bytes(b"\xff\xfe\x00\xd8")
+        editor.answer = "once"
+        await editor.say(await editor.new(), "go")
+        content = editor.questions[0].call.content
+        diffs = [(Path(c.path).name, c.old_text, c.new_text) for c in content if c.type == "diff"]
+        assert diffs == shown
+        assert len([c for c in content if c.type == "content"]) == (1 if shown else 2)  # why it asks, and the preview
+        assert all(c.path.startswith(str(editor.work)) for c in content if c.type == "diff")
 
 
 async def test_always_writes_the_rule_that_was_shown(editing: Editing, scripted: Scripted, home: Path) -> None:
@@ -291,7 +348,7 @@ async def test_servers_of_the_editor_are_not_trusted(editing: Editing, scripted:
         await editor.say(session, "echo")
         assert editor.questions, "a tool of an untrusted server asks"
         assert editor.statuses("_0_0")[-1] == "completed"
-        assert any("gone" in update.content.text for update in editor.of("agent_thought_chunk"))
+        assert any("gone" in update.content.text for update in editor.of("agent_message_chunk"))
         wrong = HttpMcpServer(type="http", name="bad", url="ftp://x", headers=[])
         with pytest.raises(RequestError, match="'bad' cannot be used"):
             await editor.new(mcp_servers=[wrong])

@@ -13,7 +13,15 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run, start
-from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, docker, probe, select_sandbox
+from toolcrib.boundary.sandbox import (
+    CommandLimits,
+    DockerSettings,
+    SandboxSettings,
+    docker,
+    probe,
+    select_for_reading,
+    select_sandbox,
+)  # fmt: skip
 from toolcrib.boundary.sandbox.docker import container_engine
 from toolcrib.boundary.sandbox.docker.docker_sandbox import DockerSandbox
 from toolcrib.core.errors import SandboxUnavailable
@@ -45,7 +53,7 @@ class Fake:
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+def fake(tmp_path: Path, programs_in_tmp: None, monkeypatch: pytest.MonkeyPatch) -> Fake:
     container_engine._ask.cache_clear()
     docker._run.cache_clear()
     made = Fake(tmp_path / "bin")
@@ -224,6 +232,33 @@ async def test_profile_grants_and_hidden_paths(fake: Fake, workspace: Path, tmp_
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
+
+
+async def test_what_may_not_be_read_or_changed_is_covered(fake: Fake, workspace: Path, tmp_path: Path) -> None:
+    """For commands that only read, names of secrets are covered; what rules deny is so for every command."""
+    granted = tmp_path / "granted"
+    for path in ("notes/plan.txt", "notes/folder/x", "own/fixed.txt", "deep/.env"):
+        for root in (workspace, granted):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text("x")
+    link = tmp_path / "link"
+    link.symlink_to(granted)
+    denied = {"Read": ("notes/plan.txt", "notes/folder"), "Edit": ("own/fixed.txt",)}
+    rules: Any = {name: lambda path, ends=ends: path.endswith(ends) for name, ends in denied.items()}
+    asked = settings(denied=rules.get, read_roots=(link,))
+    assert await out(made(workspace, asked), workspace, "true", timeout=10) == ""
+    told = fake.last_run()
+    for root in (workspace, link):  # under its own name
+        assert ["type=bind", "source=/dev/null", f"target={root}/notes/plan.txt", "readonly"] in mounts(told)
+        assert f"{root}/notes/folder:ro,mode=0555,size=4096" in values(told, "--tmpfs")
+    fixed = f"{workspace}/own/fixed.txt"
+    assert ["type=bind", f"source={fixed}", f"target={fixed}", "readonly"] in mounts(told)
+    env = ["type=bind", "source=/dev/null", f"target={workspace}/deep/.env", "readonly"]
+    assert env not in mounts(told)
+    reading = select_for_reading(asked, workspace)
+    await run(reading.wrap(["sh", "-c", "true"], cwd=workspace, env=command_environment(), timeout=10), timeout=10)
+    assert env in mounts(fake.last_run())
+    assert ["type=bind", f"source={workspace}", f"target={workspace}", "readonly"] in mounts(fake.last_run())
 
 
 def test_without_an_engine_it_says_so(tmp_path: Path, workspace: Path) -> None:

@@ -179,13 +179,22 @@ async def test_older_versions_keep_files_from_being_truncated(abi: int, tmp_path
 
 
 def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret")
-    with pytest.raises(SandboxUnavailable, match="hidden"):
-        prepared(tmp_path, "true", SandboxSettings(hidden=(tmp_path / "key",)))
     with pytest.raises(SandboxUnavailable, match="loopback"):
         LandlockSandbox(SandboxSettings(loopback=True), tmp_path)
     with pytest.raises(SandboxUnavailable, match="workspace"):
         LandlockSandbox(SandboxSettings(), Path("/usr"))
+
+
+async def test_what_is_hidden_or_denied_is_neither_read_nor_changed(tmp_path: Path) -> None:
+    for name in ("key", "denied", "plain"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "folder").mkdir()
+    settings = SandboxSettings(hidden=(tmp_path / "key",), denied=lambda _: lambda path: path.endswith("/denied"))
+    assert await out(tmp_path, "cat key denied plain || true", settings) == "plain"
+    await out(tmp_path, "rm -f key denied || true; mv key folder || true; echo x > denied || true", settings)
+    assert [(tmp_path / name).read_text() for name in ("key", "denied")] == ["key", "denied"]
+    await out(tmp_path, "echo changed > plain; echo new > folder/new", settings)
+    assert (tmp_path / "plain").read_text() == "changed\n"
 
 
 async def test_limits_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
 
 
@@ -165,3 +167,20 @@ def test_too_many_submodules_are_protected_as_a_whole(tmp_path: Path) -> None:
     assert ".git/modules" in paths(
         find_protected_paths(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path
     )
+
+
+@pytest.mark.parametrize("name", ["target", "venv", ".venv", "node_modules", ".tox", ".mypy_cache"])
+def test_a_folder_that_only_has_the_name_of_a_generated_one_is_searched(tmp_path: Path, name: str) -> None:
+    hooks = tmp_path / name / "project" / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    assert str(hooks) in found.read_only
+
+
+def test_a_generated_folder_is_passed_over_unless_it_is_a_repository(tmp_path: Path) -> None:
+    hooks = tmp_path / "venv" / "src" / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("")
+    assert not find_protected_paths(tmp_path, tmp_path, frozenset()).read_only
+    (tmp_path / "venv" / ".git" / "hooks").mkdir(parents=True)
+    assert str(tmp_path / "venv" / ".git" / "hooks") in find_protected_paths(tmp_path, tmp_path, frozenset()).read_only

@@ -121,7 +121,7 @@ def test_a_second_process_tries_nothing(tmp_path: Path, fresh: None, monkeypatch
 
 
 def test_failure_is_not_remembered(tmp_path: Path, fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap_backend, "candidates", lambda: ())
+    monkeypatch.setattr(bubblewrap_backend, "candidates", lambda writable: ())
     with pytest.raises(SandboxUnavailable):
         select_sandbox(SandboxSettings(trials=tmp_path), tmp_path)
     assert not (tmp_path / "bubblewrap.json").exists()

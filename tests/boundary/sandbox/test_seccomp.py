@@ -30,6 +30,8 @@ def verdict(program: bytes, arch: int, number: int, *arguments: int) -> int:
             accumulator &= value
         elif op == 0x06:
             return value
+        elif op == 0x05:
+            at += value
         else:
             holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[op]
             at += if_true if holds else if_false
@@ -46,6 +48,7 @@ def test_every_denied_call_is_denied_and_its_neighbours_are_not(name: str) -> No
     denied = {pair[machine.column] for pair in seccomp.DENIED.values()} - {None}
     special = {machine.clone, machine.clone3, machine.ioctl, machine.socket, machine.socketpair}
     assert not denied & special
+    special |= {call for call, _ in machine.mknod}
     for number in range(500):
         if number not in special:
             expected = error(errno.EPERM) if number in denied else ALLOW
@@ -68,6 +71,10 @@ def test_arguments_decide(name: str) -> None:
     assert of(m.ioctl, 1, 0x5401) == ALLOW  # TCGETS
     assert of(m.ioctl, 0, 0x5412) == of(m.ioctl, 0, 0x541C) == error(errno.EPERM)
     assert of(m.ioctl, 0, 0xDEAD_0000_5412) == error(errno.EPERM)  # the kernel looks at the low half only
+    for call, argument in m.mknod:
+        before = (0,) * argument
+        assert of(call, *before, 0o020666) == error(errno.EPERM)  # the device 0:0 needs no privilege
+        assert of(call, *before, 0o010644) == of(call, *before, 0o100644) == of(call, *before, 0o644) == ALLOW
     for call in (m.socket, m.socketpair):
         assert of(call, 1) == ALLOW
         assert of(call, 0x1_0000_0001) == ALLOW  # is AF_UNIX to the kernel, too

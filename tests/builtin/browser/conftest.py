@@ -164,7 +164,9 @@ class Room:
         journal = Journal(self.state, self.workspace)
         self.stack.callback(journal.close)
         closers: list[Callable[[], object]] = []
-        tools = browser_tools(self.workspace, journal, self.guard, settings, closers=closers, **{"lacking": [], **more})
+        self.ends: list[Callable[[str | None], object]] = []
+        given: dict[str, Any] = {"closers": closers, "ends": self.ends, "lacking": [], **more}
+        tools = browser_tools(self.workspace, journal, self.guard, settings, **given)
         self.registry = ToolRegistry(tools)
         self.engine: Any = closers[0].__self__ if closers else None  # type: ignore[attr-defined]
         for close in closers:

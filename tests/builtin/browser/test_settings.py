@@ -24,6 +24,7 @@ def program(path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("programs_in_tmp")
 def test_the_first_of_the_path_unless_one_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_browser() is None
@@ -36,6 +37,7 @@ def test_the_first_of_the_path_unless_one_is_set(tmp_path: Path, monkeypatch: py
     assert find_browser(tmp_path / "none") is None
 
 
+@pytest.mark.usefixtures("programs_in_tmp")
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     said = missing(BrowserSettings())

@@ -47,6 +47,12 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     assert "back before turn 0" in back.stderr
 
 
+def test_a_script_that_is_not_there(cli: Cli) -> None:
+    said = cli("run", "--model", "scripted:/nope", "x", code=2).stderr
+    assert "scripted:/nope: the file of replies cannot be read: No such file or directory. Name one" in said
+    assert "Errno" not in said
+
+
 def test_events_as_json_lines(cli: Cli, script: str) -> None:
     lines = [json.loads(line) for line in cli("run", "--model", script, "--json", "--yes", "x").stdout.splitlines()]
     kinds = [line["event"] for line in lines]
@@ -70,8 +76,9 @@ def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -
     path = tmp_path / "ask.json"
     asked = {"name": "ask_user", "arguments": {"question": "Which colour?", "options": ["red"]}}
     path.write_text(json.dumps([{"calls": [asked]}, {"text": "Red it is.", "after": "red"}]))
-    first = cli("run", "--model", f"scripted:{path}", "paint", code=3)
+    first = cli("run", "--mode", "observer", "--model", f"scripted:{path}", "paint", code=3)
     assert "Which colour?" in first.stderr
+    assert "(1 request, " in first.stderr
     cli("sessions", "answer", "last", "red")
     assert cli("run", "--session", "last").stdout == "Red it is.\n"
     assert "does not wait" in cli("sessions", "answer", "last", "red", code=2).stderr

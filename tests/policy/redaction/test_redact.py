@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.policy.secrets import redact as secrets_of
 from toolcrib.policy.secrets.redact import Redactor
 
 from .samples import CONTEXTS, PEM, TOKENS, R
@@ -180,3 +181,10 @@ def test_patterns_of_the_user() -> None:
         Redactor(patterns=["("])
     with pytest.raises(ConfigError, match="mask everything"):
         Redactor(patterns=["a*"])
+
+
+def test_the_quick_test_of_short_texts_knows_every_needle() -> None:
+    has_needle = secrets_of._has_needle()  # pyright: ignore[reportPrivateUsage]
+    for needles, _ in secrets_of._FINDERS:  # pyright: ignore[reportPrivateUsage]
+        assert all(has_needle(f"a {needle} b\n") for needle in needles)
+    assert not has_needle("a short text without any")

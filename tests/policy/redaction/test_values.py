@@ -85,3 +85,35 @@ def test_no_value_survives(value: str, before: str, after: str) -> None:
 def test_texts_without_it_are_the_same_object() -> None:
     text = "nothing of that kind\nin here"
     assert redactor().redact(text) is text
+
+
+def _encoded(text: str, every: int) -> str:
+    return "".join(f"%{ord(c):02x}" if n % every == 0 else c for n, c in enumerate(text))
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+def test_percent_encoding_hides_no_secret(every: int) -> None:
+    redactor = Redactor()
+    redactor.grant("db", "p@ss word/with=signs")
+    for secret in ("p@ss word/with=signs", "sk-ant-api03-" + "aB3dE6gH9" * 6, "ghp_" + "a1B2c3D4e5" * 4):
+        for text in (_encoded(secret, every), _encoded(secret, every).upper().replace("%", "%")):
+            if every > 1 and text != _encoded(secret, every):
+                continue  # other letters would be another secret
+            shown = redactor.redact(f"before=%20x&key={text}&after=1")
+            assert text not in shown and "after=1" in shown and "before=%20x" in shown
+            assert "[secret:db]" in shown or "***" in shown
+    assert redactor.redact("100% of 50%25 and %zz") == "100% of 50%25 and %zz"
+
+
+UNSEEN = ["\x1b[01;31m", "\x1b[m\x1b[K", "\x1b[38:2:1:2:3m", "\0", "\b", "\r", "\u200b", "\u00ad", "\ufeff"]
+
+
+@pytest.mark.parametrize("sign", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("secret", [VALUE, "sk-ant-" + "api03-" + "x7Q9" * 24])
+def test_what_a_terminal_does_not_show_hides_no_secret(secret: str, sign: str) -> None:
+    """`grep --color` puts colours into the middle of what it found."""
+    for at in (1, len(secret) // 2, len(secret) - 1):
+        clean = redactor().redact(f"before {secret[:at]}{sign}{secret[at:]} after")
+        assert secret[2 : at - 1] not in clean or at == 1
+        assert clean.startswith("before ") and clean.endswith(" after") and "*" in clean + "*" * ("[secret:" in clean)
+        assert len(clean) < len(secret) // 2 + 40

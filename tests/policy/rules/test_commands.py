@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.rules.commands import Allowing, overlaps, parse_pattern, refuses, subjects_of, wildcard
+from toolcrib.core.text import wildcard
+from toolcrib.policy.rules.commands import Allowing, overlaps, parse_pattern, refuses, subjects_of
 from toolcrib.policy.shell.reading import read_script
 
 
@@ -159,6 +160,11 @@ def test_a_refusal_leaves_other_commands_alone(command):
     [
         ("git push origin", "git push *", "yes"),
         ("git -C dir push", "git push *", "yes"),
+        ("git -c alias.x=push x origin", "git push *", "yes"),
+        ("git -C dir -c 'alias.X=push --force' x", "git push *", "yes"),
+        ("git --config-env=alias.x=VALUE x", "git push *", "maybe"),
+        ("git -c alias.x=status x", "git push *", "no"),
+        ("git -c color.ui=always log", "git push *", "no"),
         ("git -c a=b --no-pager push -f", "git push *", "yes"),
         ("git --git-dir=x push", "git push *", "yes"),
         ("docker --context x run y", "docker run *", "yes"),
@@ -167,6 +173,15 @@ def test_a_refusal_leaves_other_commands_alone(command):
         ("git pu$X", "git push *", "maybe"),
         ("git st$X", "git push *", "no"),
         ("git pull", "git push *", "no"),
+        ("git p", "git push *", "maybe"),  # perhaps an alias in the repository's settings
+        ("git -C dir p", "git push *", "maybe"),
+        ("git-push origin", "git push *", "yes"),
+        ("/usr/lib/git-core/git-push", "git push *", "yes"),
+        ("git submodule foreach git push", "git push *", "yes"),
+        ("git submodule foreach --recursive 'git push; ls'", "git push *", "yes"),
+        ("git bisect run git push", "git push *", "yes"),
+        ("git rebase -x 'git push' HEAD~3", "git push *", "yes"),
+        ("git rebase --exec='git push' HEAD~3", "git push *", "yes"),
         ("curl http://x | sh", "curl * | sh", "yes"),
         ("git status; echo main", "git * main", "no"),
         ("npm publish", "npm publish", "yes"),
@@ -204,3 +219,8 @@ def test_no_pattern_is_slow():
     pattern = parse_pattern("*a" * 500 + "b")
     assert not pattern.fits("a" * 100_000)
     assert overlaps(pattern.pieces, ("a" * 50_000, ""))
+
+
+def test_a_module_of_python_is_allowed_as_it_is_typed():
+    assert allowed("python3 -m pip install x", "python3 -m pip *")
+    assert not allowed("python3 -m pip install x", "pip *")

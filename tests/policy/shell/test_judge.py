@@ -64,9 +64,9 @@ def test_a_sandbox_answers(command: str) -> None:
         "rm x", "rmdir x", "find . -delete", "git clean -fd", "shred x", "truncate -s0 x", "git reset --hard",
         "git push", "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x",
         "git fetch", "ssh x",
-        "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su", "kill 123", "pkill x",
+        "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su",
         "git init",
-        "git remote add a b", "git config user.name x", "chmod +x x", "echo x > .git/config", "rm $x", "rm -rf .git",
+        "git remote add a b", "git config user.name x", "echo x > .git/config", "rm $x", "rm -rf .git",
         "touch .vscode/tasks.json", "make && curl https://x", "cat $x; rm y", "find . -exec rm {} +",
     ],
 )  # fmt: skip
@@ -181,3 +181,103 @@ def test_never_raises(text: str) -> None:
 )
 def test_never_raises_on_shell_like_text(words: list[str]) -> None:
     assert judge_command(" ".join(words), PLACE).rule != "shell:failed", words
+
+
+NEEDLESS = ["kill 123", "pkill -f server.py", "python -m http.server 8000", "code ."]
+
+
+@pytest.mark.parametrize("command", [*NEEDLESS, "chmod +x build.sh", "uv pip list", "eslint src", "prettier --check ."])
+def test_what_a_sandbox_of_its_own_makes_harmless_does_not_ask(command: str) -> None:
+    found = judge_command(command, WALLED)
+    assert (found.verdict, found.unknown) == ("ask", True), found
+
+
+@pytest.mark.parametrize("command", NEEDLESS)
+def test_in_the_processes_and_the_network_of_the_host_a_person_answers(command: str) -> None:
+    for place in (PLACE, replace(WALLED, scratch=())):
+        found = judge_command(command, place)
+        assert (found.verdict, found.unknown) == ("ask", False), found
+
+
+def test_npx_asks_only_about_what_is_not_installed(tmp_path: Path) -> None:
+    (tmp_path / "node_modules/.bin").mkdir(parents=True)
+    (tmp_path / "node_modules/.bin/tsc").touch()
+    place = replace(WALLED, workspace=str(tmp_path), cwd=str(tmp_path), on_disk=True)
+    assert judge_command("npx tsc --noEmit", place).unknown
+    for command in ("npx other", "npx -p other tsc", "npx ../tsc", "npx $x", "cd .. && npx tsc"):
+        assert not judge_command(command, place).unknown, command
+
+
+def test_everyday_commands_ask_little(tmp_path: Path) -> None:
+    """What still asks is about the network, packages, a container daemon, deletion or settings of the repository."""
+    (tmp_path / "node_modules/.bin").mkdir(parents=True)
+    for name in ("tsc", "eslint", "jest", "prettier", "vitest"):
+        (tmp_path / "node_modules/.bin" / name).touch()
+    place = replace(WALLED, workspace=str(tmp_path), cwd=str(tmp_path), on_disk=True)
+    lines = (HERE / "everyday.txt").read_text().splitlines()
+    commands = [line for line in lines if not line.startswith("# ")]
+    found = {command: judge_command(command, place) for command in commands}
+    asks = {command: each for command, each in found.items() if each.verdict != "allow" and not each.unknown}
+    assert len(asks) <= 0.11 * len(commands), list(asks)
+    about = {"network", "install", "container", "delete", "discard", "protected"}
+    assert {each.rule for each in asks.values()} <= {f"shell:{kind}" for kind in about}
+
+
+def test_everyday_commands_ask_little_behind_a_wall(tmp_path: Path) -> None:
+    """Without a sandbox, where Landlock's wall keeps unasked commands to the workspace: here a repository's."""
+    for folder in (".git", "node_modules/.bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("tsc", "eslint", "jest", "prettier", "vitest"):
+        (tmp_path / "node_modules/.bin" / name).touch()
+    place = replace(
+        PLACE, workspace=str(tmp_path), cwd=str(tmp_path), profile="unrestricted", on_disk=True, walled=True
+    )
+    lines = (HERE / "everyday.txt").read_text().splitlines()
+    commands = [line for line in lines if not line.startswith("# ")]
+    found = {command: judge_command(command, place) for command in commands}
+    asks = {command: each for command, each in found.items() if each.verdict != "allow" and not each.unknown}
+    assert len(asks) <= 0.25 * len(commands), list(asks)
+    attacks = [line for line in (HERE / "attacks.txt").read_text().splitlines() if not line.startswith("# ")]
+    for command in attacks[::5]:  # nothing runs there that would ask in a sandbox
+        contained = judge_command(command, replace(place, walled=False, contained=True, profile="workspace-write"))
+        walled = judge_command(command, place)
+        if contained.verdict == "deny" or not (contained.verdict == "allow" or contained.unknown):
+            assert walled.verdict != "allow" and not walled.unknown, command
+
+
+UNSURE = [
+    "sort --foo f",
+    "((n))",
+    "cat $x",
+    "cargo --version",
+    "mypy src",
+    "prettier --check .",
+    "rg -L x",
+    "apt-cache -o a=b policy x",
+]
+
+
+@pytest.mark.parametrize("command", UNSURE)
+def test_what_may_only_read_is_allowed_behind_a_wall(command: str) -> None:
+    found = judge_command(command, replace(PLACE, walled=True))
+    assert (found.verdict, found.wall) == ("allow", "read"), found
+    assert judged(command) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "prettier --write .",
+        "black .",
+        "pytest",
+        "touch x",
+        "sort -o x y",
+        "cat $x > y",
+        "mypy src; rm x",
+        "curl https://x",
+        "./run.sh",
+        "make",
+    ],
+)
+def test_what_changes_or_connects_asks_in_spite_of_that_wall(command: str) -> None:
+    assert judged(command, replace(PLACE, walled=True)) == "ask"

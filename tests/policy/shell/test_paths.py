@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,27 @@ def test_no_secrets(text: str, place: CommandPlace) -> None:
 )
 def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> None:
     assert (secret(find(Word((pattern,), pattern, glob=True), place.cwd, place)) is not None) == is_secret
+
+
+@pytest.mark.parametrize(
+    "command", ["cat *", "head -n1 src/*", "grep -r x src/*", "git ls-files | xargs wc -l", "cat **/deep"]
+)
+def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: CommandPlace) -> None:
+    found = judge_command(command, replace(place, on_disk=True))
+    assert (found.verdict, found.rule) == ("ask", "shell:links"), found
+    # a wall for reading, or a sandbox, keeps what is outside from being read
+    assert judge_command(command, replace(place, on_disk=True, walled=True)).verdict == "allow"
+    assert judge_command(command, replace(place, on_disk=True, contained=True)).verdict == "allow"
+
+
+def test_diff_follows_the_links_in_two_folders(place: CommandPlace) -> None:
+    place = replace(place, on_disk=True)
+    assert judge_command("diff src .", place).rule == "shell:links"
+    assert judge_command("cat src/*.py; diff src/a.py src/a.py", place).verdict == "allow"
+
+
+def test_a_folder_that_is_too_large_to_look_for_links_asks(
+    place: CommandPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.policy.shell.paths._MAX_ENTRIES", 0)
+    assert judge_command("cat src/*.py", replace(place, on_disk=True)).rule == "shell:links"

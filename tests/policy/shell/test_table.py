@@ -14,7 +14,8 @@ from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_opti
 
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",
-    "shell", "data", "names", "gitsetting", "aptsetting", "volume", "mount-option", "hostspace", "hostnet", "security",
+    "shell", "data", "names", "gitsetting", "rev", "aptsetting", "volume", "mount-option", "hostspace", "security",
+    "none", "look",
 }  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def check_entry(name: str) -> None:
     for where, entry in entries(name, program):
         first, rest, last = parse_operands(entry.operands)
         assert {*first, *last, *([rest] if rest else [])} <= ROLES, where
-        for option in parse_options(entry.options).values():
+        for option in parse_options(entry.options, entry.single).values():
             assert option.role in ROLES, where
             assert not option.effect or option.effect in KINDS, (where, option)
             assert not option.operands or option.operands in ROLES, where
@@ -54,8 +55,6 @@ def check_entry(name: str) -> None:
         "timedatectl",
         "hostnamectl",
         "loginctl",
-        "npm ls --depth=0",
-        "npm config get registry",
         "pip list --format=json",
         "pip show requests",
         "pip freeze",

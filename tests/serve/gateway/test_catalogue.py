@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.serve.gateway.catalogue import Catalogue, fits
+from toolcrib.serve.gateway.catalogue import Catalogue
 from toolcrib.serve.gateway.server_content import ServerContent, checked_content
 from toolcrib.sources.mcp import ClientServices, McpServers, server_config
 from toolcrib.sources.mcp.cache import ListCache
@@ -138,16 +135,3 @@ def test_offers_survive_the_disk() -> None:
     for wrong in ({}, {"resources": 1, "templates": [], "prompts": []}, {**some, "prompts": [{"name": 5}]}):
         with pytest.raises((KeyError, TypeError, AttributeError)):
             checked_content(wrong)
-
-
-TEXT = st.text("ab/", max_size=4)
-
-
-@given(st.lists(TEXT, min_size=1, max_size=5), st.text("ab/", max_size=14))
-def test_fitting_a_template_is_what_a_pattern_would_say(literal: list[str], uri: str) -> None:
-    pattern = ".*".join(map(re.escape, literal))
-    assert fits(uri, literal) == (re.fullmatch(pattern, uri, re.DOTALL) is not None)
-
-
-def test_fitting_takes_no_time_even_for_hostile_templates() -> None:
-    assert not fits("a" * 100_000, ["a"] * 2_000 + ["b"])

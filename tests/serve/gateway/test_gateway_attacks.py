@@ -32,6 +32,7 @@ from mcp_types import (
 from toolcrib.core.interfaces import Hook
 from toolcrib.core.output import ToolOutput
 from toolcrib.serve.mcp import McpServer
+from toolcrib.sources.mcp import McpFailure
 from toolcrib.toolbox import Toolbox
 
 from ...waiting import until
@@ -303,6 +304,16 @@ async def test_a_server_that_never_answers_ends_in_time(given: Any, connect: Con
                     await subscribe(client, "x://1")
                 level = SetLevelRequest(params=SetLevelRequestParams(level="error"))
                 await client.session.send_request(level, EmptyResult)
+
+
+@pytest.mark.parametrize("silent", ["initialize", "tools/list"])
+async def test_a_new_server_that_never_answers_holds_up_nobody(given: Any, connect: Connect, silent: str) -> None:
+    evil = {"answers": {silent: None}}
+    async with Toolbox.open(**given({"start_timeout": 8}, evil=evil, good={})) as box:
+        async with asyncio.timeout(8), connect(box, "legacy") as client:
+            assert "mcp_good_do" in {tool.name for tool in (await client.list_tools()).tools}
+        with pytest.raises(McpFailure, match="start_timeout can give more"):
+            await box.mcp.connect("evil")
 
 
 async def test_one_that_lists_nothing_does_not_hold_up_the_others(given: Any, connect: Connect, era: str) -> None:

@@ -22,6 +22,8 @@ class World:
     headers: list[dict[str, str]] = field(default_factory=list)
     cut: bool = False  # close the connection in the middle of a call
     status: int = 0  # answer everything with this
+    retry_after: str = ""
+    refuse: int = 0  # so many of the next requests alone
     token: str = ""  # what must stand in the Authorization header
     url: str = ""
     stop: Any = None
@@ -63,6 +65,10 @@ def http_server(port: int = 0) -> Iterator[World]:
             world.headers.append({key.lower(): value for key, value in self.headers.items()})
             method, id_ = message.get("method"), message.get("id")
             if world.status:
+                if world.refuse:
+                    world.refuse -= 1
+                    status, world.status = world.status, world.status if world.refuse else 0
+                    return self.reply(status, **({"Retry-After": world.retry_after} if world.retry_after else {}))
                 return self.reply(world.status)
             if method == "initialize":
                 session = secrets.token_hex(4)
@@ -82,6 +88,7 @@ def http_server(port: int = 0) -> Iterator[World]:
                 return self.reply(202)
             if method == "tools/list":
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("count", "other")]
+                tools[1]["annotations"] = {"readOnlyHint": True}
                 return self.reply(200, {"jsonrpc": "2.0", "id": id_, "result": {"tools": tools}})
             world.calls.append(message["params"]["name"])
             if world.cut:

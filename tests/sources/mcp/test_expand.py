@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.sources.mcp.config import expand
+from toolcrib.core.variables import expand
 
 ENV = {"A": "one", "EMPTY": "", "NESTED": "${A}"}
 

@@ -78,6 +78,49 @@ async def test_an_answer_that_is_an_error_page(client: Any) -> None:
         assert "HTTP 503" in error
 
 
+@pytest.mark.parametrize(
+    ("status", "after", "said"),
+    [
+        (401, "", "HTTP 401 Unauthorized. It wants a login, which a person can do: `toolcrib mcp login web`"),
+        (403, "", "HTTP 403 Forbidden"),
+        (429, "30", "HTTP 429 Too Many Requests. Try again in 30 s."),
+        (429, "Wed, 21 Oct 2065 07:28:00 GMT", "HTTP 429 Too Many Requests. Try again later."),
+        (500, "", "HTTP 500 Internal Server Error"),
+    ],
+)
+async def test_the_status_of_a_refused_call_is_said(client: Any, status: int, after: str, said: str) -> None:
+    with http_server() as world:
+        servers = await client(web(world.url))
+        world.status, world.refuse, world.retry_after = status, 1, after
+        output = await call(servers)
+        assert output.is_error
+        assert output.for_llm.startswith(f"MCP server web refused: {said}")
+        assert world.calls == []
+
+
+async def test_a_call_that_reads_is_tried_again(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.sources.mcp.tool_caller.RETRY_SECONDS", 0.01)
+    with http_server() as world:
+        servers = await client(web(world.url))
+        world.status, world.refuse = 503, 1
+        assert str(await call(servers, "other")) == "1"
+        world.status, world.refuse = 503, 2  # once again only
+        assert "HTTP 503" in (await call(servers, "other")).for_llm
+        world.status, world.refuse = 503, 1  # what may have effects is not repeated
+        assert "HTTP 503" in (await call(servers, "count")).for_llm
+        world.status, world.refuse, world.retry_after = 429, 1, "600"  # nobody waits that long
+        assert "Try again in 600 s" in (await call(servers, "other")).for_llm
+
+
+async def test_an_address_of_the_older_protocol_is_hinted_at(client: Any) -> None:
+    with http_server() as world:
+        world.status = 405
+        servers = await client(web(world.url))
+        error = servers.servers["web"].error
+        assert error is not None
+        assert 'set type = "sse"' in error
+
+
 async def test_nobody_there(client: Any) -> None:
     with http_server() as world:
         pass

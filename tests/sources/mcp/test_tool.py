@@ -6,18 +6,21 @@ from typing import Any
 
 import pytest
 
+from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.listed import ListedTool
 from toolcrib.sources.mcp.tool import McpTool
 
+OBJECT = {"type": "object"}
 
-def tool(hints: dict[str, Any], **settings: Any) -> McpTool:
+
+def tool(hints: dict[str, Any], *, schema: dict[str, Any] = OBJECT, **settings: Any) -> McpTool:
     async def run(*_: Any) -> Any:
         raise AssertionError
 
-    listed = ListedTool("t", "Does it.", {"type": "object"}, hints=hints)
+    listed = ListedTool("t", "Does it.", schema, hints=hints)
     return McpTool("mcp_s_t", listed, server_config("s", {"command": "x", **settings}), run)
 
 
@@ -29,6 +32,19 @@ def test_hints_of_a_server_that_is_not_trusted_loosen_nothing(hints: dict[str, A
     assert default_labels(found) == Labels("untrusted", "private")
     assert found.timeout is not None
     assert found.timeout > 600
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
+def test_what_a_schema_allows_is_allowed(schema: dict[str, Any]) -> None:
+    found = tool({}, schema=schema)
+    assert found.bind({"more": 1, "self": [2]})[0] == {"more": 1, "self": [2]}
+    assert "additionalProperties" not in found.schema
+
+
+def test_what_a_schema_excludes_is_refused() -> None:
+    found = tool({}, schema={"type": "object", "properties": {"a": {}}, "additionalProperties": False})
+    with pytest.raises(InvalidArguments, match="more"):
+        found.bind({"more": 1})
 
 
 def test_they_may_make_things_stricter() -> None:

@@ -272,6 +272,18 @@ async def test_operations_are_called(room: Room, server: int, monkeypatch: pytes
     assert tools["pets_delete_pets_by_petId"] == ("network_write", True)
 
 
+async def test_no_name_of_a_parameter_changes_what_is_sent(room: Room, server: int) -> None:
+    names = ("args", "self", "cls", "ctx", "kwargs", "class", "__class__", "a.b", "filter[x]", "$top")
+    given = settings(room, server)
+    parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
+    paths = {"/x": {"get": {"operationId": "x", "parameters": parameters}}}
+    room.put("api.json", json.dumps({**API, "paths": paths}))
+    box = await room.open(**given)
+    output = await box.call("pets_x", {name: f"{name}!" for name in names})
+    sent = json.loads(output.for_llm[output.for_llm.index("{") :])["request"].split()[1]
+    assert parse_qsl(urlsplit(sent).query) == [(name, f"{name}!") for name in names]
+
+
 async def test_an_address_that_is_not_granted_is_refused(room: Room, server: int) -> None:
     given = settings(room, server)
     given["web"]["allow_private"] = []

@@ -327,3 +327,20 @@ async def test_a_binary_asks_in_assistant_mode_without_walls(room: Room) -> None
     assert (await room("t")).pause_for_input
     box = await room.open(mode="assistant", sandbox="auto", **settings(room))
     assert (await box.check("t", {})).rule == "sandbox"
+
+
+async def test_a_manifest_that_is_a_link_into_the_workspace_keeps_no_category(room: Room) -> None:
+    inside = room.put("ws/plugin.json", json.dumps(command("linked", "echo {{x}}", category="memory")))
+    folder = room.base / "plugins" / "linked"
+    folder.mkdir(parents=True)
+    (folder / "plugin.json").symlink_to(inside)
+    box = await room.open(**settings(room))
+    assert box.registry.require("t").category == "shell"
+
+
+async def test_a_file_that_is_linked_from_the_workspace_makes_a_plugin_one_of_tools(room: Room, plugin: Made) -> None:
+    folder = plugin("linked", command("linked", "sh run.sh {{x}}", category="memory"))
+    (folder / "lib").mkdir()
+    (folder / "lib" / "run.sh").symlink_to(room.put("ws/run.sh", "echo"))
+    box = await room.open(**settings(room))
+    assert box.registry.require("t").category == "shell"

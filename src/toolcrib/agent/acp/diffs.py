@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...record.change import Change, sha_of
 
 if TYPE_CHECKING:
+    from ...core.context import ToolContext
+    from ...core.verdict import PlannedFile
     from ...toolbox import Toolbox
 
 MAX_FILES = 20
@@ -58,38 +60,24 @@ def _made(box: Toolbox, change: Change) -> FileDiff | None:
     return _diff(box, path, old, new)
 
 
-def planned_diffs(box: Toolbox, tool: str, arguments: Mapping[str, Any]) -> list[FileDiff]:
-    """Return the changes that a call of a file tool would make, where they are plain; else its preview must do."""
-    path, content = arguments.get("path"), arguments.get("content")
-    if not isinstance(path, str) or tool not in ("write_file", "edit_file"):
+def planned_diffs(box: Toolbox, name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> list[FileDiff]:
+    """Return the changes that a call would make: all of them, or none if its preview must do. Reads files."""
+    tool = box.registry.find(name)
+    if tool is None or tool.plan is None:
         return []
-    place = os.path.normpath(os.path.join(box.workspace.root, path))
     try:
-        before = _current(box, path)
-    except FileNotFoundError:
-        before = None
+        planned = tool.plan(arguments, ctx)
     except (OSError, ToolcribError):
         return []
-    if tool == "edit_file":
-        content = _edited(before, arguments)
-    if not isinstance(content, str) or (before is None and os.path.lexists(place)):
-        return []
-    found = _diff(box, place, before, content.encode(errors="replace"))
-    return [] if found is None else [found]
+    diffs = [_planned(box, file) for file in planned[: MAX_FILES + 1]]
+    shown = [each for each in diffs if each is not None]
+    return shown if len(shown) == len(planned) <= MAX_FILES else []
 
 
-def _edited(before: bytes | None, arguments: Mapping[str, Any]) -> str | None:
-    """Return the text after an edit whose passage is in the file exactly once."""
-    old, new = arguments.get("old_text"), arguments.get("new_text")
-    if not isinstance(old, str) or not isinstance(new, str):
+def _planned(box: Toolbox, file: PlannedFile) -> FileDiff | None:
+    if max(len(file.before or b""), len(file.after or b"")) > MAX_TEXT:
         return None
-    if before is None:
-        return new if not old else None
-    try:
-        text = before.decode()
-    except UnicodeDecodeError:
-        return None
-    return text.replace(old, new) if old and text.count(old) == 1 else None
+    return _diff(box, os.path.join(box.workspace.root, file.path), file.before, file.after or b"")
 
 
 def _current(box: Toolbox, path: str | Path) -> bytes | None:

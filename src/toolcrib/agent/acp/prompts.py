@@ -12,11 +12,10 @@ from acp import RequestError
 
 from ...core.errors import ConfigError
 from ...sources.mcp.config import ServerConfig, server_config
-from ..history import Image
+from ..history import IMAGE_TYPES, Content, Image, Text, file_text
 
 MAX_PROMPT = 1 << 20
 """Characters of the texts of one prompt."""
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def invalid(text: str) -> RequestError:
@@ -24,41 +23,43 @@ def invalid(text: str) -> RequestError:
     return RequestError(-32602, text)
 
 
-def read_prompt(parts: Sequence[Any]) -> tuple[str, list[Image]]:
-    """Return the text and the images of a prompt. Raises RequestError for what the agent does not take."""
+def read_prompt(parts: Sequence[Any]) -> tuple[str, list[Content]]:
+    """Return the words of a prompt, and its images and the texts of files. Raises RequestError for what the agent does
+    not take."""
     texts: list[str] = []
-    images: list[Image] = []
+    files: list[Content] = []
     for part in parts:
         match part.type:
             case "text":
                 texts.append(part.text)
             case "image":
-                images.append(_image(part.data, part.mime_type))
+                files.append(_image(part.data, part.mime_type))
             case "resource_link":
                 texts.append(f"[{part.name}]({_place(part.uri)})")
             case "resource":
-                _resource(part.resource, texts, images)
+                files.append(_resource(part.resource))
             case kind:
                 raise invalid(f"this agent takes text, images and resources, not {kind}")
     text = "\n\n".join(texts).encode(errors="replace").decode()
-    if len(text) > MAX_PROMPT:
-        raise invalid(f"the prompt has {len(text):,} characters; at most {MAX_PROMPT:,} are taken: name files in it")
-    if not text.strip() and not images:
+    size = len(text) + sum(len(file.text) for file in files if isinstance(file, Text))
+    if size > MAX_PROMPT:
+        raise invalid(f"the prompt has {size:,} characters; at most {MAX_PROMPT:,} are taken: name files in it")
+    if not text.strip() and not files:
         raise invalid("the prompt is empty")
-    return text, images
+    return text, files
 
 
-def _resource(resource: Any, texts: list[str], images: list[Image]) -> None:
+def _resource(resource: Any) -> Content:
     text: str | None = getattr(resource, "text", None)
-    if text is not None:
-        texts.append(f"<file path={_place(resource.uri)}>\n{text}\n</file>")
-    else:
-        images.append(_image(resource.blob, resource.mime_type or ""))
+    if text is None:
+        return _image(resource.blob, resource.mime_type or "")
+    return file_text(_place(resource.uri), text.encode(errors="replace").decode())
 
 
 def _image(data: str, mime_type: str) -> Image:
-    if mime_type not in IMAGES:
-        raise invalid(f"{mime_type or 'a file without a type'} is not taken; images are {', '.join(IMAGES)}")
+    if mime_type not in (types := IMAGE_TYPES.values()):
+        known = ", ".join(dict.fromkeys(types))
+        raise invalid(f"{mime_type or 'a file without a type'} is not taken; images are {known}")
     try:
         return Image(base64.b64decode(data, validate=True), mime_type)
     except (binascii.Error, ValueError):

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acp import PROTOCOL_VERSION, RequestError
@@ -36,6 +37,7 @@ from acp.schema import (
 from acp.utils import serialize_params
 
 from ..._version import __version__
+from ...config import load_settings
 from ...core.errors import ToolcribError
 from ...record.state import StateFolder
 from ..agent import Agent
@@ -186,10 +188,10 @@ class EditorServer:
                 name = self._model or (None if stored is None else stored.model)
                 agent = await Agent.open(box, name, say=self._say)
                 stack.push_async_callback(agent.aclose)
-                made = agent.new_session() if stored is None else agent.session(stored.id)
+                made = await agent.store.do(agent.new_session if stored is None else partial(agent.session, stored.id))
             except ToolcribError as error:
                 raise RequestError(-32603, str(error)) from None
-            notes = await _connect(box, configs)
+            notes = [*await _connect(box, configs), *await asyncio.to_thread(agent.left_out)]
             session = EditorSession(box, agent, made, self._notify, self._ask)
             stack.pop_all()
         self._sessions[session.id] = session
@@ -197,7 +199,7 @@ class EditorServer:
         loop.call_soon(session.tell_commands)  # after the answer, from which the editor knows the session
         for note in notes:
             self._say(note)
-            loop.call_soon(session.update, updates.thought(note))
+            loop.call_soon(session.update, updates.said(f"({note})\n\n"))
         return session
 
     def _notify(self, session_id: str, update: Any) -> None:
@@ -229,7 +231,8 @@ def _row(box: Toolbox, session_id: str) -> Any:
 
 
 def _listed(folder: str) -> list[SessionInfo]:
-    store = SessionStore(StateFolder.for_workspace(folder))
+    url = load_settings(workspace=folder).record.address
+    store = SessionStore(StateFolder.for_workspace(folder, url=url))
     try:
         return [
             SessionInfo(session_id=row.id, cwd=folder, title=row.title or None, updated_at=when(row.updated))
@@ -247,7 +250,7 @@ async def _connect(box: Toolbox, configs: Sequence[ServerConfig]) -> list[str]:
         try:
             await box.mcp.connect(config.name, config)
         except ToolcribError as error:
-            return f"(The MCP server {config.name} of the editor is not used: {error})"
+            return f"The MCP server {config.name} of the editor is not used: {error}"
         return None
 
     return [note for note in await asyncio.gather(*map(connect, configs)) if note]

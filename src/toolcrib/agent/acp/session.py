@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from acp.schema import (
 )
 
 from ...core.errors import ToolcribError
+from ...core.threads import shared_threads
 from ...policy.plain import plain_line
 from ...policy.requests import ApprovalRequest, Decision, Scope
 from ..events import (
@@ -37,7 +38,7 @@ from ..events import (
     ReplyDropped,
     RequestStarted,
 )
-from ..history import CallResult, Image, ModelTurn, ResultTurn, Text, Thinking, UserTurn
+from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn
 from ..model import TextDelta, ThinkingDelta
 from . import updates
 from .commands import COMMANDS, CONTINUE, answer_command
@@ -78,7 +79,7 @@ class EditorSession:
         box.approval_service.approver = self._approve
         kept = session.row.extra.get("mode")
         if kept in self.modes:
-            self._use_mode(kept)
+            self.box.use_mode(kept)
 
     @property
     def id(self) -> str:
@@ -118,22 +119,18 @@ class EditorSession:
                 f"{mode} is looser than the mode of the configuration, {self.box.settings.mode}. To allow it, set "
                 f'mode = "{mode}" in your own settings, or start `toolcrib acp --mode {mode}`'
             )
-        self._use_mode(mode)
+        self.box.use_mode(mode)
         self.agent.store.set_extra(self.id, "mode", mode)
         self.update(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
-
-    def _use_mode(self, mode: str) -> None:
-        self.box.policy.mode = mode
-        self.box.registry.policy_changed()
 
     # --- a turn
 
     async def prompt(self, parts: list[Any]) -> PromptResponse:
         """Run one turn to its end. Raises RequestError if a turn runs already, or if the model fails."""
-        text, images = read_prompt(parts)
+        text, files = read_prompt(parts)
         if self._turn is not None and not self._turn.done() and not self._turn.cancelling():
             raise RequestError(-32600, "a turn of this session runs; cancel it, or wait for its end")
-        turn = self._turn = asyncio.create_task(self._run_after(self._turn, text, images))
+        turn = self._turn = asyncio.create_task(self._run_after(self._turn, text, files))
         try:
             await asyncio.wait({turn})
         finally:
@@ -147,25 +144,25 @@ class EditorSession:
             raise RequestError(-32603, str(error)) from None
         return self._ended(turn.result())
 
-    async def _run_after(self, before: asyncio.Task[Outcome] | None, text: str, images: list[Image]) -> Outcome:
+    async def _run_after(self, before: asyncio.Task[Outcome] | None, text: str, files: list[Content]) -> Outcome:
         if before is not None and not before.done():
             await asyncio.wait({before})
-        if text.startswith("/") and not images:
+        if text.startswith("/") and not files:
             if text.strip() == CONTINUE:
                 return await self._run(None)
             answer = await answer_command(self.agent, self.session, text)
             if answer is not None:
                 self.update(updates.said(answer))
                 return Outcome("done", answer)
-        asked = [waits for waits in self.session.row.waiting if waits["kind"] == "question"]
-        if asked and not images:  # the message is the answer to the question that ended the last turn
-            self.session.answer_question(asked[0]["run_id"], text)
+        asked = self.session.question
+        if asked is not None:  # the message is the answer to the question that ended the last turn
+            self.session.answer_question(asked["run_id"], text, *files)
             return await self._run(None)
-        return await self._run(text, images)
+        return await self._run(text, files)
 
-    async def _run(self, text: str | None, images: list[Image] | None = None) -> Outcome:
+    async def _run(self, text: str | None, files: Sequence[Content] = ()) -> Outcome:
         ctx = replace(self.box.context, channel="acp")
-        return await self.agent.run(text, self.session, images=images or (), emit=self._show, ctx=ctx)
+        return await self.agent.run(text, self.session, files=files, emit=self._show, ctx=ctx)
 
     async def cancel(self) -> None:
         """End the turn that runs. The session stays valid."""
@@ -274,7 +271,8 @@ class EditorSession:
             self.box, request.call_id, request.tool, request.arguments
         )
         preview = updates.fenced(request.preview)
-        diffs = planned_diffs(self.box, request.tool, request.arguments)
+        ctx = replace(self.box.context, session_id=request.session_id)
+        diffs = await shared_threads.run(planned_diffs, self.box, request.tool, request.arguments, ctx)
         why = updates.fenced(f"why it asks: {plain_line(request.reason)}")
         content = [why, *(map(updates.diff, diffs) if diffs else [preview])]
         try:

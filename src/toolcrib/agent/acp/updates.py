@@ -10,7 +10,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 from acp.schema import (
@@ -33,6 +33,7 @@ from acp.schema import (
 )
 
 from ...core.bound import map_texts
+from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.finish import for_person
 from ...core.text import clip, one_line

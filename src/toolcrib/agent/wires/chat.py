@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from ...core.dataclass import dataclass
 from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
 from .quirks import Quirks
 from .shared import (
+    WireDecoder,
     accepted_id,
     accepted_name,
     count,
     data_url,
     ended_early,
+    event_body,
     fields,
     is_complete,
     is_own,
@@ -172,27 +175,23 @@ class _OpenCall:
         return "".join(self.pieces)
 
 
-class ChatDecoder:
+class ChatDecoder(WireDecoder):
     """Collects one reply."""
 
     def __init__(self, model: str, place: str) -> None:
-        self._model, self._place = model, place
+        super().__init__(model, place)
         self._text: list[str] = []
         self._reasoning: dict[str, list[Any]] = {}
         self._calls: list[_OpenCall] = []
         self._finish: str | None = None
         self._done = False
-        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
         if data.strip() == "[DONE]":
             self._done = True
             return []
-        chunk = json.loads(data)
-        if not isinstance(chunk, dict):
-            return []
-        body = fields(chunk)
+        body = event_body(data)
         if body.get("error"):
             raise error_in_stream(body["error"], self._model)
         if event == "error":

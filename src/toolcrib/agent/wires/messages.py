@@ -26,11 +26,13 @@ from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, Thin
 from .errors import error_in_stream
 from .quirks import Quirks
 from .shared import (
+    WireDecoder,
     accepted_id,
     accepted_name,
     base64_of,
     count,
     ended_early,
+    event_body,
     fields,
     is_complete,
     is_own,
@@ -139,24 +141,20 @@ class MessagesWire:
         ]
 
 
-class MessagesDecoder:
+class MessagesDecoder(WireDecoder):
     """Collects one reply."""
 
     def __init__(self, model: str, place: str) -> None:
-        self._model, self._place = model, place
+        super().__init__(model, place)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, list[str]] = {}
         self._stop: str | None = None
         self._over = False
         self._reported: dict[str, Any] = {}
-        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
-        value = json.loads(data)
-        if not isinstance(value, dict):
-            return []
-        body = fields(value)
+        body = event_body(data)
         match body.get("type") or event:
             case "message_start":
                 self._report(fields(body.get("message")).get("usage"))

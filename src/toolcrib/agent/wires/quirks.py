@@ -6,8 +6,10 @@ Sources: the providers' documentation and the threads in docs/models.md. Later r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
+
+from ...core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

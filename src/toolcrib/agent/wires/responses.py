@@ -28,11 +28,13 @@ from ..model import CallBegun, ModelEvent, ModelRequest, TextDelta, ThinkingDelt
 from .errors import error_in_stream
 from .quirks import Quirks
 from .shared import (
+    WireDecoder,
     accepted_id,
     accepted_name,
     count,
     data_url,
     ended_early,
+    event_body,
     fields,
     is_complete,
     is_own,
@@ -128,24 +130,20 @@ class ResponsesWire:
         ]
 
 
-class ResponsesDecoder:
+class ResponsesDecoder(WireDecoder):
     """Collects one reply."""
 
     def __init__(self, model: str, place: str) -> None:
-        self._model, self._place = model, place
+        super().__init__(model, place)
         self._items: dict[int, dict[str, Any]] = {}
         self._arguments: dict[int, list[str]] = {}
         self._texts: dict[int, list[str]] = {}
         self._closed: set[int] = set()
         self._stop: Stop | None = None
-        self.usage = TokenUsage()
 
     def take(self, event: str, data: str) -> list[ModelEvent]:
         """Take one event of the stream. Raises ModelError."""
-        value = json.loads(data)
-        if not isinstance(value, dict):
-            return []
-        body = fields(value)
+        body = event_body(data)
         index = count(body.get("output_index"))
         match body.get("type") or event:
             case "response.output_item.added":

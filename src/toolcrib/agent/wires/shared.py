@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from ...core.dialects import legal_name
-from ..history import CallResult, Content, Image, ModelTurn, Text
+from ..history import CallResult, Content, Image, ModelTurn, Text, TokenUsage
 from ..model import ModelError
 
 _BLANK_RESULT = "(no output)"
@@ -64,6 +64,19 @@ def is_own(turn: ModelTurn, place: str, model: str) -> bool:
     return turn.wire == place and turn.model == model
 
 
+class WireDecoder:
+    """What the decoders of all wires begin with: the model, the place that its reasoning goes back to, the usage."""
+
+    def __init__(self, model: str, place: str) -> None:
+        self._model, self._place = model, place
+        self.usage = TokenUsage()
+
+
+def event_body(data: str) -> dict[str, Any]:
+    """Return the JSON object of an event; an empty one for any other value. Raises ValueError."""
+    return fields(json.loads(data))
+
+
 def fields(value: Any) -> dict[str, Any]:
     """Return a JSON object; an empty one for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -75,7 +88,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def count(value: Any) -> int:
-    """Return a number of tokens; 0 for anything that is none."""
+    """Return a number of tokens; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 

@@ -29,9 +29,12 @@ class SseParser:
             return
         start = 0
         for end in _LINE_ENDS.finditer(chunk):
-            self._line += chunk[start : end.start()]
+            line = chunk[start : end.start()]
             start = end.end()
-            event = self._take_line()
+            if self._line:
+                line = bytes(self._line + line)
+                self._line.clear()
+            event = self._take_line(line)
             if event is not None:
                 yield event
         self._after_cr = chunk[-1:] == b"\r"
@@ -41,19 +44,18 @@ class SseParser:
     def close(self) -> Iterator[tuple[str, str]]:
         """Yield the event that no blank line ended: some servers end the stream that way."""
         if self._line:
-            self._take_line()
+            self._take_line(bytes(self._line))
+            self._line.clear()
         event = self._dispatch()
         if event is not None:
             yield event
 
-    def _take_line(self) -> tuple[str, str] | None:
-        line = self._line.decode("utf-8", "replace")
-        self._check(self._size + len(self._line))
-        self._size += len(self._line)
-        self._line.clear()
+    def _take_line(self, line: bytes) -> tuple[str, str] | None:
         if not line:
             return self._dispatch()
-        name, _, value = line.partition(":")
+        self._size += len(line)
+        self._check(self._size)
+        name, _, value = line.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")
         if name == "data":
             self._data.append(value)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused, ToolError
 from ...core.text import clip
 from ...core.threads import shared_threads

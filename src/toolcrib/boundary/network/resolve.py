@@ -69,6 +69,8 @@ def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
     """Return the TLS context: the system's authorities, and those of a proxy. It is cached: reading them takes 10 to
     50 ms."""
     context = ssl.create_default_context()
+    # SSLKEYLOGFILE would write the keys of all connections into a file
+    context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
     if proxy_ca is not None:
         context.load_verify_locations(str(proxy_ca))
     return context

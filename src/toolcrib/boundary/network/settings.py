@@ -4,11 +4,11 @@ ports."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.settings import AnyPath, Bounds, Checked, Section
 from ...core.tightening import Fewer

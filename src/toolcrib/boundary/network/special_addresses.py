@@ -7,8 +7,9 @@ of special-purpose addresses instead (https://www.iana.org/assignments/iana-ipv4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from ...core.dataclass import dataclass
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -4,9 +4,9 @@ refused."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote, urljoin
 
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from .host_names import RULE_MALFORMED, Host, parse_host
 

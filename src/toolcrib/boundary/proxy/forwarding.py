@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import h11
 
+from ...core.dataclass import dataclass
 from .request_head import PIECE, BadRequest, Inbox, ProxyRequest, passed_on
 
 

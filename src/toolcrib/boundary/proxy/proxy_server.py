@@ -13,10 +13,10 @@ import hmac
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import h11
 
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ..network.resolve import RULE_UNRESOLVED
 from .dialling import LINGER_SECONDS, Dial, Streams, dial_directly, end_connection

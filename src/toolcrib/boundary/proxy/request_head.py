@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import h11
 
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ..network.url import Target, parse_url
 

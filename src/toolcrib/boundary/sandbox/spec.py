@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ...core.dataclass import dataclass
+from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn
 from .settings import Profile
 
 if TYPE_CHECKING:
+    from ...core.context import Wall
     from .protected_paths import ProtectedPaths
 
 
@@ -125,6 +127,54 @@ class LazySandbox:
         sandbox works."""
         sandbox = self()
         return sandbox.active and not sandbox.domains
+
+
+@dataclass(frozen=True, slots=True)
+class WalledSandboxes:
+    """The sandboxes of the commands of one workspace, by what a command may do at most (`Wall`).
+
+    `own` is the sandbox of the settings. `lifted` lets a command also change the files that the host runs, `reading` is
+    for the wall `read`, `changing` for `workspace`, `closed` for `all`.
+    """
+
+    own: LazySandbox
+    lifted: LazySandbox
+    reading: LazySandbox
+    changing: LazySandbox
+    closed: LazySandbox
+
+    @classmethod
+    def around(cls, own: LazySandbox) -> WalledSandboxes:
+        """Return those of a host that has one sandbox for all commands; without an active one there are no walls."""
+
+        def active() -> Sandbox:
+            if not (found := own()).active:
+                raise SandboxUnavailable("This host gives its commands no walls.")
+            return found
+
+        def none() -> Sandbox:
+            raise SandboxUnavailable("This host gives its commands no wall for reading.")
+
+        return cls(own, own, LazySandbox(none), LazySandbox(active), own)
+
+    def behind(self, wall: Wall | None, lift: bool = False) -> LazySandbox:
+        """Return the sandbox for a command with this wall; `lift` if a person let it change what the host runs."""
+        if wall == "read":
+            return self.reading
+        if wall == "workspace":
+            return self.changing
+        if lift:
+            return self.lifted
+        return self.own if wall is None else self.closed
+
+
+def works(sandbox: LazySandbox) -> bool:
+    """Return whether there is such a sandbox here."""
+    try:
+        sandbox()
+    except SandboxUnavailable:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
+from ..host_files import host_files_in
+from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths
 from .settings import Profile, SandboxSettings
 
@@ -32,6 +34,7 @@ class Writable:
     def __init__(self, workspace: Path, settings: SandboxSettings, profile: Profile) -> None:
         self._workspace, self._settings = workspace, settings
         self._allowed = profile == "workspace-write"
+        self._kept = kept_files(workspace, settings)
         self._lock = threading.Lock()
         self._known: dict[Path, dict[str, None]] = {}  # folders of each root in which protected names were found
 
@@ -55,6 +58,12 @@ class Writable:
         with self._lock:
             known = tuple(self._known.get(root, ()))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
+        if not self._settings.host_files_writable:
+            for each in host_files_in(str(root), self._settings.host_files):
+                found.hold(each.path)
+        for path in self._kept.paths():
+            if path.startswith(f"{root}/"):
+                found.hold(path)
         found.absolute = root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})

@@ -35,13 +35,14 @@ def browser_tools(
     secrets: Secrets | None = None,
     lacking: list[tuple[str, str]],
     closers: list[Callable[[], object]],
+    ends: list[Callable[[str | None], object]],
 ) -> list[Tool]:
     """Return the browser tools, or no tools and the reason in `lacking`. The first page starts the browser.
 
     If `user_agent` is None, Chromium sends its default. `gate` is asked about addresses that pages open. `closers`
-    gets the function that ends the browser.
+    gets the function that ends the browser, `ends` the one that closes the pages of a session.
     """
-    why = missing(settings)
+    why = missing(settings, workspace.writable)
     if why is not None:
         lacking += [(name, why) for name in NAMES]
         return []
@@ -49,8 +50,9 @@ def browser_tools(
     from .engine import Engine
     from .looking import LookingTools
 
-    engine = Engine(settings, guard, journal.folder.path / "browser", gate, user_agent)
+    engine = Engine(settings, guard, journal.folder.path / "browser", gate, user_agent, workspace.writable)
     closers.append(engine.close)
+    ends.append(engine.end_session)
     resolve = None if secrets is None else secrets.resolve
     return [
         *LookingTools(engine).tools(),

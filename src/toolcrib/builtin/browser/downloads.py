@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.recent import Recent
 from .snapshot import Notes, quoted

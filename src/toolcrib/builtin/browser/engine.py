@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,8 @@ _MAX_REMEMBERED = 1_000
 
 
 class Engine:
-    """Runs work on sessions of one browser. `folder` has its profiles; `gate` asks the policy about addresses."""
+    """Runs work on sessions of one browser. `folder` has its profiles; `gate` asks the policy about addresses.
+    No program in a `writable` folder is started."""
 
     def __init__(
         self,
@@ -50,10 +51,11 @@ class Engine:
         folder: Path,
         gate: Gate | None = None,
         user_agent: str | None = None,
+        writable: Iterable[str | Path] = (),
     ) -> None:
         self.settings, self._user_agent = settings, user_agent
         self.guard = guard
-        self._folder, self._gate = folder, gate
+        self._folder, self._gate, self._writable = folder, gate, tuple(writable)
         self._loop: LoopThread | None = None
         self._closed = False
         self._starting_thread = threading.Lock()
@@ -79,6 +81,11 @@ class Engine:
         if self._loop is None:
             return False
         return await self._loop.within(self._end(_key(ctx)))
+
+    def end_session(self, session_id: str | None) -> None:
+        """Close the pages of a session that is over. Returns at once."""
+        if self._loop is not None:
+            self._loop.start(self._end(session_id or ""))
 
     def close(self) -> None:
         """End the browser with all its processes, and delete its files."""
@@ -187,7 +194,7 @@ class Engine:
         from .launch import dead_profiles, launch
 
         await asyncio.to_thread(dead_profiles, self._folder)
-        return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}")
+        return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}", self._writable)
 
     async def _bury(self) -> None:
         """Clean up after a browser that has ended by itself."""

@@ -13,12 +13,15 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...boundary.descriptors import closing_fd
+from ...boundary.own_files import lock_file
+from ...boundary.programs import doubt, find_program, look_up, search_path
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ..settings import BrowserSettings
 
@@ -55,30 +58,31 @@ SWITCHES = (
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
 # The environment variables that a browser needs to draw text. They hold no secrets.
-_KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")
+_KEPT = ("LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE")
 
 
-def find_browser(executable: Path | None = None) -> Path | None:
-    """Return the Chromium to start: the configured one, else the first on PATH. None if none can be started."""
-    if executable is not None:
-        path = executable.expanduser()
-        return path if path.is_file() and os.access(path, os.X_OK) else None
-    for name in PROGRAMS:
-        found = shutil.which(name)
-        if found is not None and os.path.isabs(found):
-            return Path(found)
-    return None
+def find_browser(executable: Path | None = None, writable: Iterable[str | Path] = ()) -> Path | None:
+    """Return the Chromium to start: the configured one, else the first on PATH. None if none can be started. A program
+    that tools could replace, because it lies in a `writable` folder, is not started."""
+    names = PROGRAMS if executable is None else (str(executable.absolute()),)
+    roots = tuple(writable)
+    found = next(filter(None, (find_program(name, roots) for name in names)), None)
+    return None if found is None else Path(found)
 
 
-def missing(settings: BrowserSettings) -> str | None:
+def missing(settings: BrowserSettings, writable: Iterable[str | Path] = ()) -> str | None:
     """Return why the browser tools cannot be available, or None if they can. Does not import or start anything."""
+    roots = tuple(writable)
     if not settings.enabled:
         return "disabled by tools.browser.enabled"
     absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
     if absent:
         return f"needs {', '.join(absent)}: pip install 'toolcrib[browser]', and {INSTALL}"
-    if find_browser(settings.executable_path) is None:
+    if find_browser(settings.executable_path, roots) is None:
         if settings.executable_path is not None:
+            why = next((why for _, why in look_up(str(settings.executable_path.absolute()), roots)), None)
+            if why is not None:
+                return f"tools.browser.executable_path: {settings.executable_path} is not run: {why}"
             return f"tools.browser.executable_path: {settings.executable_path} is not a program that can be run"
         return f"no Chromium is installed: {INSTALL}"
     return None
@@ -120,19 +124,18 @@ class Chromium:
         os.close(self.lock)
 
 
-async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
+async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str | Path] = ()) -> Chromium:
     """Create `folder`, and start Chromium with a new profile in it. Raises ToolError, with advice, if that fails."""
-    import fcntl
-
-    path = find_browser(settings.executable_path)
+    roots = tuple(writable)
+    path = find_browser(settings.executable_path, roots)
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
+    environment = _environment(folder / "home", roots)
     for each in (folder, folder / "downloads", folder / "home"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = lock_file(folder / LOCK)
     try:
-        playwright = await _driver(folder)
+        playwright = await _driver(folder, environment, roots)
     except BaseException:
         os.close(lock)
         raise
@@ -142,7 +145,7 @@ async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
             args=list(SWITCHES),
             chromium_sandbox=not needs_no_sandbox(),
             proxy={"server": NOWHERE, "bypass": "<-loopback>"},
-            env=dict(_environment(folder / "home")),
+            env=dict(environment),
             downloads_path=str(folder / "downloads"),
             handle_sigint=False,
             handle_sigterm=False,
@@ -161,16 +164,20 @@ async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
     return Chromium(playwright, browser, folder, leader_of(folder), lock)
 
 
-async def _driver(folder: Path) -> Playwright:
-    """Start Playwright's driver (a Node.js program) with the same small environment and temporary files in `folder`."""
+async def _driver(folder: Path, environment: Mapping[str, str], writable: Iterable[str | Path]) -> Playwright:
+    """Start Playwright's driver (a Node.js program) with the same small environment and temporary files in `folder`.
+    Raises ToolError if it is one that tools may replace."""
     from playwright._impl import transport  # a private name that may change: then the driver gets all variables
     from playwright.async_api import async_playwright
 
+    node = os.environ.get("PLAYWRIGHT_NODEJS_PATH")
+    if node and (why := doubt(node, writable)) is not None:
+        raise ToolError(f"PLAYWRIGHT_NODEJS_PATH names a program that is not run: {why}")
     module: Any = transport
     usual = getattr(module, "get_driver_env", None)
     if usual is None:
         return await async_playwright().start()
-    env = {**_environment(folder / "home"), "TMPDIR": str(folder)}
+    env = {**environment, "TMPDIR": str(folder)}
     env |= {name: value for name, value in usual().items() if name.startswith("PW_")}
     module.get_driver_env = lambda: dict(env)
     try:
@@ -179,10 +186,11 @@ async def _driver(folder: Path) -> Playwright:
         module.get_driver_env = usual
 
 
-def _environment(home: Path) -> Mapping[str, str]:
+def _environment(home: Path, writable: Iterable[str | Path]) -> Mapping[str, str]:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     kept.setdefault("LANG", "C.UTF-8")
+    kept["PATH"] = search_path(writable)
     return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
 
 
@@ -200,23 +208,18 @@ def _why(path: Path, said: str) -> str:
 def dead_profiles(folder: Path, *, remove: bool = True) -> list[str]:
     """Return the unused profiles in `folder`, whose locks no process holds: of browsers whose Toolcrib process was
     killed. With `remove`, also delete them. Raises ImportError on a system without file locks."""
-    import fcntl
-
     found: list[str] = []
     for lock in sorted(folder.glob(f"*/{LOCK}")):
         try:
-            held = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
+            held = lock_file(lock, wait=False)
+        except OSError:  # it has just been deleted
             continue
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if held is None:  # in use
+            continue
+        with closing_fd(held):
             found.append(lock.parent.name)
             if remove:
                 shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:  # in use
-            pass
-        finally:
-            os.close(held)
     return found
 
 

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import secrets
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...boundary.proxy.proxy_server import FilteringProxy, ProxyRefusal, loopback_listener
 from ...core.context import ToolContext
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from .downloads import Downloads
 from .snapshot import Element, Notes, changed, paged, plain_ref, quoted, renumbered, subtree

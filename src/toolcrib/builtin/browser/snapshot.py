@@ -10,9 +10,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...core.bound import safe
+from ...core.dataclass import dataclass
 from ...core.text import clip
 
 # One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put all of it in single quotes.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from ...core.dataclass import dataclass
 from ...core.output import ImageBlock
 from ...core.text import one_line
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from .. import show
 from ..exit_codes import Usage
 from ..options import Options
-from ..reader import Command, Option
+from ..reader import CliCommand, Option
 
 if TYPE_CHECKING:
     from ...toolbox.toolbox import Opening
@@ -44,4 +44,4 @@ def acp(
         run(serve(open_box, model, show.say, read_fd, write_fd))
 
 
-COMMAND = Command(acp, without=("workspace", "json"))
+COMMAND = CliCommand(acp, without=("workspace", "json"))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ..exit_codes import Usage
 
 if TYPE_CHECKING:
-    from ...agent import Image
+    from ...agent.history import Content
 
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 MAX_INPUT = 1 << 20  # bytes of stdin or a file
+MAX_IMAGE = 5 << 20
 _MENTION = re.compile(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
 _AFTER = ".,;:!?)]}'"
 
@@ -33,29 +33,27 @@ def mentioned(text: str, folder: Path) -> tuple[list[str], list[str]]:
     return found, missing
 
 
-def read_files(names: list[str], folder: Path | None = None) -> tuple[list[str], list[Image]]:
+def read_files(names: list[str], folder: Path | None = None) -> list[Content]:
     """Return the texts and the images of files that belong to a message. Raises Usage."""
-    from ...agent import Image
+    from ...agent.history import IMAGE_TYPES, Image, file_text
 
-    texts: list[str] = []
-    images: list[Image] = []
+    found: list[Content] = []
     for name in names:
         path = (folder or Path()) / Path(name).expanduser()
-        data = _read(name, path)
-        kind = IMAGES.get(path.suffix.lower())
+        kind = IMAGE_TYPES.get(path.suffix.lower())
+        data = _read(name, path, MAX_IMAGE if kind else MAX_INPUT)
         if kind:
-            images.append(Image(data, kind))
+            found.append(Image(data, kind))
             continue
         try:
-            texts.append(f"<file path={name}>\n{data.decode()}\n</file>")
+            found.append(file_text(name, data.decode()))
         except UnicodeDecodeError:
             raise Usage(f"{name} is neither text nor an image (PNG, JPEG, GIF, WebP)") from None
-    return texts, images
+    return found
 
 
-def _read(name: str, path: Path) -> bytes:
+def _read(name: str, path: Path, limit: int) -> bytes:
     """Return the content of a plain file. Raises Usage."""
-    limit = MAX_INPUT * 5 if path.suffix.lower() in IMAGES else MAX_INPUT
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from .. import show
 from ..exit_codes import OK, Usage
 from ..options import Options
-from ..reader import Argument, Command, Option, group
+from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
     from ...agent.events import AgentEvent
@@ -52,6 +52,7 @@ async def _run(options: Options, model: str | None) -> None:
     from ...agent.channel_host import ChannelHost
     from ...agent.channels import channels_of
     from ...agent.store import SessionStore
+    from .run import agent_jobs
 
     settings = options.settings()
     if not any(each.enabled for each in settings.channels.values()):
@@ -63,8 +64,9 @@ async def _run(options: Options, model: str | None) -> None:
         lines = _lines if sys.stdin.isatty() else None
         bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print, lines=lines))
         async with await Agent.open(box, model, say=show.say, bus=bus) as agent:
-            show.say(f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions are kept.", "dim")
-            await ChannelHost(agent, _show_call).run()
+            show.say(f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions stay saved.", "dim")
+            async with agent_jobs(agent):
+                await ChannelHost(agent, _show_call).run()
 
 
 def send(
@@ -143,5 +145,9 @@ def _cells(row: dict[str, Any]) -> list[str]:
 COMMAND = group(
     channels,
     "The channels of the agent. Without a command: list them.",
-    {"list": Command(channels), "run": Command(run, without=("json",)), "send": Command(send, without=("json",))},
+    {
+        "list": CliCommand(channels),
+        "run": CliCommand(run, without=("json",)),
+        "send": CliCommand(send, without=("json",)),
+    },
 )

@@ -13,15 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import show
-from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
+from ..exit_codes import OK, Usage
 from ..options import Options
-from ..reader import Command, Option
+from ..reader import CliCommand, Option
 
 if TYPE_CHECKING:
     from ...agent import Agent, AgentSession
     from .conversation import Conversation
 
-_CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
 HISTORY = "chat_history"
 
 
@@ -51,14 +50,16 @@ def chat(
 
 async def _chat(options: Options, model: str | None, session_id: str | None, max_cost: str | None) -> int:
     from ...agent import Agent
-    from .run import say_what_is_left_out, stored_model, with_cost
+    from .run import agent_jobs, stored_model, with_cost
 
     async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
         chosen = model or stored_model(box, session_id)
         async with await Agent.open(box, chosen, say=show.say) as agent:
-            say_what_is_left_out(agent)
+            for line in agent.left_out():
+                show.say(line, "dim")
             session = agent.session(session_id) if session_id else agent.new_session()
-            return await _talk(agent, session)
+            async with agent_jobs(agent):
+                return await _talk(agent, session)
 
 
 async def _talk(agent: Agent, session: AgentSession) -> int:
@@ -67,11 +68,12 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     from .conversation import Conversation
     from .display import AnswerLines
     from .file_changes import file_changes
+    from .run import code_of
 
     door = _Door()
     reader = door.reader(agent)
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
-    agent.box.approval_service.approver = approver = terminal_approver(floor=reader.floor)
+    agent.box.approval_service.approver = approver = terminal_approver(agent.box.starts, floor=reader.floor)
     ctx = replace(agent.box.context, ask=None if approver is None else approver.ask)
     talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
     talk.turn_ended = lambda: None if talk.leaving else reader.ask()
@@ -81,10 +83,12 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
         talk.note(f"{agent.models[0].name}, {agent.box.policy.mode} mode; /help lists the commands")
         if door.missing:
             talk.note(door.missing)
+    watch = asyncio.create_task(talk.watch())
     with door.signals():
         try:
             await _lines(talk, reader, door)
         finally:
+            watch.cancel()
             await talk.close()
     for row in [row for row in agent.sessions() if not row.title and not agent.store.turns(row.id)]:
         agent.store.remove(row.id)
@@ -92,7 +96,7 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
         where = f"toolcrib chat --session {talk.session.id}"
         talk.screen.line(f"(session {talk.session.id}; go on with: {where})", "dim")
     at_terminal = sys.stdin.isatty()
-    return OK if at_terminal or talk.outcome is None else _CODES.get(talk.outcome.state, FAILED)
+    return OK if at_terminal or talk.outcome is None else code_of(talk.outcome)
 
 
 async def _lines(talk: Conversation, reader: Any, door: _Door) -> None:
@@ -185,4 +189,4 @@ class _Door:
         return f"{talk.agent.models[0].name}  {talk.box.policy.mode}  {talk.session.id}"
 
 
-COMMAND = Command(chat, without=("json",))
+COMMAND = CliCommand(chat, without=("json",))

@@ -18,6 +18,7 @@ from ...policy.policy import MODES
 from .. import show
 from ..exit_codes import Usage
 from .conversation import ChatCommand, Conversation, spoken
+from .display import used
 from .screen import width
 
 MAX_LISTED = 20
@@ -41,9 +42,7 @@ async def _tools(talk: Conversation, about: str) -> None:
 
 async def _mode(talk: Conversation, mode: str) -> None:
     if mode:
-        if mode not in MODES:
-            raise Usage(f"{mode!r} is no mode; there are {', '.join(MODES)}")
-        talk.box.policy.mode = mode
+        talk.box.use_mode(mode)
     talk.say(f"mode: {talk.box.policy.mode}")
 
 
@@ -98,7 +97,7 @@ async def _model(talk: Conversation, name: str) -> None:
 
 async def _fork(talk: Conversation, about: str) -> None:
     copy = talk.agent.store.fork(talk.session.id)
-    talk.session = talk.agent.session(copy.id)
+    talk.use(talk.agent.session(copy.id))
     talk.note(f"this is {copy.id} now, a copy of {copy.extra['forked_from']}")
 
 
@@ -121,8 +120,7 @@ async def _cost(talk: Conversation, about: str) -> None:
     row = talk.agent.store.get(talk.session.id)
     usage, last = row.usage, talk.outcome
     if last is not None and last.requests:
-        cost = "" if last.cost is None else f", ${last.cost:.4f}"
-        talk.say(f"last turn: {last.requests} requests, {last.usage.input} tokens in, {last.usage.output} out{cost}")
+        talk.say(f"last turn: {used(last.usage, last.cost, last.requests)}")
     cost = "the price of the model is not known (agent.prices)" if row.cost is None else f"${row.cost:.4f}"
     talk.say(f"session: {usage.input} tokens in ({usage.cache_read} cached), {usage.output} out, {cost}")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...agent.events import Outcome
-from ...agent.history import Image, ModelTurn, UserTurn
+from ...agent.history import Content, ModelTurn, UserTurn
+from ...agent.waiting import POLL_SECONDS, is_answered, waits_of, without_jobs
+from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from .. import show
 from ..exit_codes import Usage
@@ -41,10 +44,11 @@ class Conversation:
         self, agent: Agent, session: AgentSession, screen: Screen, display: AnswerLines, ctx: ToolContext,
         command_of: Callable[[str], ChatCommand | None],
     ) -> None:  # fmt: skip
-        self.agent, self.box, self.session = agent, agent.box, session
+        self.agent, self.box = agent, agent.box
         self.screen, self.display, self.ctx = screen, display, ctx
         self._command_of = command_of
         self.outcome: Outcome | None = None
+        self.use(session)
         self.draft = ""
         """A text to begin the next line with."""
         self.leaving = False
@@ -79,21 +83,19 @@ class Conversation:
     def send(self, text: str, *, queue: bool = False) -> None:
         """Give the session a message: it starts a turn, or goes to the running one, or waits for that one's end."""
         names, missing = mentioned(text, self.box.workspace.root)
-        texts, images = read_files(names, self.box.workspace.root)
+        files = read_files(names, self.box.workspace.root)
         for name in missing:
             self.note(f"there is no file {name}; @{name} is sent as text")
-        whole = "\n\n".join([text, *texts])
         if self.is_running:
-            self.box.session(self.session.id).trust(whole)
-            (self.session.queue if queue else self.session.steer)(whole, *images)
+            (self.session.queue if queue else self.session.steer)(text, *files)
             self.note("queued: it is sent after this turn" if queue else "sent: the agent reads it at its next step")
             return
-        asked = [waits for waits in self.session.row.waiting if waits["kind"] == "question"]
-        if asked:
-            self.session.answer_question(asked[0]["run_id"], whole)
+        asked = self.session.question
+        if asked is not None:
+            self.session.answer_question(asked["run_id"], text, *files)
             self.start(self._run(None))
         else:
-            self.start(self._run(whole, *images))
+            self.start(self._run(text, *files))
 
     def go_on(self) -> None:
         """Go on with a turn that did not end."""
@@ -151,27 +153,50 @@ class Conversation:
     def turn_ended(self) -> None:
         """Do nothing; the chat shows its prompt here."""
 
-    async def _run(self, text: str | None, *images: Image) -> None:
+    async def watch(self) -> None:
+        """Go on with the session as soon as what it waits for was answered elsewhere, also for a subagent; and when a
+        job, or a subagent that is one, has reported."""
         while True:
-            self.outcome = await self.agent.run(
-                text, self.session, images=images, emit=self.display.show, ctx=replace(self.ctx, channel="agent")
-            )
-            text, images = None, ()
-            more = self.outcome.state == "done" and self.agent.store.waiting(self.session.id, ("steer", "queue"))
-            if not more:
-                break
+            await asyncio.sleep(POLL_SECONDS)
+            with contextlib.suppress(ToolcribError):
+                if self.is_running or self.leaving:
+                    continue
+                if is_answered(self.box, self.agent.store, without_jobs(self.waiting)):
+                    self.note("the answer came: the agent goes on")
+                    self.go_on()
+                elif self.session.id in self.agent.store.told():
+                    self.go_on()
+
+    async def _run(self, text: str | None, *files: Content) -> None:
+        self.waiting = ()
+        self.outcome = await self.agent.run(
+            text, self.session, files=files, emit=self.display.show, ctx=replace(self.ctx, channel="agent")
+        )
+        self.waiting = self.outcome.waiting
         if self.outcome.state in ("error", "limit"):
             self.note("/continue goes on from here")
-        elif self.outcome.state == "waiting":
+        elif self.outcome.waiting:
             asked = any(waits["kind"] == "question" for waits in self.outcome.waiting)
-            self.note("your next message is the answer" if asked else "after the approval, /continue goes on")
+            self.note("your next message is the answer" if asked else "after the approval the agent goes on by itself")
 
     # --- the session
 
     def switch(self, session: AgentSession) -> None:
         """Go on with another session, and show where it is."""
-        self.session = session
+        self.use(session)
         self.show_end_of_session()
+
+    def use(self, session: AgentSession) -> None:
+        """Take another session as that of the conversation."""
+        self.session = session
+        self.waiting = () if self._is_open(session) else waits_of(self.agent.store, session.id)
+
+    @staticmethod
+    def _is_open(session: AgentSession) -> bool:
+        """Return whether the last turn of a session was interrupted: only a person lets it go on."""
+        last, waits = session.last, session.row.state == "waiting"
+        ended = last is None or (isinstance(last, ModelTurn) and not last.calls and last.stop != "interrupted")
+        return not ended and not waits
 
     def show_end_of_session(self) -> None:
         """Show the last message and answer, and what the session waits for."""
@@ -184,11 +209,10 @@ class Conversation:
             self.display.answer(self.session.answer[-MAX_SHOWN:])
         if self.session.plan:
             self.screen.line(self.session.plan)
-        last = self.session.last
-        for waits in self.session.row.waiting:
+        for waits in self.waiting:
             self.screen.line(f"waits for: {waits.get('question') or waits.get('text')}", "yellow")
-        if last is not None and (not isinstance(last, ModelTurn) or last.calls or last.stop == "interrupted"):
-            self.note("the last turn did not end: /continue goes on with it")
+        if self._is_open(self.session):
+            self.note("the last turn did not end: /continue resumes it")
 
     def totals(self) -> str:
         """Return what the whole session has cost, in words."""
@@ -210,5 +234,5 @@ class Conversation:
 
 def spoken(turn: UserTurn) -> str:
     """Return what a person said in a turn, without the note with the time and without files."""
-    text = turn.text.rpartition("\n\n(It is ")[0] or turn.text
-    return text.partition("\n\n<file path=")[0]
+    said, found, _ = turn.words.rpartition("\n\n(It is ")
+    return said if found else turn.words

@@ -195,7 +195,8 @@ class AnswerLines:
             else:
                 self._screen.line(f"the agent asks: {waits['question']}", "yellow")
         total = self.totals()
-        self._screen.line(used(outcome.usage, outcome.cost, outcome.requests) + (f" ({total})" if total else ""), "dim")
+        said = used(outcome.usage, outcome.cost, outcome.requests)
+        self._screen.line(f"({said})" + (f" ({total})" if total else ""), "dim")
 
     # --- what happens now
 
@@ -257,7 +258,9 @@ def used(usage: TokenUsage, cost: float | None, requests: int) -> str:
     """Return what a run used, in words."""
     price = "" if cost is None else f", ${cost:.4f}"
     cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
-    return f"({requests} requests, {usage.input} tokens in{cached}, {usage.output} out{price})"
+    return (
+        f"{requests} request{'' if requests == 1 else 's'}, {usage.input} tokens in{cached}, {usage.output} out{price}"
+    )
 
 
 def as_json(event: AgentEvent) -> dict[str, Any]:

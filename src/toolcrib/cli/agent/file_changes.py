@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...builtin.diffs import bounded_diff
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...record.change import Change
 from ...record.journal import Journal

@@ -278,7 +278,7 @@ def _code_span(text: str, at: int, final: bool, base: str) -> tuple[list[Piece],
 
 
 def _marked(text: str, at: int, final: bool, base: str, before: str) -> tuple[list[Piece], int] | None:
-    """Return a text between marks such as `**`, or the mark itself if it is none."""
+    """Return a text between marks such as `**`, or the mark itself if there is no such text."""
     if not final and at + 1 == len(text):
         return None
     for mark, style in _MARKS:

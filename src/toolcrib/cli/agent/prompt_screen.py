@@ -88,7 +88,7 @@ class PromptScreen:
         self._changed(bool(lines))
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write a line beside the answer."""
+        """Write a line that is not part of the answer."""
         self.end_line()
         self._lines += (show.paint(part, style) if style else part for part in show.wrapped(show.clean(text)))
         self._changed(True)

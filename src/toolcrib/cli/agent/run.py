@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from ...core.wings import has_wing
 from .. import show
 from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
 from ..options import Options
-from ..reader import Argument, Command, Option
+from ..reader import Argument, CliCommand, Option
 from .attachments import MAX_INPUT, read_files
 
 if TYPE_CHECKING:
@@ -51,7 +53,12 @@ def run(
     if text is None and session is None:
         raise Usage("TASK is missing; for example: toolcrib run 'What does this project do?'")
     outcome = to_end(_run(options, text, model, session, files or [], max_cost, max_iterations))
-    return _CODES.get(outcome.state, FAILED)
+    return code_of(outcome)
+
+
+def code_of(outcome: Outcome) -> int:
+    """Return the exit code of a turn. An answer while a subagent waits for approval counts as waiting."""
+    return REFUSED if outcome.state == "done" and outcome.waiting else _CODES.get(outcome.state, FAILED)
 
 
 async def _run(
@@ -71,19 +78,24 @@ async def _run(
     settings = with_cost(options.settings(), max_cost)
     async with options.open(settings, warm_up=False) as box:
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
-        box.approval_service.approver = approver = terminal_approver(floor=display.floor)
+        box.approval_service.approver = approver = terminal_approver(box.starts, floor=display.floor)
         async with await Agent.open(box, model or stored_model(box, session_id), say=show.say) as agent:
-            say_what_is_left_out(agent)
+            for line in agent.left_out():
+                show.say(line, "dim")
             session = agent.session(session_id) if session_id else agent.new_session()
-            texts, images = read_files(files)
-            whole = "\n\n".join([*([text] if text else []), *texts]) or None
-            if whole is None and session.last is None:
+            given = read_files(files)
+            said = "" if text is None and given else text
+            if said is None and session.last is None:
                 raise Usage(f"the session {session.id} has no message yet; give it a task")
             ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
             limits = _limits(agent.limits, max_iterations)
             reader = EventPrinter(display)
+            go = partial(agent.run, session=session, emit=reader.show, limits=limits, ctx=ctx)
             try:
-                outcome = await agent.run(whole, session, images=images, emit=reader.show, limits=limits, ctx=ctx)
+                async with agent_jobs(agent, stays=False) as next_end:
+                    outcome = await go(said, files=given)
+                    while outcome.state == "done" and await next_end(session.id):
+                        outcome = await go(None)
             except asyncio.CancelledError:
                 reader.check()
                 raise
@@ -92,24 +104,21 @@ async def _run(
             return outcome
 
 
-def say_what_is_left_out(agent: Agent) -> None:
-    """Say which texts of the project are not trusted, and which skills have mistakes, each in one line."""
-    from ...agent import plugin_skills, texts_to_trust
-    from ...config import TrustStore
+@asynccontextmanager
+async def agent_jobs(agent: Agent, *, stays: bool = True) -> AsyncGenerator[Callable[[str], Awaitable[bool]]]:
+    """Let an agent work in the background within this block, if that is installed. Yields a function that waits until a
+    call in the background of a session has ended; it returns False if there is none. If the process `stays` between the
+    turns, background subagents are jobs, too, and schedules run when they are due."""
+    if not has_wing("jobs"):
+        yield lambda session_id: asyncio.sleep(0, False)
+        return
+    from ..jobs.hosts import hosted_jobs
 
-    store = TrustStore()
-    box = agent.box
-    plugins = plugin_skills(box.plugins) if box.settings.plugins.enabled else []
-    texts = [text for text in texts_to_trust(box.workspace.root, plugins) if store.status(text.file) != "trusted"]
-    notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
-    skills = len(texts) - notes
-    parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
-    parts += [f"{skills} skill{'s are' if skills > 1 else ' is'} not offered"] if skills else []
-    if parts:
-        show.say(f"Not trusted: {', '.join(parts)}. `toolcrib trust` shows and trusts them.", "dim")
-    for skill in agent.skills:
-        if skill.problem and "toolcrib trust" not in skill.problem:
-            show.warn(f"the skill {skill.name} is not offered: {skill.problem}")
+    async def opened() -> Agent:
+        return agent
+
+    async with hosted_jobs(agent.box, opened, attached=agent if stays else None, schedules=stays) as host:
+        yield host.next_end
 
 
 class EventPrinter:
@@ -183,4 +192,4 @@ def _task(words: list[str]) -> str | None:
     return " ".join(words).strip() or None
 
 
-COMMAND = Command(run)
+COMMAND = CliCommand(run)

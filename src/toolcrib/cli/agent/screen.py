@@ -28,7 +28,7 @@ class Screen(Protocol):
         ...
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write a line beside the answer."""
+        """Write a line that is not part of the answer."""
         ...
 
     def status(self, text: str) -> None:
@@ -60,7 +60,7 @@ class PlainScreen:
             self._open = not text.endswith("\n")
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write a line beside the answer."""
+        """Write a line that is not part of the answer."""
         if self._kept is not None:
             self._kept.append(lambda: self.line(text, style))
             return

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import show
 from ..exit_codes import OK, Usage
-from ..options import Options
-from ..reader import Argument, Command, Option, group
+from ..options import RecordOptions
+from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
     from ...agent.history import Entry
@@ -18,7 +18,9 @@ SessionId = Annotated[
 ]
 
 
-def sessions(options: Options, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20) -> int:
+def sessions(
+    options: RecordOptions, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20
+) -> int:
     """List sessions, the one used last first."""
     rows = _store(options).list(limit)
     if options.json:
@@ -33,7 +35,7 @@ def sessions(options: Options, limit: Annotated[int, Option("--limit", "-n", hel
     return OK
 
 
-def show_session(options: Options, session: SessionId) -> int:
+def show_session(options: RecordOptions, session: SessionId) -> int:
     """Show the transcript of a session."""
     found = _session(options, session)
     if options.json:
@@ -51,7 +53,7 @@ def show_session(options: Options, session: SessionId) -> int:
 
 
 def fork(
-    options: Options,
+    options: RecordOptions,
     session: SessionId,
     before: Annotated[
         int | None, Option("--before", metavar="TURN", help="Copy only the turns before this one.")
@@ -67,7 +69,7 @@ def fork(
 
 
 def rewind(
-    options: Options,
+    options: RecordOptions,
     session: SessionId,
     turn: Annotated[int, Argument(metavar="TURN", help="The number of the turn to go back to, as `show` prints it.")],
 ) -> int:
@@ -90,34 +92,34 @@ def rewind(
 
 
 def answer(
-    options: Options,
+    options: RecordOptions,
     session: SessionId,
     text: Annotated[list[str], Argument(metavar="TEXT", help="The answer.")],
 ) -> int:
     """Answer the question that a session waits for."""
     found = _session(options, session)
-    asked = [waits for waits in found.row.waiting if waits["kind"] == "question"]
-    if not asked:
+    asked = found.question
+    if asked is None:
         raise Usage(f"{found.id} does not wait for an answer")
-    found.answer_question(asked[0]["run_id"], " ".join(text))
+    found.answer_question(asked["run_id"], " ".join(text))
     show.say(f"Answered. Go on with: toolcrib run --session {found.id}")
     return OK
 
 
 def steer(
-    options: Options,
+    options: RecordOptions,
     session: SessionId,
     text: Annotated[list[str], Argument(metavar="TEXT", help="The message.")],
     queue: Annotated[bool, Option("--queue", help="Deliver it after the running turn, not within it.")] = False,
 ) -> int:
     """Send a message to a session that runs: the model sees it with its next request."""
     found = _session(options, session)
-    (found.queue if queue else found.steer)(" ".join(text))
-    show.say("Sent.")
+    runs = (found.queue if queue else found.steer)(" ".join(text))
+    show.say("Sent." if runs else f"No turn runs. It waits for the next one: toolcrib run --session {found.id}")
     return OK
 
 
-def remove(options: Options, session: SessionId) -> int:
+def remove(options: RecordOptions, session: SessionId) -> int:
     """Remove a session."""
     store = _store(options)
     row = store.get(session)
@@ -128,13 +130,13 @@ def remove(options: Options, session: SessionId) -> int:
     return OK
 
 
-def _store(options: Options) -> Any:
+def _store(options: RecordOptions) -> Any:
     from ...agent.store import SessionStore
 
     return SessionStore(options.state())
 
 
-def _session(options: Options, session_id: str) -> AgentSession:
+def _session(options: RecordOptions, session_id: str) -> AgentSession:
     from ...agent.session import AgentSession
 
     store = _store(options)
@@ -172,8 +174,9 @@ COMMAND = group(
     sessions,
     "List, show, fork, rewind, answer and remove sessions of the agent.",
     {
-        "list": Command(sessions), "show": Command(show_session), "fork": Command(fork), "rewind": Command(rewind),
-        "answer": Command(answer), "steer": Command(steer), "remove": Command(remove),
+        "list": CliCommand(sessions), "show": CliCommand(show_session), "fork": CliCommand(fork),
+        "rewind": CliCommand(rewind),
+        "answer": CliCommand(answer), "steer": CliCommand(steer), "remove": CliCommand(remove),
     },
     otherwise="show",
 )  # fmt: skip

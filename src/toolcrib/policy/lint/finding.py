@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from ...core.dataclass import dataclass
 from ...core.text import one_line
 from ...core.tool import Tool
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ...core.dialects import strict_schema
 from ...core.errors import ToolDefinitionError
-from ...core.schema import compile_schema
+from ...core.json_schema import compile_schema
 from ...core.tool import Tool
 from .finding import LintFinding
 

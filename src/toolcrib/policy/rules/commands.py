@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from ...core.dataclass import dataclass
+from ...core.text import wildcard
 
 if TYPE_CHECKING:
     from ..shell.parts import Command, Redirect, Script, Word
@@ -135,24 +137,6 @@ def _pieces(text: str, *, quotes: bool) -> list[str] | None:
         elif character != SEPARATOR:
             pieces[-1] += character
     return None if quote else pieces
-
-
-def wildcard(pieces: tuple[str, ...], text: str) -> bool:
-    """Return whether a text contains the pieces in order, with anything between them; linear except for `find`."""
-    first, last = pieces[0], pieces[-1]
-    if not text.startswith(first):
-        return False
-    if len(pieces) == 1:
-        return text == first
-    if len(text) < len(first) + len(last) or not text.endswith(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for piece in pieces[1:-1]:
-        at = text.find(piece, at, end)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
 
 
 _MAX_OVERLAP = 600
@@ -298,10 +282,40 @@ def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
     if plain != name:
         words = (Word((plain,)), *words[1:])
         yield words
+    if plain.startswith("git-"):
+        yield (Word(("git",)), Word((plain[4:],)), *words[1:])
     if plain in VALUED:
         rest = _after_options(words[1:], VALUED[plain])
         if len(rest) < len(words) - 1:
             yield (words[0], *rest)
+        if plain == "git" and rest:
+            meant = list(_git_aliases(words[1 : len(words) - len(rest)], rest[0]))
+            if not meant and rest[0].text is not None and not _is_of_git(rest[0].text):
+                meant = [(Word((None,), many=True),)]  # perhaps an alias of the repository's settings
+            yield from ((words[0], *each, *rest[1:]) for each in meant)
+
+
+def _is_of_git(name: str) -> bool:
+    from ..shell.table import lookup
+
+    known = lookup("git")
+    return known is not None and known.subs is not None and name in known.subs
+
+
+def _git_aliases(options: tuple[Word, ...], used: Word) -> Iterator[tuple[Word, ...]]:
+    """Yield what git's options make of the subcommand: `-c alias.x=push` makes `x` mean `push` (git-config(1))."""
+    from ..shell.parts import Word
+
+    for before, word in zip(("", *(option.text for option in options)), options, strict=False):
+        if before == "-c" or before == "--config-env" or word.start.startswith("--config-env="):
+            name, _, value = (word.text or "").removeprefix("--config-env=").partition("=")
+            known = word.text is not None and used.text is not None
+            if known and name.casefold() != f"alias.{used.text}".casefold():
+                continue
+            if known and before == "-c" and not value.startswith("!"):
+                yield tuple(Word((part,)) for part in value.replace("'", "").replace('"', "").split())
+            else:
+                yield (Word((None,), many=True),)
 
 
 def _after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Word, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from glob import iglob
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ...core.dataclass import dataclass
 from .commands import Certainty
 from .files import File, FilePattern, file_at
 from .grammar import Rule
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..shell.parts import Word
 
 READING = frozenset({"read", "list", "send"})
+MOVING = frozenset({"move", "link"})  # afterwards a file can be read under another name
 MAX_FOUND = 2_000
 """The most files that a shell glob may expand to; with more, the files count as unknown."""
 
@@ -25,12 +26,13 @@ MAX_FOUND = 2_000
 @dataclass(frozen=True, slots=True)
 class Touched:
     """A file or directory that a command is known to touch. `below`: also its content; `unknown`: an unknown file below
-    it."""
+    it; `moves`: it gets another name."""
 
     file: File
     reads: bool
     below: bool
     unknown: bool = False
+    moves: bool = False
 
 
 def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, Certainty] | None:
@@ -43,7 +45,8 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
     for each in bound:
         assert each.files is not None
         for one in touched:
-            if one.reads != ("read" in each.access):
+            reads = "read" in each.access
+            if one.reads != reads and not (one.moves and reads):
                 continue
             certainty = _meets(each.files, one)
             if certainty == "yes":
@@ -55,7 +58,9 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
 
 def _meets(pattern: FilePattern, touched: Touched) -> Certainty:
     file = touched.file
-    lists_all = touched.reads and not touched.unknown and file.is_dir and pattern.refuses_all_in(file)
+    lists_all = (
+        (touched.reads or touched.moves) and not touched.unknown and file.is_dir and pattern.refuses_all_in(file)
+    )
     if pattern.refuses(file) or lists_all:
         return "yes"
     return "maybe" if touched.below and pattern.means_inside(file) else "no"
@@ -72,7 +77,7 @@ def _touched(call: JudgedCall) -> Iterator[Touched]:
             if effect.kind in PATH_KINDS and cwd is not None and effect.target is not None:
                 reads, below = effect.kind in READING, effect.kind != "list"
                 for path, unknown in _paths(effect.target, cwd):
-                    yield Touched(file_at(path, cwd, "read"), reads, below or unknown, unknown)
+                    yield Touched(file_at(path, cwd, "read"), reads, below or unknown, unknown, effect.kind in MOVING)
 
 
 def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:

@@ -13,9 +13,9 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.tool import Access, Tool
 

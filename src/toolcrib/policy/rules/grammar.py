@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from ...core.dataclass import dataclass
 from ...core.empty import EMPTY
 from ...core.errors import ConfigError
 from ...core.text import clip
@@ -135,7 +136,7 @@ def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Ru
         raise _wrong(text, source, f"{unknown[0]!r} is not a key of a rule; known: {', '.join(_KEYS)}")
     said = table.get("verdict", verdict)
     if said != verdict:
-        raise _wrong(text, source, f"says {said!r}, but stands among the {verdict} rules")
+        raise _wrong(text, source, f"says {said!r}, but is among the {verdict} rules")
     _check(table, text, source)
     name, spec = _split(table.get("tool", "*").strip(), source)
     rule = Rule(

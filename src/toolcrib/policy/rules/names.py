@@ -13,9 +13,9 @@ from typing import Literal
 from ...boundary.network.host_names import parse_host
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
+from ...core.text import wildcard
 from ...core.tool import Access, Tool, ToolCategory
 from ...core.verdict import Verdict
-from .commands import wildcard
 
 Family = Literal["command", "read", "write", "web", "search", "own", "mcp"]
 

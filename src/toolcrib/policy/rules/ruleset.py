@@ -10,21 +10,21 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from ...core.context import ToolContext
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.text import clip
 from ...core.tool import Tool
 from ...core.verdict import Judgement, Verdict, all_of
 from ..plain import plain_line
 from .commands import Certainty
-from .files import File
+from .files import File, FilePattern
 from .grammar import VERDICTS, Rule, RuleSource, parse_rule
-from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, why_never
+from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, pattern_of, why_never
 
 if TYPE_CHECKING:
     from ..shell.parts import CommandPlace
@@ -33,6 +33,10 @@ log = logging.getLogger("toolcrib.policy")
 
 MAX_SHOWN = 300
 """Longest rule in an answer, in characters."""
+
+
+DeniedPaths = Callable[[str], bool]
+"""`denied(path)` says whether an absolute, real path is denied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class RuleSet:
         self._place = place
         self._compiled: WeakKeyDictionary[Tool, Compiled] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._denied: dict[str, tuple[tuple[Rule, ...], DeniedPaths | None]] = {}
         self.changed: Callable[[], None] = lambda: None
 
     # --- storing
@@ -179,6 +184,27 @@ class RuleSet:
         if not patterns:
             return None
         return lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)
+
+    def denied(self, name: Literal["Read", "Edit"]) -> DeniedPaths | None:
+        """Return a function that says which paths rules of this name deny to everybody, also to commands; None if there
+        are none. The same function is returned until the rules change."""
+        known = self._denied.get(name)
+        if known is None or known[0] is not self._rules:
+            known = self._denied[name] = (self._rules, self._find_denied(name))
+        return known[1]
+
+    def _find_denied(self, name: str) -> DeniedPaths | None:
+        patterns: list[FilePattern] = []
+        for rule in self._rules:
+            narrowed = rule.exactly is not None or rule.args or rule.labels or rule.hints or rule.category
+            if rule.verdict == "deny" and rule.tool == name and rule.spec is not None and not narrowed:
+                try:
+                    patterns.append(pattern_of(rule, self._environment))
+                except ConfigError as error:  # it refuses every call of the tools that it names
+                    log.warning("%s: %s", rule, error)
+        return (
+            (lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)) if patterns else None
+        )
 
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
         """Return warnings about rules that can never match, with the reason, and about rules that name no existing

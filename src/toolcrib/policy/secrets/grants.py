@@ -17,6 +17,7 @@ from ...core.errors import ConfigError, ToolError
 from ...core.text import matches
 from ...core.tool import Tool
 from ..settings import VARIABLE, SecretSettings
+from ..starts import Starts, of_secret
 from .redact import MIN_SECRET, Redactor
 
 log = logging.getLogger("toolcrib.policy")
@@ -31,6 +32,7 @@ _NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SS
 
 class Secrets:
     """The secrets of one toolbox, by name. `variables` are names of host variables that all commands get.
+    `starts` finds the programs of commands that print secrets.
 
     The redactor knows values from the environment and from files from the start, and those of commands and of the
     keyring from their first use, because both may ask a person. Raises ConfigError for a value that is too short, and
@@ -43,7 +45,9 @@ class Secrets:
         redactor: Redactor,
         variables: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
+        starts: Starts | None = None,
     ) -> None:
+        self._starts = starts or Starts()
         self._sources = sources
         self._variable_of = {name: _variable(name, source) for name, source in sources.items()}
         self._redactor = redactor
@@ -80,7 +84,7 @@ class Secrets:
             )
         with self._lock:
             if name not in self._values:
-                value = _read(f"secrets.{name}", source, self._environ)
+                value = _read(f"secrets.{name}", source, self._environ, self._starts)
                 self._redactor.grant(name, value)
                 self._values[name] = value
             return self._values[name]
@@ -124,7 +128,7 @@ def _variable(name: str, source: SecretSettings) -> str:
     return variable
 
 
-def _read(where: str, source: SecretSettings, environ: Mapping[str, str]) -> str:
+def _read(where: str, source: SecretSettings, environ: Mapping[str, str], starts: Starts) -> str:
     if source.env is not None:
         value = environ.get(source.env)
         if not value:
@@ -134,7 +138,7 @@ def _read(where: str, source: SecretSettings, environ: Mapping[str, str]) -> str
         return _from_file(source.file, where)
     if source.keyring is not None:
         return _from_keyring(source.keyring, where)
-    return _from_command(source.command, where)
+    return _from_command(source.command, where, starts)
 
 
 def _from_file(path: Path, where: str) -> str:
@@ -152,13 +156,16 @@ def _from_file(path: Path, where: str) -> str:
     return _as_text(data, where, str(path))
 
 
-def _from_command(command: tuple[str, ...], where: str) -> str:
+def _from_command(command: tuple[str, ...], where: str, starts: Starts) -> str:
     import subprocess
 
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
-        )
+            starts.checked(of_secret(where, command)), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=COMMAND_SECONDS, check=False, env=starts.environment(),
+        )  # fmt: skip
+    except ToolError as error:
+        raise ToolError(f"{where}: {error}") from None
     except subprocess.TimeoutExpired:
         raise ToolError(f"{where}: {command[0]} did not end within {COMMAND_SECONDS:g} s") from None
     except OSError as error:
@@ -189,7 +196,7 @@ def _as_text(data: bytes, where: str, source: str) -> str:
     try:
         value = data.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise ToolError(f"{where}: {source} gave bytes that are no text (UTF-8)") from None
+        raise ToolError(f"{where}: {source} gave bytes that are not UTF-8 text") from None
     if not value or "\0" in value:
         raise ToolError(f"{where}: {source} gave {'nothing' if not value else 'a NUL character'}")
     return value

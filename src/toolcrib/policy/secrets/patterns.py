@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from ...core.dataclass import dataclass
 
 Accept = Callable[[str], bool]
 

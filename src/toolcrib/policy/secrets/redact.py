@@ -1,16 +1,18 @@
 """Remove secrets from texts: `redact(text)` returns the same object if there are none.
 
-RE2 looks for the needles of all patterns in one pass; only the patterns whose needle is in the text are tried.
+RE2 looks for the needles of all patterns in one pass; only the patterns whose needle is in the text are tried. It
+releases the interpreter's lock for each search, which costs more than searching a short text. So a short text is first
+tested for any needle with pydantic's regular expressions, which keep the lock.
 """
 
 from __future__ import annotations
 
 import functools
-import html
 import importlib
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -24,7 +26,12 @@ MIN_SECRET = 8
 """Minimum length of a granted value: a shorter one occurs in many texts by chance."""
 _LONG_LINE = 20
 _MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
+_SHORT = 1_000  # characters; for longer texts RE2 alone is faster
 _ROUNDS = 4
+_ESCAPED = re.compile("%[0-9A-Fa-f]{2}")
+# What a terminal does not show: colours (`grep --color` puts them into a match) and characters without a width.
+_UNSEEN = re.compile(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
+_UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[Sequence[str], Callable[[str], list[Span]]], ...] = (
@@ -70,11 +77,40 @@ class Redactor:
 
     def spans(self, text: str) -> list[Span]:
         """Return the secrets in a text, in order, without nested ones."""
+        found = self._plain_spans(text)
+        if "%" in text and _ESCAPED.search(text):
+            found += self._spans_behind(text, _ESCAPED, lambda escape: bytes.fromhex(escape[1:]).decode("latin-1"))
+        if _has_unseen(text):
+            found += self._spans_behind(text, _UNSEEN, lambda _: "")
+        return _merged(found) if len(found) > 1 else found
+
+    def _spans_behind(self, text: str, pattern: re.Pattern[str], plain: Callable[[str], str]) -> list[Span]:
+        """Return the secrets in which something that matches the pattern stands, and hides them."""
+        pieces, starts, at = [""], [(0, 0)], 0  # where a stretch begins in the decoded text, and in the text
+        decoded = 0
+        for escape in pattern.finditer(text):
+            plain_part, meant = text[at : escape.start()], plain(escape[0])
+            pieces += plain_part, meant
+            decoded += len(plain_part)
+            starts += (decoded, escape.start()), (decoded + len(meant), escape.end())
+            decoded, at = decoded + len(meant), escape.end()
+        pieces.append(text[at:])
+        found: list[Span] = []
+        for span in self._plain_spans("".join(pieces)):
+            start, end = _place(starts, span.start), _place(starts, span.end)
+            if end - start > span.end - span.start:  # something in it was encoded
+                found.append(Span(start, end, span.mask))
+        return found
+
+    def _plain_spans(self, text: str) -> list[Span]:
+        known = len(text) >= _SHORT or not text.isascii() or _has_needle()(text)
+        if not (known or self.values or self.own):
+            return []
         flat = joined(text) if self.values and "\n" in text else ""
         found = [span for value in self.values for span in value.spans(text, flat)]
         granted = len(found)
-        numbers: list[int] = _needles().Match(text.encode("ascii", "replace")) or []
-        for number in numbers:
+        numbers: list[int] | None = _needles().Match(text.encode("ascii", "replace")) if known else None
+        for number in numbers or ():
             found += _FINDERS[number][1](text)
         for pattern in self.own:
             found += _own_spans(pattern, text)
@@ -82,7 +118,7 @@ class Redactor:
             found = found[:granted] + [
                 span for span in found[granted:] if text[span.start : span.end] not in self.allow
             ]
-        return _merged(found) if len(found) > 1 else found
+        return found
 
     def lost_by(self, current: str, new: str) -> str | None:
         """Return why writing `new` over `current` would destroy a secret: its mask is in `new`. None if it would not.
@@ -103,6 +139,19 @@ class Redactor:
                     "lines with edit_file"
                 )
         return None
+
+
+def _has_unseen(text: str) -> bool:
+    """Return whether `_UNSEEN` may match: it is several times as slow as to look for single characters."""
+    if "\x1b[" in text or "\0" in text or "\b" in text or ("\r" in text and text.count("\r") > text.count("\r\n")):
+        return True
+    return not text.isascii() and any(sign in text for sign in _UNSEEN_WIDE)
+
+
+def _place(starts: list[tuple[int, int]], decoded: int) -> int:
+    """Return the position in a text of a position in its decoded form."""
+    began, there = starts[bisect_right(starts, decoded, key=lambda start: start[0]) - 1]
+    return there + decoded - began
 
 
 def may_be_masked(text: str) -> bool:
@@ -128,6 +177,16 @@ def _needles() -> Any:
         needles.Add("|".join(map(re.escape, texts)))
     needles.Compile()
     return needles
+
+
+@functools.cache
+def _has_needle() -> Callable[[str], bool]:
+    """Return a function that returns whether a text in ASCII has any needle. (For text that is not valid Unicode it
+    returns False.)"""
+    from pydantic_core import SchemaValidator
+
+    needles = "|".join(re.escape(text) for texts, _ in _FINDERS for text in texts)
+    return SchemaValidator({"type": "str", "pattern": needles, "strict": True}).isinstance_python
 
 
 def _merged(spans: list[Span]) -> list[Span]:
@@ -194,6 +253,8 @@ def joined(text: str) -> str:
 
 def forms(value: str) -> set[str]:
     """Return the forms in which a value may be written. For a value with several lines, also of each long line."""
+    import html
+
     raw = value.encode("utf-8", "surrogateescape")
     found = {
         value, quote(value), quote(value, safe=""), quote_plus(value), html.escape(value),

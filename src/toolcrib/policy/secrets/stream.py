@@ -7,7 +7,7 @@ from typing import Any
 from ...boundary.capture import SpillTarget
 from .redact import Redactor, replaced
 
-PIECE = 64 * 1024  # bytes that are checked together
+PIECE = 256 * 1024  # bytes that are checked together: those held back are checked twice
 HELD = 36 * 1024  # bytes held back until more arrive: the length of the longest secret that is recognized for certain
 
 

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from . import words as expansion
+from . import expansion
 from .parts import Command, Word
+from .script_walk import ScriptWalk
 from .simple import DECLARATIONS
 from .state import UNKNOWN, Array, Value, known
-from .tree import Assign, Raw, Simple
-
-if TYPE_CHECKING:
-    from .reader import Reader
+from .tree import Assign, Lit, Piece, Raw, Simple
+from .words import arguments
 
 
-def words_of(reader: Reader, node: Simple) -> tuple[Word, ...]:
+def words_of(reader: ScriptWalk, node: Simple) -> tuple[Word, ...]:
     """Return a simple command's words. Assignments after `export` and similar builtins are not split."""
     if not node.words:
         return ()
     if node.words[0].plain not in DECLARATIONS:
-        return tuple(expansion.arguments(node.words, reader))
+        return tuple(arguments(node.words, reader))
     words: list[Word] = []
     for raw in node.words:
         first = raw.pieces[0] if raw.pieces else None
-        if raw.plain is None and first is not None and re.match(r"[A-Za-z_]\w*\+?=", getattr(first, "text", "")):
+        if raw.assign is not None:
+            by_name = any(each.plain == "-A" for each in node.words) and raw.assign.name not in reader.array_names
+            reader.arrays[raw.assign.name] = array_value(reader, raw.assign, by_name=by_name)
+            words.append(Word((f"{getattr(first, 'text', '')}(", None, ")"), raw.source))
+        elif raw.plain is None and first is not None and re.match(r"[A-Za-z_]\w*\+?=", getattr(first, "text", "")):
             words.append(declared(reader, raw))
         else:
-            words.extend(expansion.arguments((raw,), reader))
+            words.extend(arguments((raw,), reader))
     return tuple(words)
 
 
-def declared(reader: Reader, raw: Raw) -> Word:
+def declared(reader: ScriptWalk, raw: Raw) -> Word:
     """Return an assignment that is an argument of `export`, as a word."""
     first, *rest = raw.pieces
     text = getattr(first, "text", "")
@@ -41,7 +43,7 @@ def declared(reader: Reader, raw: Raw) -> Word:
     return Word(parts, raw.source)
 
 
-def assign_all(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
+def assign_all(reader: ScriptWalk, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
     """Make assignments that stay in force, and return their names and values."""
     found: list[tuple[str, Word]] = []
     for assign in assigns:
@@ -51,7 +53,7 @@ def assign_all(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, 
     return tuple(found)
 
 
-def temporary(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
+def temporary(reader: ScriptWalk, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
     """Return the assignments before a command. They hold for that command alone."""
     kept = reader.state.vars.copy()
     found = assign_all(reader, assigns)
@@ -59,10 +61,10 @@ def temporary(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, W
     return found
 
 
-def assigned_value(reader: Reader, assign: Assign) -> Value | Array:
+def assigned_value(reader: ScriptWalk, assign: Assign) -> Value | Array:
     """Return the value that an assignment gives to a variable."""
     if assign.subscript is not None:
-        expansion.single(assign.subscript, reader)
+        expansion.indexed(assign.subscript, reader)
     if assign.array is not None:
         return array_value(reader, assign)
     value = expansion.single(assign.value.pieces, reader, assignment=True)
@@ -77,9 +79,17 @@ def assigned_value(reader: Reader, assign: Assign) -> Value | Array:
     return value
 
 
-def array_value(reader: Reader, assign: Assign) -> Value | Array:
-    """Return the elements of `name=(…)`; unknown if it has subscripts other than 0, 1, 2 … in order."""
-    words = expansion.arguments(assign.array or (), reader)
+def array_value(reader: ScriptWalk, assign: Assign, *, by_name: bool = False) -> Value | Array:
+    """Return the elements of `name=(…)`; unknown if it has subscripts other than 0, 1, 2 … in order. Other subscripts
+    are evaluated, unless the array is certainly one whose elements have names (`declare -A`)."""
+    reader.array_names.add(assign.name)
+    for raw in () if by_name else assign.array or ():
+        if raw.source.startswith("[") and re.search(r"\]\+?=", raw.source) and not _NUMBERED.match(raw.source):
+            expansion.evaluates(reader, raw.source)
+    given = [_subscripted(raw, at) for at, raw in enumerate(assign.array or ())]
+    if all(given) and not assign.append:
+        return Array(tuple(expansion.single(pieces, reader, assignment=True) for pieces in given if pieces))
+    words = arguments(assign.array or (), reader)
     for word in words:
         if word.glob:  # bash lists the folder
             reader.emit(Command((), ((assign.name, word),)))
@@ -89,3 +99,15 @@ def array_value(reader: Reader, assign: Assign) -> Value | Array:
     elif any(text is None or re.match(r"\[[^]]*\]\+?=", text) for text in texts):
         return UNKNOWN
     return UNKNOWN if assign.append else Array(tuple((text or "",) for text in texts))
+
+
+_NUMBERED = re.compile(r"\[[0-9]+\]\+?=")
+
+
+def _subscripted(raw: Raw, at: int) -> tuple[Piece, ...] | None:
+    """Return the value of an element that is written as `[at]=value`."""
+    first, *rest = raw.pieces or (Lit("", False),)
+    start = f"[{at}]="
+    if not isinstance(first, Lit) or first.quoted or not first.text.startswith(start):
+        return None
+    return (Lit(first.text[len(start) :], False), *rest)

@@ -81,7 +81,7 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
                 inside = atoms[at + 1 : index]
                 text = "".join(each if isinstance(each, str) else "{" for each in inside)
                 if ".." in text and "{" in text:  # bash 5.2 removes the braces of `{a..b{c,d}}`
-                    raise Unsure("braces hold a range that is none")
+                    raise Unsure("braces hold an invalid range")
                 sequence = _sequence(inside)
                 return None if sequence is None else ([sequence], index)
     return None

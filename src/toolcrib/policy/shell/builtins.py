@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from .expansion import expression, runs_later
 from .lexer import NAME
 from .parts import Command, Stdin, Word
+from .script_walk import ScriptWalk
 from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
 from .unsure import Unsure
-from .words import expression, runs_later
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 Directories: TypeAlias = tuple[str | None, ...]
 Assigns: TypeAlias = tuple[tuple[str, Word], ...]
-Builtin: TypeAlias = Callable[["Reader", tuple[Word, ...], Assigns], Directories]
+Builtin: TypeAlias = Callable[[ScriptWalk, tuple[Word, ...], Assigns], Directories]
 
 
 def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -37,7 +35,7 @@ def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words[at:]
 
 
-def _cd(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _cd(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """cd: go to the new directory; return the old one, where the shell is if it fails."""
     state = reader.state
     before = state.cwds
@@ -61,7 +59,7 @@ def _cd(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directorie
     return before
 
 
-def _directory_stack(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _directory_stack(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """pushd to a named directory is treated as cd; other uses of the directory stack are not tracked."""
     before = reader.state.cwds
     rest = [word for word in words[1:] if word.text != "-n"]
@@ -70,7 +68,7 @@ def _directory_stack(reader: Reader, words: tuple[Word, ...], assigns: Assigns) 
     return before
 
 
-def _leave(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _leave(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """break, continue, return: the statements after it in this list are not reached."""
     if not reader.frames:
         return reader.state.cwds
@@ -79,21 +77,22 @@ def _leave(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     return ()
 
 
-def _exit(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _exit(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """exit: nothing runs after it."""
     reader.state.cwds = ()
     return ()
 
 
-def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _declare(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """export, declare, local, readonly: assignments with attributes that may change the value (-i, -l, -n)."""
     state = reader.state
     options = "".join(word.text[1:] for word in words[1:] if word.text is not None and word.text[:1] in "-+")
     if "n" in options and words[0].text != "export":
         raise Unsure("a variable is another name for an unknown one", words[0].source)
     plain = (
-        not reader.via and not set(options) - set("xrgp") and (words[0].text != "local" or reader.function is not None)
+        not reader.via and not set(options) - set("axrgp") and (words[0].text != "local" or reader.function is not None)
     )
+    arrays, reader.arrays = reader.arrays, {}
     for word in words[1:]:
         if word.text is not None:
             _expression(reader, word.text)
@@ -103,15 +102,32 @@ def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
         elif match:
             name = match.group()
             rest = word.start[match.end() :]
-            if rest.startswith("=") and plain and not rest.startswith("=("):
+            array = arrays.get(name)
+            if array is None and rest:
+                _expanded_again(reader, word, name, options)
+            if "a" in options or "A" in options:
+                reader.array_names.add(name)
+            if array is not None:
+                state.set(name, array if plain and rest.startswith("=") else UNKNOWN)
+            elif rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
                 state.set(name, _behind(word, match.end() + 1))
             elif rest or not plain:
                 state.set(name, UNKNOWN)
-            if words[0].text == "readonly" or set(options) - set("xgp"):
+            if words[0].text == "readonly" or set(options) - set("axgp"):
                 state.lock(name)
             if not rest and words[0].text in ("local", "declare", "typeset") and reader.function is not None:
                 state.set(name, UNKNOWN)
     return state.cwds
+
+
+def _expanded_again(reader: ScriptWalk, word: Word, name: str, options: str) -> None:
+    """Raise `Unsure` if the value of an array is text: bash reads `declare -a x='(…)'` as code."""
+    value = word.text.partition("=")[2] if word.text is not None else None
+    if value is None and ("a" in options or "A" in options or name in reader.array_names):
+        raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
+    if value is not None and value.lstrip().startswith("(") and re.search(r"[$`]|[<>]\(", value):
+        expression(value, reader)
+        raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
 
 
 def _behind(word: Word, at: int) -> Value:
@@ -119,13 +135,13 @@ def _behind(word: Word, at: int) -> Value:
     return (word.start[at:], *word.parts[1:])
 
 
-def _expression(reader: Reader, text: str) -> None:
+def _expression(reader: ScriptWalk, text: str) -> None:
     """Read the commands that a subscript in a word would run."""
     if runs_later(text):
         expression(text, reader)
 
 
-def _names(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _names(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """read, mapfile, getopts, let, unset: any word may name a variable that changes."""
     state = reader.state
     for word in words[1:]:
@@ -135,12 +151,14 @@ def _names(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
         _expression(reader, word.text)
         for name in NAME.findall(word.text):
             state.set(name, UNKNOWN)
+            if words[0].text in ("mapfile", "readarray") or "-a" in [each.text for each in words]:
+                reader.array_names.add(name)
     for name in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
         state.vars[name] = UNKNOWN
     return state.cwds
 
 
-def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _unset(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """unset: variables and functions that may no longer exist."""
     state = reader.state
     for word in words[1:]:
@@ -150,12 +168,12 @@ def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     return _names(reader, words, assigns)
 
 
-def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _printf(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """printf -v and wait -p: one variable changes."""
     program, *rest = words
     name = rest[1].text if len(rest) > 2 and rest[0].text == "-v" else None
     if program.text == "printf" and name is not None and NAME.fullmatch(name):
-        from .output import printf
+        from .produced import printf
 
         texts = [word.text for word in rest[2:]]
         made = None if None in texts else printf([text for text in texts if text is not None])
@@ -170,7 +188,7 @@ def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direct
     return reader.state.cwds
 
 
-def _test(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _test(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """test and [: -v evaluates a subscript."""
     for word in words[1:]:
         if word.text is not None:
@@ -178,7 +196,7 @@ def _test(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
     return reader.state.cwds
 
 
-def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _redefine(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """hash -p, enable: from here on a name means another program."""
     harmless = ("-r", "-l", "-t", "-d") if words[0].text == "hash" else ("-a", "-p")
     if any(word.text is None or (word.text.startswith("-") and word.text not in harmless) for word in words[1:]):
@@ -186,9 +204,9 @@ def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Dire
     return reader.state.cwds
 
 
-def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _shopt(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """shopt: some options change how this script would have to be read."""
-    harmless = {"extglob", "nullglob", "failglob", "dotglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
+    harmless = {"extglob", "nullglob", "failglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
                 "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
     names = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
     if "-s" in [word.text for word in words] and not set(names) <= harmless:
@@ -196,7 +214,7 @@ def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     return reader.state.cwds
 
 
-def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _read(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """read: the value is known if one name takes a whole line that is known."""
     state = reader.state
     stdin = reader.commands[-1].stdin if reader.commands else None
@@ -222,7 +240,7 @@ def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
     return state.cwds
 
 
-def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> None:
+def _read_name(reader: ScriptWalk, texts: list[str | None], stdin: Stdin | None) -> None:
     """Let `read` take the name of a file: `find … | while IFS= read -r f`."""
     options = [text for text in texts[:-1] if text not in ("-r", "-d", "")]
     name = texts[-1] if texts and not options else None
@@ -235,7 +253,7 @@ def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> 
         reader.state.set(name, names[0])
 
 
-def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _mapfile(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """mapfile -t NAME: the value is known if its input is."""
     _names(reader, words, assigns)
     stdin = reader.commands[-1].stdin if reader.commands else None
@@ -247,7 +265,7 @@ def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
     return reader.state.cwds
 
 
-def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _set(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """set: it changes positional parameters, and options for how words expand."""
     state = reader.state
     rest = list(words[1:])
@@ -265,7 +283,7 @@ def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directori
     return state.cwds
 
 
-def _shift(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _shift(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """shift: it drops positional parameters."""
     state = reader.state
     count = words[1].text if len(words) == 2 else "1"
@@ -276,7 +294,7 @@ def _shift(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     return state.cwds
 
 
-def _alias(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _alias(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """alias: it defines text that replaces a word in later lines."""
     for word in words[1:]:
         name, equals, value = (word.text or "").partition("=")
@@ -288,7 +306,7 @@ def _alias(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     return reader.state.cwds
 
 
-def _source(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+def _source(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """source: a file may change anything; text that is known has been read already."""
     if len(words) > 1 and reader.commands:
         rest = operands(words)

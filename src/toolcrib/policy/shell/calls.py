@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .parts import Command, Stdin
+from .script_walk import ScriptWalk
 from .state import State
 from .tree import Function, Simple
 from .unsure import Unsure
 
-if TYPE_CHECKING:
-    from .reader import Reader
-
 MAX_CALLS = 20  # the largest depth of functions that call functions
 
 
-def read_alias(reader: Reader, node: Simple) -> None:
+def read_alias(reader: ScriptWalk, node: Simple) -> None:
     """Read a command with its alias expanded, too.
 
     Bash expands aliases only if an option says so, so both readings count. Raises `Unsure` if the alias continues to
@@ -24,7 +20,7 @@ def read_alias(reader: Reader, node: Simple) -> None:
     name = node.words[0].plain or ""
     value = reader.state.aliases[name]
     if value.endswith((" ", "\t")):
-        raise Unsure("an alias goes on to the next word", value)
+        raise Unsure("an alias also expands the next word", value)
     rest = "".join(f" {raw.source}" for raw in node.words[1:])
     kept = reader.state.aliases
     reader.state.aliases = {key: text for key, text in kept.items() if key != name}
@@ -34,7 +30,7 @@ def read_alias(reader: Reader, node: Simple) -> None:
     reader.state.aliases = kept
 
 
-def calls(reader: Reader, bodies: tuple[Function, ...], command: Command) -> None:
+def calls(reader: ScriptWalk, bodies: tuple[Function, ...], command: Command) -> None:
     """Read a call of a function that has one of several bodies."""
     if len(bodies) == 1:
         call(reader, bodies[0], command)
@@ -48,7 +44,7 @@ def calls(reader: Reader, bodies: tuple[Function, ...], command: Command) -> Non
     reader.merge(ends)
 
 
-def call(reader: Reader, function: Function, command: Command) -> None:
+def call(reader: ScriptWalk, function: Function, command: Command) -> None:
     """Read a function's body as a call of it would run. Raises `Unsure` if calls are nested too deeply."""
     reader.called.add(id(function))
     outside = [entry for entry in reader.stack if entry[0] is function]
@@ -76,7 +72,7 @@ def call(reader: Reader, function: Function, command: Command) -> None:
     reader.state.cwds = cwds
 
 
-def run_body(reader: Reader, function: Function, stdin: Stdin | None) -> None:
+def run_body(reader: ScriptWalk, function: Function, stdin: Stdin | None) -> None:
     """Read a function's body in the present state."""
     outer, reader.function = reader.function, function.name
     kept, reader.stdin = reader.stdin, stdin
@@ -89,13 +85,13 @@ def run_body(reader: Reader, function: Function, stdin: Stdin | None) -> None:
     reader.function, reader.stdin = outer, kept
 
 
-def fork_bomb(reader: Reader, name: str) -> None:
+def fork_bomb(reader: ScriptWalk, name: str) -> None:
     """Note a function that starts copies of itself without end."""
     if not any(problem.rule == "shell:fork-bomb" for problem in reader.problems):
         reader.problem(Unsure("a function starts copies of itself without end", name, "shell:fork-bomb"), "deny")
 
 
-def uncalled(reader: Reader) -> None:
+def uncalled(reader: ScriptWalk) -> None:
     """Read functions that nothing has called yet, because anything might call them."""
     for function in reader.defined:
         if id(function) not in reader.called:

@@ -1,42 +1,97 @@
-"""Find the evident effects of code for an interpreter: Python by its syntax tree, other languages by patterns.
+"""Find evident harm in code for an interpreter, by patterns that hold for all of them.
 
-This module never proves code harmless; it only finds evident harm. Text that is known only at run time is a NUL.
+This module never proves code harmless: what runs code asks anyway. Text that is known only at run time is a NUL.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import shlex
 from collections.abc import Iterator
 
-from .effects import SHELL_ONLY, Effect
+from .effect import Effect
 from .parts import Word
+from .roles import SHELL_ONLY
 from .sorting import literal
-from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE
 
 MAX_CODE = 64 * 1024
+FETCH = re.compile(
+    r"urlopen|requests\.|httpx|urllib|https?://|LWP|Net::HTTP|net/http|open-uri|fetch\(|curl|socket"
+    r"|file_get_contents\(['\"]http"
+)
+HIDES = re.compile(
+    r"b64decode|base64|fromhex|unhexlify|atob|decode_base64|unpack|zlib|gzinflate|rot13|chr\("
+    r"|\\x[0-9a-f]{2}.*\\x[0-9a-f]{2}",
+    re.IGNORECASE,
+)
+_TEXT = r"""(?:[rbuf]{0,2}(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`))"""
+_LIST = rf"\[\s*({_TEXT.replace('(', '(?:').replace('(?:?:', '(?:')}(?:\s*,\s*[^\]]*)?)\]"
+_STRING = re.compile(_TEXT)
+_CALL = r"(?:^|[^\w$])(?:[\w$]+(?:\.|::|->))*"
+_ROLES = {
+    "shell": r"system|popen\d?|Popen|exec\w*|spawn\w*|posix_spawn\w*|shell_exec|passthru|proc_open|check_output"
+    r"|check_call|call|run|getoutput|getstatusoutput|execute|capture\d*e?|create_subprocess_\w+|qx",
+    "delete": r"rmtree|remove\w*|unlink\w*|rmdir\w*|rm|rm_rf?|rm_f|rmSync|rimraf|truncate\w*|delete",
+    "write": r"writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|binwrite|copyfile|symlink\w*|mkdir\w*"
+    r"|makedirs|touch|outputFile\w*",
+    "modify": r"l?chmod\w*|l?chown\w*",
+    "move": r"rename\w*|replace|move",
+    "read": r"readFile\w*|file_get_contents|readfile|createReadStream|readlines|open\w*|fopen|lines|foreach|file|slurp"
+    r"|read|require|include|cat",
+}
+_CALLS = [
+    (role, re.compile(rf"{_CALL}(?:{names})\s*\(?\s*(?:glob\s*\(?\s*|\d+\s*,\s*)?(?:{_LIST}|{_TEXT})", re.MULTILINE))
+    for role, names in _ROLES.items()
+]
+_OPENED = re.compile(rf"\b(?:open\w*|fopen)\s*\(?\s*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]")
+_PERL_OPEN = re.compile(r"\bopen\s*\(?[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)")
+_PATH = re.compile(rf"\bPath\(\s*{_TEXT}\s*\)(?:\s*/\s*{_TEXT})?\)*\.(\w+)")
+_PATH_ROLES = {
+    "unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "touch": "write",
+    "mkdir": "write", "chmod": "modify", "read_text": "read", "read_bytes": "read", "rename": "move",
+    "symlink_to": "write",
+}  # fmt: skip
+_SHAPES = {
+    "spawn-shell": r"\bpty\.spawn\b|exec[lv]?\w*\s*\(?\s*[\"']\S*/?(?:ba|da|z|k|c)?sh[\"']",
+    "kill-all": r"\bkill(?:pg)?\s*\(?\s*(?:['\"]?\w+['\"]?\s*,\s*)?-?[01]\b(?!\d)",
+    "bomb": r"(?:\bwhile\b|\bloop\b|for\s*\(\s*;\s*;)(?:.|\n)*\bfork\b|\bfork\b.*\bwhile\b",
+    "reverse-shell": r"(?i:socket|net\.connect|fsockopen|TCPSocket)(?:.|\n)*"
+    r"(?:dup2|subprocess|pty|/bin/(?:ba|da|z)?sh|\bexec\b|spawn|popen)",
+    "setuid": r"\bset(?:res)?[ug]id\s*\(\s*0\b|\bchmod\s*\(?[^,)]*,\s*0o?[46]\d{3}",
+    "network": r"\b(?:import|from|require|use)\b[^\n;]*\b(?:socket|urllib|requests|httpx|https?|ftplib|smtplib"
+    r"|telnetlib|aiohttp|paramiko|xmlrpc|net|open-uri|LWP|Socket)\b|curl_init|fsockopen|URI\.open|\bfetch\(",
+}
+_ASSIGNED = re.compile(
+    r"(?:^|;)\s*(?:const |let |var |my )?\$?(\w+)\s*=\s*('[^'\n]*'|\"[^\"\n]*\"|\[[^\]\n]*\])", re.MULTILINE
+)
+_RUNS_TEXT = re.compile(r"\beval\b|\bexec\b|\bcompile\s*\(|new Function|loadstring|\bload\b")
 
 
 def effects_of_code(language: str, text: str) -> list[Effect]:
     """Return the evident effects of a program text."""
     if len(text) > MAX_CODE:
         return [Effect("execute", None, "runs code that is too long to look through", "shell:unknown-code")]
-    if language == "python":
-        return list(_python(text))
-    return list(_by_pattern(language, text))
+    return list(_awk(text) if language == "awk" else _of(_plain(text)))
+
+
+def _plain(text: str) -> str:
+    """Undo the simple disguises of code: other names for modules, joined strings, strings in variables."""
+    text = re.sub(r"getattr\(\s*([\w.]+|__import__\([^)]*\))\s*,\s*['\"](\w+)['\"]\s*\)", r"\1.\2", text)
+    text = re.sub(r"__import__\(\s*['\"]([\w.]+)['\"]\s*\)", r"\1", text)
+    text = re.sub(r"['\"]\s*(?:\+|\.(?=\s*['\"]))\s*['\"]", "", text)
+    text = re.sub(r"(?:os\.path\.)?expanduser\(\s*(['\"][^'\"]*['\"])\s*\)"
+        r"|Path\.home\(\)(?:\s*/\s*|\.joinpath\()['\"]([^'\"]*)['\"]",
+        lambda m: m[1] or f"Path('~/{m[2]}')", text,
+    )  # fmt: skip
+    for module, name in re.findall(r"import\s+([\w.]+)\s+as\s+(\w+)", text):
+        text = re.sub(rf"\b{name}\b", module, text)
+    for name, value in _ASSIGNED.findall(text)[:40]:
+        text = re.sub(rf"(?<=[(,\s])\$?\b{name}\b(?=\s*[,)])", lambda _, value=value: value, text)
+    return text[: 2 * MAX_CODE]
 
 
 def _word(text: str) -> Word:
-    if "\0" not in text:
-        return literal(text)
-    parts: list[str | None] = []
-    for index, piece in enumerate(text.split("\0")):
-        if index:
-            parts.append(None)
-        if piece or not index:
-            parts.append(piece)
-    return Word(tuple(parts), text)
+    first, *rest = text.split("\0")
+    return Word((first, None), text) if rest else literal(text)
 
 
 def _run(text: str) -> Iterator[Effect]:
@@ -46,267 +101,80 @@ def _run(text: str) -> Iterator[Effect]:
     yield Effect("shell", _word(text), "runs a command from inside other code")
 
 
-# --- Python
-
-
-def _python(text: str) -> Iterator[Effect]:
-    try:
-        tree = ast.parse(text.replace("\0", "_unknown_"))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        yield from _by_pattern("python", text)
-        return
-    names: dict[str, str] = {}
-    modules: set[str] = set()
-    known: dict[str, ast.expr] = {}
-    calls: list[ast.Call] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                modules.add(alias.name)
-                names[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom):
-            modules.add(node.module or "")
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            known[node.targets[0].id] = node.value
-        elif isinstance(node, ast.Call):
-            calls.append(node)
-    yield from _Python(names, known, text).effects(calls)
-    yield from _shape(text, modules | {name.partition(".")[0] for name in names.values()})
-
-
-def _shape(text: str, modules: set[str]) -> Iterator[Effect]:
-    """Yield the effects that a program's parts have only together."""
-    if "socket" in text and re.search(r"dup2|subprocess|pty|/bin/(?:ba|da|z)?sh", text):
-        yield Effect("reverse-shell")
-    if re.search(r"while\s+(?:1|True)\s*:\s*(?:\n\s*)?os\.fork|os\.fork\(\)\s*(?:for|while)", text):
-        yield Effect("bomb", None, "makes processes without end", "shell:fork-bomb")
-    if re.search(r"\b(?:exec|eval|compile)\s*\(", text):
+def _of(text: str) -> Iterator[Effect]:
+    for role, pattern in _CALLS:
+        for match in pattern.finditer(text):
+            listed, *single = match.groups()
+            given = [_unescaped(next((g for g in found if g), "")) for found in _STRING.findall(listed or "")]
+            target = " ".join(given) if listed else _unescaped(next((g for g in single if g), ""))
+            if role == "shell":
+                yield from _run(target) if target else ()
+            elif (target and role != "read") or "/" in target or target.startswith((".", "~")):
+                yield Effect(role, _word(target))
+    for match in re.finditer(r"`([^`\n]+)`", text):
+        yield from _run(match[1])
+    for match in [*_OPENED.finditer(text), *_PERL_OPEN.finditer(text)]:
+        yield Effect("write", _word(next((g for g in match.groups() if g), "")))
+    for match in _PATH.finditer(text):
+        *strings, method = match.groups()
+        if method in _PATH_ROLES:
+            yield Effect(_PATH_ROLES[method], _word("/".join(each for each in strings if each)))
+    for kind, pattern in _SHAPES.items():
+        if re.search(pattern, text):
+            yield Effect(kind)
+    if _RUNS_TEXT.search(text):
         if FETCH.search(text):
             yield Effect("remote-code")
         elif HIDES.search(text):
             yield Effect("hidden-code")
-    if modules & {
-        "socket",
-        "urllib",
-        "requests",
-        "httpx",
-        "http",
-        "ftplib",
-        "smtplib",
-        "telnetlib",
-        "aiohttp",
-        "paramiko",
-        "xmlrpc",
-    }:
-        yield Effect("network")
     for url in re.findall(r"https?://[^\s'\"]+", text):
         yield Effect("network", url)
 
 
-class _Python:
-    """The calls of a Python program, by the dotted names they resolve to."""
-
-    def __init__(self, names: dict[str, str], known: dict[str, ast.expr], text: str) -> None:
-        self.names, self.known, self.text = names, known, text
-
-    def effects(self, calls: list[ast.Call]) -> Iterator[Effect]:
-        for call in calls:
-            name = self.dotted(call.func)
-            if name is None:
-                if isinstance(call.func, ast.Attribute):
-                    yield from self._method(call, call.func)
-                continue
-            if name in ("open", "io.open", "os.open", "codecs.open"):
-                yield from self._open(call)
-                continue
-            role = PYTHON_CALLS.get(name)
-            if role is None and isinstance(call.func, ast.Attribute):
-                yield from self._method(call, call.func)
-            elif role is not None:
-                yield from self._known_call(call, role)
-
-    def dotted(self, node: ast.expr) -> str | None:
-        """Return the full dotted name: `sp.run` as `subprocess.run`, `__import__("os").system` as `os.system`."""
-        if isinstance(node, ast.Name):
-            return self.names.get(node.id, node.id)
-        if isinstance(node, ast.Attribute):
-            base = self.dotted(node.value)
-            return None if base is None else f"{base}.{node.attr}"
-        if isinstance(node, ast.Call):
-            inner = self.dotted(node.func)
-            if inner in ("__import__", "importlib.import_module") and node.args:
-                return self.text_of(node.args[0])
-            if inner == "getattr" and len(node.args) > 1:
-                base, attribute = self.dotted(node.args[0]), self.text_of(node.args[1])
-                return f"{base}.{attribute}" if base and attribute else None
-            return inner if inner in ("pathlib.Path", "Path") else None
-        return None
-
-    def text_of(self, node: ast.expr | None, depth: int = 0) -> str | None:
-        """Return a string as far as it is known: literals, names bound to them, sums, joins, `/` of paths.
-
-        A part that is not known is a NUL.
-        """
-        if depth > 8 or node is None:
-            return None
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-            return node.value if isinstance(node.value, str) else node.value.decode("utf-8", "replace")
-        if isinstance(node, ast.Name) and node.id in self.known:
-            return self.text_of(self.known[node.id], depth + 1)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = self.text_of(node.left, depth + 1), self.text_of(node.right, depth + 1)
-            return None if left is None and right is None else (left or "\0") + (right or "\0")
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            left, right = self.text_of(node.left, depth + 1), self.text_of(node.right, depth + 1)
-            return None if left is None else f"{left}/{right or chr(0)}"
-        if isinstance(node, ast.JoinedStr):
-            return "".join(self.text_of(v, depth + 1) or "\0" for v in node.values)
-        if isinstance(node, ast.Call):
-            return self._text_of_call(node, depth)
-        return None
-
-    def _text_of_call(self, node: ast.Call, depth: int) -> str | None:
-        name = self.dotted(node.func) or ""
-        if name in ("pathlib.Path", "Path", "str", "pathlib.PosixPath", "os.fspath"):
-            return "/".join(self.text_of(arg, depth + 1) or "\0" for arg in node.args) or "."
-        if name in ("os.path.join", "posixpath.join"):
-            return "/".join(self.text_of(arg, depth + 1) or "\0" for arg in node.args)
-        if name in ("os.path.expanduser", "os.path.expandvars", "os.path.abspath") and node.args:
-            text = self.text_of(node.args[0], depth + 1)
-            return text.replace("$HOME", "~", 1) if text else None
-        if name in ("pathlib.Path.home", "Path.home"):
-            return "~"
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "joinpath":
-            base = self.text_of(node.func.value, depth + 1)
-            return (
-                None if base is None else "/".join([base, *(self.text_of(arg, depth + 1) or "\0" for arg in node.args)])
-            )
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("expanduser", "resolve", "absolute"):
-            return self.text_of(node.func.value, depth + 1)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
-            return self.command_of(node.args[0], self.text_of(node.func.value, depth + 1) or " ")
-        return None
-
-    def command_of(self, node: ast.expr, joiner: str | None = None) -> str | None:
-        """Return a command line: a string, or a list of arguments."""
-        if isinstance(node, ast.Name) and node.id in self.known:
-            node = self.known[node.id]
-        if isinstance(node, ast.List | ast.Tuple):
-            parts = [self.text_of(item) for item in node.elts]
-            if joiner is not None:
-                return joiner.join(part if part is not None else "\0" for part in parts)
-            return " ".join("\0" if part is None else shlex.quote(part) for part in parts)
-        return self.text_of(node)
-
-    def _known_call(self, call: ast.Call, role: str) -> Iterator[Effect]:
-        first = (
-            call.args[0]
-            if call.args
-            else next((k.value for k in call.keywords if k.arg in ("args", "path", "cmd")), None)
-        )
-        if role == "shell":
-            text = self.command_of(first) if first is not None else None
-            if text is not None:
-                yield from _run(text)
-        elif role == "exec":
-            text = self.text_of(first) if first is not None else None
-            if text and re.search(r"(?:^|/)(?:ba|da|z|k|c)?sh$", text):
-                yield Effect("spawn-shell")
-        elif role in ("spawn-shell", "setuid"):
-            yield Effect(role)
-        elif role == "kill":
-            number = self._number(first)
-            if number in (-1, 1, 0):
-                yield Effect("kill-all")
-            else:
-                yield Effect("process")
-        elif role == "both":
-            yield from self._path("move", first)
-            yield from self._path("write", call.args[1] if len(call.args) > 1 else None)
-        elif role == "copy":
-            yield from self._path("read", first)
-            yield from self._path("write", call.args[1] if len(call.args) > 1 else None)
-        else:
-            yield from self._path(role, first)
-
-    @staticmethod
-    def _number(node: ast.expr | None) -> int | None:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return -node.operand.value if isinstance(node.operand.value, int) else None
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        return None
-
-    def _path(self, kind: str, node: ast.expr | None) -> Iterator[Effect]:
-        text = self.text_of(node)
-        if text is not None:
-            yield Effect(kind, _word(text))
-        elif kind == "delete":
-            yield Effect("delete", Word((None,)))
-
-    def _open(self, call: ast.Call) -> Iterator[Effect]:
-        mode = call.args[1] if len(call.args) > 1 else next((k.value for k in call.keywords if k.arg == "mode"), None)
-        text = self.text_of(mode) if mode is not None else "r"
-        changes = text is None or any(letter in text for letter in "wax+")
-        yield from self._path("write" if changes else "read", call.args[0] if call.args else None)
-
-    def _method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Effect]:
-        """Yield the effects of the methods of paths, by name. The object must be a path that is known."""
-        kind = PATH_METHODS.get(func.attr)
-        if kind is None or (func.attr == "replace" and not isinstance(func.value, ast.Call)):
-            return
-        text = self.text_of(func.value)
-        if text is not None:
-            yield Effect(kind, _word(text))
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([\"'\\])", r"\1", text)
 
 
-# --- other languages
+# --- awk
+
+_QUOTED = r"\"((?:[^\"\\]|\\.)*)\""
+_AWK_RUNS = re.compile(rf"\bsystem\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}")
+_AWK_FILES = re.compile(rf"(\bprintf?\b[^;}}>]*>>?|\bgetline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}")
+_AWK_ASKS = re.compile(
+    r"\bgetline\b|\bsystem\b|\bARG[VC]\b|\b(?:SYM|FUNC)TAB\b|\bENVIRON\b|\bPROCINFO\b|@|(?<!\|)\|(?!\|)|\|&|\""
+)
 
 
 def _awk(text: str) -> Iterator[Effect]:
-    """Find redirections and pipes of print. They look like comparisons; inside brackets they are comparisons."""
-    plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
-    plain = re.sub(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/", "//", f" {plain}")
-    if re.search(r"\bgetline\b[^;}\n]*<", plain) or re.search(r"\bARG[VC]\b", plain):
-        yield Effect("unknown", None, "chooses files to read from inside awk", "shell:unknown-path")
+    """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
+    bare = _without_strings(text.replace("\\\n", " "))
+    if _AWK_ASKS.search(bare):
+        yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
     before = None
-    while before != plain:
-        before, plain = plain, re.sub(r"\([^()]*\)", "", plain)
-    if re.search(r"\bprintf?\b[^;}\n]*>", plain):
+    while before != bare:
+        before, bare = bare, re.sub(r"\([^()]*\)", "", bare)
+    if re.search(r"\bprintf?\b[^;}]*>", bare):
         yield Effect("change", None, "writes to files from awk", "shell:write")
-    if re.search(r"(?<!\|)\|&?(?!\|)", plain):
-        yield Effect("execute", None, "runs commands from awk", "shell:unknown-code")
-    if re.search(r"\bsystem\b|@\s*\w+", plain):
-        yield Effect("execute", None, "runs commands from awk", "shell:unknown-code")
-
-
-def _by_pattern(language: str, text: str) -> Iterator[Effect]:
-    if language == "awk":
-        yield from _awk(text)
-    for pattern, role in PATTERNS.get(language, ()):
-        for match in pattern.finditer(text):
-            target = next((group for group in match.groups()[::-1] if group), "") if match.groups() else ""
-            target = re.sub(r"\\([\"'\\])", r"\1", target)
-            if role == "shell":
-                yield from _run(target) if target else ()
-            elif role in ("read", "write", "delete", "move", "modify", "create"):
-                yield Effect(role, _word(target))
-            else:
-                yield Effect(role)
-    if language == "awk":
-        return
-    if REVERSE.search(text) and re.search(r"/bin/(?:ba|da|z)?sh|exec|spawn|popen", text):
+    for match in _AWK_RUNS.finditer(text):
+        yield from _run(_unescaped(next(group for group in match.groups() if group is not None)))
+    for how, name in _AWK_FILES.findall(text):
+        yield Effect("write" if how[-1] == ">" else "read", literal(name))
+    if re.search(r"/inet\d?/(?:tcp|udp)/", text):
         yield Effect("reverse-shell")
-    if re.search(r"\beval\b|\bexec\b|new Function|loadstring|\bload\b", text):
-        if FETCH.search(text):
-            yield Effect("remote-code")
-        elif HIDES.search(text):
-            yield Effect("hidden-code")
-    if re.search(r"\bfork\b", text) and re.search(r"\bwhile\b|\bloop\b|for\s*\(\s*;\s*;", text):
-        yield Effect("bomb", None, "makes processes without end", "shell:fork-bomb")
-    for url in re.findall(r"https?://[^\s'\"]+", text):
-        yield Effect("network", url)
+
+
+_BEFORE_PATTERN = re.compile(r"(?:\A|[~(,!&|{};\n]|\b(?:print|printf|return|in|else|do|exit|case))[ \t]*\Z")
+
+
+def _without_strings(text: str) -> str:
+    """Return an awk program without strings, patterns and comments. A slash after a value divides."""
+    out, at = "", 0
+    while at < len(text):
+        char = text[at]
+        pattern = {'"': r'"(?:[^"\\\n]|\\.)*"', "#": r"#[^\n]*"}.get(char)
+        if char == "/" and _BEFORE_PATTERN.search(out):
+            pattern = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/"
+        match = re.compile(pattern).match(text, at) if pattern else None
+        out += char if match is None else "" if char == "#" else " 0 "
+        at = at + 1 if match is None else match.end()
+    return out

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .effects import program_name
+from .code import HIDES
 from .parts import Command, Script, Word
-from .table.codepatterns import HIDES
 from .table.wordlist import words
 
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
@@ -44,7 +43,7 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
         return
     names, files = _spread(commands, sources)
     for command in commands:
-        name = program_name(command)
+        name = command.program
         kind = None
         if name in INTERPRETERS or (name or "").rstrip("0123456789.") in INTERPRETERS:
             kind = _fed(command, sources, names, files)
@@ -66,20 +65,20 @@ def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
     """Yield commands that xargs runs on what `find` or `ls` found: (command that changes it, the places searched)."""
     commands = script.commands
     for command in commands:
-        if program_name(command) not in SWEEPING or command.stdin is None:
+        if command.program not in SWEEPING or command.stdin is None:
             continue
         roots = [root for feeder in feeders(command) for root in _roots(feeder)]
         for inner in commands if roots else ():
-            if inner.via and inner.via[-1] == command.name and program_name(inner) in _SWEEPERS:
+            if inner.via and inner.via[-1] == command.name and inner.program in _SWEEPERS:
                 yield inner, tuple(roots)
 
 
 def _roots(command: Command) -> list[Word]:
-    if program_name(command) not in ("find", "gfind", "ls", "fd", "fdfind", "locate"):
+    if command.program not in ("find", "gfind", "ls", "fd", "fdfind", "locate"):
         return []
     roots: list[Word] = []
     for word in command.args:
-        if word.start.startswith("-") and program_name(command) in ("find", "gfind"):
+        if word.start.startswith("-") and command.program in ("find", "gfind"):
             break
         if not word.start.startswith("-"):
             roots.append(word)
@@ -100,7 +99,7 @@ def feeders(command: Command) -> Iterator[Command]:
 
 def _origin(command: Command) -> str | None:
     """Return the kind of text that a command prints or saves (`remote-code`, `hidden-code`), or None."""
-    name = program_name(command)
+    name = command.program
     if name in FETCHERS or (name == "openssl" and any(word.text == "s_client" for word in command.args)):
         return "remote-code"
     if name in DECODERS:
@@ -134,26 +133,26 @@ def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -
             kind = _in_word(value, sources, names)
             if kind is not None:
                 names[name] = kind
-        if program_name(command) in ("read", "mapfile", "readarray"):
+        if command.program in ("read", "mapfile", "readarray"):
             kind = _from_feeders(command) or next(
                 (k for r in command.redirects if (w := r.text or r.target) and (k := _in_word(w, sources, names))), None
             )
             if kind is not None:
                 names.update((word.text, kind) for word in command.args if word.text and word.text.isidentifier())
-        if program_name(command) in ("export", "declare", "local", "readonly", "typeset"):
+        if command.program in ("export", "declare", "local", "readonly", "typeset"):
             for word in command.args:
                 kind = _in_word(word, sources, names)
                 if kind is not None and "=" in word.start:
                     names[word.start.partition("=")[0]] = kind
         origin = _origin(command) or _through_pipe(command)
-        if origin is not None and program_name(command) not in ("printf", "echo"):
+        if origin is not None and command.program not in ("printf", "echo"):
             for file in _saved(command):
                 files[file.rpartition("/")[2]] = origin
     return names, files
 
 
 def _through_pipe(command: Command) -> str | None:
-    if program_name(command) not in ("tee", "cat", "sponge", "sed", "tr", "head", "tail", "grep"):
+    if command.program not in ("tee", "cat", "sponge", "sed", "tr", "head", "tail", "grep"):
         return None
     return _from_feeders(command)
 
@@ -167,7 +166,7 @@ def _saved(command: Command) -> Iterator[str]:
     for redirect in command.redirects:
         if redirect.op in (">", ">>", ">|", "&>", "&>>") and redirect.target is not None and redirect.target.text:
             yield redirect.target.text
-    name = program_name(command)
+    name = command.program
     words = [word.text or "" for word in command.args]
     for index, word in enumerate(words):
         if word in ("-o", "-O", "--output", "--output-document") and index + 1 < len(words):
@@ -201,6 +200,9 @@ def _in_word(word: Word, sources: list[tuple[Command, str]], names: dict[str, st
     return None
 
 
+_TAKES_DATA = frozenset(["awk", "gawk", "xargs", "parallel", "psql", "mysql", "sqlite3"])
+
+
 def _fed(
     command: Command, sources: list[tuple[Command, str]], names: dict[str, str], files: dict[str, str]
 ) -> str | None:
@@ -211,30 +213,17 @@ def _fed(
     words += [r.target for r in command.redirects if r.op == "<" and r.target is not None]
     for word in words:
         kind = _in_word(word, sources, names)
-        if kind is not None and program_name(command) not in (
-            "awk",
-            "gawk",
-            "xargs",
-            "parallel",
-            "psql",
-            "mysql",
-            "sqlite3",
-        ):
+        if kind is not None and command.program not in _TAKES_DATA:
             return kind
-        text = word.text
-        if (
-            text is not None
-            and files
-            and text.rpartition("/")[2] in files
-            and program_name(command) not in ("xargs", "parallel")
-        ):
-            return files[text.rpartition("/")[2]]
+        file = (word.text or "").rpartition("/")[2]
+        if file in files and command.program not in ("xargs", "parallel"):
+            return files[file]
     return None
 
 
 def _reads_code(command: Command) -> bool:
     """Return whether an interpreter reads its code from its input, rather than data for code that it was given."""
-    name = program_name(command) or ""
+    name = command.program or ""
     if name in ("source", ".", "eval"):
         return name != "eval"
     if name in ("xargs", "parallel"):

@@ -199,7 +199,7 @@ class Parser(CommandLexer):
             case "[[":
                 return self.condition()
             case _:
-                raise self.error(f"{word!r} stands before nothing")
+                raise self.error(f"{word!r} has no command after it")
 
     def redirected(self, node: Node) -> Node:
         """Return a compound command with the redirections that follow it."""

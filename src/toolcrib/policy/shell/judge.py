@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
+from ...boundary.protected_names import holds_protected
 from ...core.text import clip, one_line
 from ...core.verdict import Judgement
-from .effects import SHELL_ONLY, Effect, effects_of, program_name
-from .endless import endless, may_be_endless
+from .effect import Effect
+from .effects import effects_of
 from .flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
-from .paths import Finding
-from .paths import find as find_path
+from .paths import Finding, links_out
 from .paths import judge as judge_path
 from .reading import read_script
+from .repository import runs_by_settings
+from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
+from .spots import find as find_path
+from .spots import is_below
 from .table import lookup
 from .table.spec import Program
+from .table.wordlist import words
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +37,27 @@ _SHOWN = 80
 _FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
 # A command's changes in the workspace: if they are held back, there is no need to ask before it runs.
 _HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read", "list", "send", "link"))
-_RANK = {"allow": 0, "ask": 1, "deny": 2}
+# Questions that a wall answers in which a command can only read: it prints what it may see, or fails.
+_READING = words(
+    "shell:unknown-option shell:unknown-use shell:unknown-path shell:arithmetic shell:check shell:named shell:variable"
+)
+# The shell's own commands, for which only its own variables count.
+_IN_SHELL = words("export declare typeset local readonly echo printf cd test [ : true false set unset read")
+# They set modes or times, which Landlock's wall refuses.
+_SETTERS = frozenset({"touch", "chmod", "chown", "chgrp", "install", "tar", "bsdtar", "unzip", "rsync"})
+# What a sandbox with processes and a network of its own makes harmless.
+_APART = frozenset({"process", "serve", "editor"})
+# Programs that only read, and the settings in the workspace that can change that.
+_OBEYS = {"ack": ".ackrc", "shellcheck": ".shellcheckrc"}
+_FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
+# They change a Python environment: with these the project's own is installed into.
+_INSTALLERS = re.compile(r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install")
+_INSTALLING = frozenset({"install", "uninstall", "add", "remove", "sync"})
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
-ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
+_ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
+ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 
 
 def judge_command(command: str, place: CommandPlace) -> Judgement:
@@ -69,10 +92,14 @@ def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
     for found in _judgements(script, place, depth):
         if found.verdict == "deny":
             return found
+        if place.walled and not place.contained and found.rule in _READING and found.unknown:
+            continue
+        if found.rule == "shell:variable" and all(c.name in _IN_SHELL for c in script.commands if c.words):
+            continue
         if place.held and found.rule in _HELD and not found.unknown:  # a person will see what it does
             found = replace(found, unknown=True)
         unknown = unknown and found.unknown
-        if best is None or (best.unknown and not found.unknown):
+        if best is None or (best.unknown and not found.unknown) or (found.insists and not best.insists):
             best = found
     if best is None:
         return ALLOWED
@@ -81,14 +108,15 @@ def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
 
 def _judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     """Yield every judgement against a script; denials for its structure come first."""
-    for problem in script.problems:
-        yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
+    for problem in script.problems:  # without a sandbox a person looks at what we cannot read
+        answered = place.contained or not place.walled or problem.rule in _READING
+        yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
     wrapped: set[str] = set()
     for command in script.commands:
         wrapped.update(command.via)
     programs: set[str | None] = set()
     for command in script.commands:
-        name = program_name(command) if command.words else None
+        name = command.program
         programs.add(name)
         yield from _of_command(command, name, place, wrapped, depth)
     for command, roots in () if programs.isdisjoint(SWEEPING) else swept(script):
@@ -100,8 +128,6 @@ def _judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Jud
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
     for command in () if programs.isdisjoint(FETCHERS) else carried_off(script, place):
         yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
-    for command, said in endless(script) if may_be_endless(script, programs) else ():
-        yield _say(command, Finding("ask", "shell:endless", said, True))
     for command, kind, reason in () if programs.isdisjoint(ORIGINS) else tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
@@ -110,7 +136,25 @@ def _of_command(
     command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int
 ) -> Iterator[Judgement]:
     effects = effects_of(command)
+    if place.host_files and _installs(command, effects):
+        for own in place.host_files:
+            if own.reason == ENVIRONMENT:
+                phrase = f"may install or remove packages in {own.path}: {own.reason}"
+                yield _say(command, Finding("ask", RULE_HOST_FILES, phrase))
+    if place.program_folders and not place.contained and (planted := _own_program(command, place)):
+        phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
+        yield _say(command, Finding("ask", "shell:workspace-program", phrase))
+    if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
+        phrase = f"would run what the repository's own settings name ({ran}), and no sandbox is around it"
+        yield _say(command, Finding("ask", "shell:git-settings", phrase))
+    alone = place.on_disk and not (place.contained or place.walled)
+    if alone and name in _OBEYS and (settings := _settings_of(_OBEYS[name], command, place)):
+        phrase = f"obeys {settings}, which can have it read elsewhere"
+        yield _say(command, Finding("ask", "shell:check", phrase, True))
     for effect in effects:
+        if place.walled and not place.contained and _fails_behind_wall(name, command, effect, place):
+            phrase = "changes what the wall around unasked commands protects: modes, times, or names next to `.git`"
+            yield _say(command, Finding("ask", "shell:beyond-wall", phrase))
         yield from _of_effect(command, effect, place, depth)
     if command.words:
         known = lookup(name) if name else None
@@ -118,6 +162,50 @@ def _of_command(
             yield from _of_place(command, known, place)
         if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
             yield from _of_wrapper(command, known)
+
+
+def _settings_of(file: str, command: Command, place: CommandPlace) -> str | None:
+    """Return the settings file in the workspace that a program would obey, if there is one."""
+    folder = command.cwd or place.cwd
+    while is_below(folder, place.workspace):
+        if os.path.lexists(f"{folder}/{file}"):
+            return f"{folder}/{file}"
+        folder = os.path.dirname(folder)
+    return None
+
+
+def _fails_behind_wall(name: str | None, command: Command, effect: Effect, place: CommandPlace) -> bool:
+    """Return whether a change in the workspace is refused where a command runs behind a wall of Landlock: next to a
+    protected name nothing can be made, moved or removed, and no modes and times can be set."""
+    if effect.kind == "modify" or (effect.kind == "change" and name == "git"):
+        return True
+    if effect.kind not in ("write", "create", "move") or not isinstance(effect.target, Word):
+        return False
+    if name in _SETTERS:
+        return True
+    spot = find_path(effect.target, effect.cwd or command.cwd, place)
+    if not place.on_disk or spot.where != "workspace":
+        return False
+    folder = spot.path if spot.below else os.path.dirname(spot.path)
+    return (effect.kind == "move" or not os.path.lexists(spot.path)) and _holds_protected(folder, place)
+
+
+def _holds_protected(folder: str, place: CommandPlace) -> bool:
+    return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files)
+
+
+def _own_program(command: Command, place: CommandPlace) -> str | None:
+    """Return the program of a command that lies in a folder of PATH where tools may write, if there is one."""
+    name = command.name or ""
+    paths = [f"{folder}/{name}" for folder in place.program_folders if name and "/" not in name]
+    return next((path for path in paths if os.path.lexists(path)), None)
+
+
+def _installs(command: Command, effects: Iterable[Effect]) -> bool:
+    """Return whether a command changes a Python environment, also if its program is named by a path into one."""
+    if not _INSTALLERS.fullmatch((command.name or "").rpartition("/")[2]):
+        return False
+    return any(effect.kind == "install" for effect in effects) or any(w.text in _INSTALLING for w in command.args)
 
 
 def _inside(cwd: str, place: CommandPlace) -> bool:
@@ -151,8 +239,16 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
         return
     if effect.kind in PATH_KINDS:
         target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
+        if effect.kind == "read" and (target.text or "").strip("/") in _ENDLESS and command.name not in ("head", "dd"):
+            yield _say(command, Finding("ask", "shell:endless", "reads a device that has no end", True))
         found = command.via[-1:] in _FINDERS
         finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
+        if finding is None and effect.kind == "read" and command.name in _FOLLOW and place.on_disk:
+            spot = find_path(target, effect.cwd or command.cwd, place)
+            if not (place.walled or place.contained) and os.path.isdir(spot.path):
+                finding = links_out(spot.path, place)
+        if finding is not None and finding.rule == "shell:delete" and command.name == "truncate":
+            finding = finding._replace(unknown=_can_be_undone(target, effect.cwd or command.cwd, place))
         if finding is not None:
             yield _say(command, finding)
         return
@@ -160,8 +256,26 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
     if effect.kind == "network" and effect.target is not None and _is_metadata(effect.target):
         kind = KINDS["metadata"]
         effect = replace(effect, kind="metadata", reason="", rule="")
+    if effect.kind == "fetch-and-run" and _is_installed(effect.target, command, place):
+        kind, effect = KINDS["execute"], replace(effect, kind="execute", reason="runs a program of the project")
+    if effect.kind in _APART and place.contained and place.scratch:
+        kind = kind._replace(unknown=True)
     rule = effect.rule or f"shell:{effect.kind}"
     yield _say(command, Finding(kind.verdict, rule, effect.reason or kind.phrase, kind.unknown))
+
+
+def _can_be_undone(target: Word, cwd: str | None, place: CommandPlace) -> bool:
+    spot = find_path(target, cwd, place)
+    return place.undo_covers is not None and not spot.below and place.undo_covers(spot.path)
+
+
+def _is_installed(program: Word | str | None, command: Command, place: CommandPlace) -> bool:
+    """Return whether npx would run a program that the project has installed."""
+    name = program.text if isinstance(program, Word) else program
+    folder = command.cwd or place.cwd
+    if not place.on_disk or not name or not re.fullmatch(r"[\w.-]+", name) or not _inside(folder, place):
+        return False
+    return os.path.lexists(f"{folder}/node_modules/.bin/{name}")
 
 
 def _is_metadata(target: Word | str) -> bool:
@@ -197,7 +311,8 @@ def _of_code(command: Command, effect: Effect, place: CommandPlace, depth: int) 
 
 def _say(command: Command, finding: Finding) -> Judgement:
     """Return a finding as a sentence that begins with the command."""
-    return Judgement(finding.verdict, f"`{shown(command)}` {finding.phrase}", finding.rule, finding.unknown)
+    text = f"`{shown(command)}` {finding.phrase}"
+    return Judgement(finding.verdict, text, finding.rule, finding.unknown, finding.rule == RULE_HOST_FILES)
 
 
 def shown(command: Command) -> str:
@@ -211,8 +326,10 @@ def leaves_workspace(script: Script, place: CommandPlace) -> Judgement | None:
     for command in script.commands:
         for effect, word in _path_words(command):
             spot = find_path(word, effect.cwd or command.cwd, place) if effect else find_path(word, command.cwd, place)
-            if spot.where == "outside":
-                phrase = f"names {spot.path}, outside the workspace (tools.exec.restrict_to_workspace)"
+            linked = links_out(spot.path, place, spot.pattern) if spot.pattern and place.on_disk else None
+            if spot.where == "outside" or linked is not None:
+                names = f"names {spot.path}, outside the workspace" if linked is None else linked.phrase
+                phrase = f"{names} (tools.exec.restrict_to_workspace)"
                 return _say(command, Finding("deny", "exec:restrict_to_workspace", phrase))
     return None
 

@@ -20,11 +20,15 @@ PATH_KINDS = frozenset({"read", "list", "send", "write", "create", "delete", "mo
 
 KINDS: dict[str, Kind] = {
     # unknown effects, or effects that stay inside: a sandbox contains them
-    "unknown": Kind("ask", "is not known: what it does cannot be told beforehand", True),
+    "unknown": Kind("ask", "is not known: its effects cannot be known before it runs", True),
     "execute": Kind("ask", "runs code that cannot be judged beforehand", True),
     "change": Kind("ask", "changes files in the workspace", True),
     "named": Kind("ask", "reads the files that another file names", True),
+    "check": Kind("ask", "runs with the workspace's own settings, which can name code", True),
     "session": Kind("ask", "changes how the rest of the command line runs", True),
+    "serve": Kind("ask", "serves files to the network"),
+    "editor": Kind("ask", "opens an editor on the desktop"),
+    "fetch-and-run": Kind("ask", "fetches a program from the network and runs it"),
     # a person is asked even in a sandbox
     "discard": Kind("ask", "throws work away"),
     "protected": Kind("ask", "changes settings that other programs follow"),

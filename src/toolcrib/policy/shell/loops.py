@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from . import words as expansion
 from .parts import Command, Word
-from .state import UNKNOWN, Listed, State, Value, known
-from .tree import ArithFor, For, Item, Raw, Simple, Subst, While
+from .script_walk import ScriptWalk
+from .state import UNKNOWN, Listed, State, Value
+from .tree import ArithFor, For, Raw, Simple, Subst, While
 from .unsure import Unsure
-
-if TYPE_CHECKING:
-    from .reader import Reader
+from .words import arguments
 
 MAX_ITEMS = 32  # items of a loop that are read one by one
 _CLIMBS = re.compile(r"(?:\A|/)\.(?:\.?(?:/|\Z)|[.*?\[])")  # a part of a pattern that could match `..`
 
 
-def note_endless(reader: Reader, node: While) -> None:
-    """Note a loop without an end. It is known harm if it starts processes in every round."""
-    from .endless import loops_forever
-
-    if loops_forever(node):
-        runs_forever(reader, node.body)
-
-
-def arithmetic_always(reader: Reader, node: ArithFor) -> bool:
-    """Return whether `for ((;;))` has no condition and nothing leaves the loop."""
-    from .endless import loops_forever
-
-    text = known(expansion.single(node.pieces, reader)) or ""
-    parts = text.split(";")
-    empty = len(parts) == 3 and parts[1].strip() in ("", "1")
-    forever = Simple((), (Raw("true", (), "true"),), (), "true")
-    return empty and loops_forever(While((Item(forever),), node.body))
-
-
-def runs_forever(reader: Reader, body: tuple[Item, ...]) -> None:
-    """Note a loop without an end. It is known harm if it starts processes in every round."""
-    from .endless import multiplies
-
-    if multiplies(body):
-        reader.problem(Unsure("a loop without end starts processes", "", "shell:fork-bomb"), "deny")
+def note_forks(reader: ScriptWalk, node: While | ArithFor) -> None:
+    """Note a loop without an end that starts something in every round and waits for none of it: known harm."""
+    if isinstance(node, While):
+        condition = node.condition[0].node if len(node.condition) == 1 else None
+        words = condition.words if isinstance(condition, Simple) else ()
+        always = bool(words) and words[0].plain in (("false",) if node.until else (":", "true", "[", "test", "sleep"))
     else:
-        reader.problem(Unsure("a loop has no end", "", "shell:endless"))
+        always = True
+    names = {item.node.words[0].plain for item in node.body if isinstance(item.node, Simple) and item.node.words}
+    if always and any(item.background for item in node.body) and not names & {"wait", "break", "exit", "return"}:
+        reader.problem(Unsure("a loop without end starts processes", "", "shell:fork-bomb"), "deny")
 
 
-def read_loop(reader: Reader, walk: Callable[[], object]) -> None:
+def read_loop(reader: ScriptWalk, walk: Callable[[], object]) -> None:
     """Read a loop's body until everything known at its start is still true at its end."""
     reader.repeats = True
     reader.conditions += 1
@@ -70,19 +51,19 @@ def read_loop(reader: Reader, walk: Callable[[], object]) -> None:
     reader.conditions -= 1
 
 
-def while_round(reader: Reader, node: While) -> None:
+def while_round(reader: ScriptWalk, node: While) -> None:
     """Read one round of while or until."""
     failed = reader.items(node.condition)
     reader.fall(failed)
     reader.fall(reader.items(node.body))
 
 
-def for_loop(reader: Reader, node: For) -> None:
+def for_loop(reader: ScriptWalk, node: For) -> None:
     """Read a loop over words: one by one if they are known."""
     if node.words is None:
         values = None if reader.state.arguments is None else list(reader.state.arguments)
     else:
-        items = expansion.arguments(node.words, reader)
+        items = arguments(node.words, reader)
         loop_names(reader, node, items)
         listing = listing_of(reader, node.words)
         if listing is not None:
@@ -97,14 +78,14 @@ def for_loop(reader: Reader, node: For) -> None:
         rounds(reader, node, values)
 
 
-def loop_names(reader: Reader, node: For, items: list[Word]) -> None:
+def loop_names(reader: ScriptWalk, node: For, items: list[Word]) -> None:
     """Note the loop's variable if it matters by itself: other programs obey it, or it comes from a pattern."""
     told = items if node.name.lower() != node.name else [word for word in items if word.glob]
     if told:
         reader.emit(Command((), tuple((node.name, word) for word in told)))
 
 
-def listing_of(reader: Reader, raws: tuple[Raw, ...]) -> list[Listed] | None:
+def listing_of(reader: ScriptWalk, raws: tuple[Raw, ...]) -> list[Listed] | None:
     """Return the names of files that a loop's only word, a substitution, lists."""
     pieces = raws[0].pieces if len(raws) == 1 else ()
     if len(pieces) != 1 or not isinstance(pieces[0], Subst):
@@ -112,7 +93,7 @@ def listing_of(reader: Reader, raws: tuple[Raw, ...]) -> list[Listed] | None:
     return reader.listings.get(id(pieces[0].body))
 
 
-def rounds(reader: Reader, node: For, values: Sequence[Value | Listed]) -> None:
+def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | Listed]) -> None:
     """Read a loop over known words, in order."""
     reader.repeats = True
     reader.conditions += 1
@@ -129,7 +110,7 @@ def rounds(reader: Reader, node: For, values: Sequence[Value | Listed]) -> None:
     reader.conditions -= 1
 
 
-def for_round(reader: Reader, node: For, value: Value | Listed) -> None:
+def for_round(reader: ScriptWalk, node: For, value: Value | Listed) -> None:
     """Read one round of a loop over words."""
     reader.state.set(node.name, value)
     if node.select:

@@ -6,8 +6,28 @@ what each command reads, writes, executes and connects to. `judge` turns that in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import posixpath
+from collections.abc import Callable
 from typing import Literal
+
+from ...boundary.host_files import HostFile
+from ...core.dataclass import dataclass
+
+SYSTEM_FOLDERS = frozenset(
+    f"{root}{leaf}" for root in ("", "/usr", "/usr/local", "/run/current-system/sw") for leaf in ("/bin", "/sbin")
+) | {"/opt/homebrew/bin", "/opt/local/bin", "/snap/bin"}
+
+
+def plain_name(name: str | None, cwd: str | None = None) -> str | None:
+    """Return the name of a program that was named without a path, or by a path into a system folder; else None."""
+    if name is None or "/" not in name:
+        return name
+    if name[0] != "/":
+        if cwd is None:
+            return None
+        name = f"{cwd}/{name}"
+    folder, _, plain = posixpath.normpath(f"/{name.lstrip('/')}").rpartition("/")
+    return plain if folder in SYSTEM_FOLDERS else None
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -94,6 +114,11 @@ class Command:
         return self.words[0].text if self.words else None
 
     @property
+    def program(self) -> str | None:
+        """Return the plain name of the program; None for one outside the system folders."""
+        return plain_name(self.name, self.cwd)
+
+    @property
     def args(self) -> tuple[Word, ...]:
         """Return the words after the program."""
         return self.words[1:]
@@ -124,9 +149,13 @@ class Script:
 class CommandPlace:
     """The place where a command would run, and its rights there by the sandbox's profile. Absolute, normalised paths.
 
-    `readable` and `writable` are granted directories in addition to the workspace. `scratch` directories are private to
-    the sandbox and deleted after the command (its own /tmp). `contained` says that an active sandbox contains the
-    command, `held` that its changes are shown to a person before they are applied.
+    `readable` and `writable` are granted directories in addition to the workspace. `scratch` directories are
+    private to the sandbox and deleted after the command (its own /tmp). `contained` says that an active sandbox
+    contains the command, `walled` that one which is allowed because it only reads can do nothing else (`Wall`),
+    `held` that its changes are shown to a person before they are applied. `host_files` are files in the workspace
+    that the host itself runs. `on_disk`: the workspace may be looked at, besides the text of a command.
+    `program_folders` are folders of PATH that tools may write. `undo_covers` returns whether undo would bring back the
+    content of a file.
     """
 
     workspace: str
@@ -138,3 +167,8 @@ class CommandPlace:
     scratch: tuple[str, ...] = ()
     contained: bool = False
     held: bool = False
+    host_files: tuple[HostFile, ...] = ()
+    on_disk: bool = False
+    program_folders: tuple[str, ...] = ()
+    walled: bool = False
+    undo_covers: Callable[[str], bool] | None = None

@@ -1,8 +1,6 @@
-"""Find where a word points, and judge what may be done there: the judgement of paths in shell commands.
+"""Judge what a command may do at the place where a word points: read, list, change, delete.
 
-A path is normalised against the directory of its command, and then judged. Inside the workspace links are followed on
-the real file system, one `lstat` per component. Outside it the spelling is enough, because nothing there is allowed
-silently. A path that is only partly known (`src/$x`, `*.py`) is judged by everything it could be.
+A path that is only partly known (`src/$x`, `*.py`) is judged by everything it could be.
 """
 
 from __future__ import annotations
@@ -11,24 +9,15 @@ import os
 import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
 from ...core.verdict import Verdict
 from .parts import CommandPlace, Word
+from .spots import Spot, find, is_below, where_is
 from .table import places
-
-Where = Literal["stream", "workspace", "root", "granted", "readable", "scratch", "outside", "unknown"]
-
-
-class Spot(NamedTuple):
-    """The place a word points to. `path` is absolute, as far as it is known; with `below` the place lies below it."""
-
-    where: Where
-    path: str
-    below: bool = False
-    pattern: str = ""
 
 
 class Finding(NamedTuple):
@@ -40,160 +29,12 @@ class Finding(NamedTuple):
     unknown: bool = False
 
 
-_FD = re.compile(r"/dev/fd/\d+|/proc/self/fd/[012]")
 _SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
 _SECRET_DIRECTORY = re.compile("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
 _SOCKET = re.compile(places.SOCKETS)
-_UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_WILD = re.compile(r"(?<!\\)[*?\[]")
 _PERSISTENT = re.compile("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
 _PERSISTENT_AT_HOME = re.compile("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
-_MAX_LINKS = 40
-
-
-def is_below(path: str, root: str) -> bool:
-    """Return whether `path` is `root` or lies below it; both are absolute and normalised."""
-    return path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/" or root.endswith("/"))
-
-
-NOWHERE = Spot("stream", "")
-
-
-def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Spot:
-    """Return the place a word points to when its command runs in `cwd`.
-
-    `found` says that the unknown part was found (by `find -exec`) below the known part, so it cannot lead out of it.
-    """
-    text = word.text
-    if text is None and word.source[:1] in "~$`\"'" and None in word.parts:
-        word = _spelled(word, cwd)
-        text = word.text
-    if text is not None:
-        if not text:
-            return NOWHERE  # no file has an empty name
-        if "\0" in text:
-            return Spot("unknown", "")
-        path = absolute(text, cwd, place.home)
-        return Spot("unknown", "") if path is None else _place_of(path, place)
-    if word.many and not word.origin:
-        return Spot("unknown", "")
-    return _find_partly_known(word, cwd, place, found or word.origin != "")
-
-
-_OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
-_HERE = re.compile(r"\"?(?:\$\(pwd\)|`pwd`)")
-
-
-def _spelled(word: Word, cwd: str | None) -> Word:
-    """Rewrite two spellings that are as good as known: another user's home, and `$(pwd)`."""
-    other = _OTHER_HOME.fullmatch(word.source)
-    if other is not None and "$" not in word.source and not word.glob:
-        return Word((word.source,), word.source)
-    if cwd is not None and word.parts[:1] == (None,) and _HERE.match(word.source):
-        rest = word.parts[1:]
-        joined = f"{cwd}{rest[0]}" if rest and rest[0] is not None else cwd
-        return Word((joined, *rest[1:]) if len(rest) > 1 else (joined,), word.source, word.glob)
-    return word
-
-
-def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: bool) -> Spot:
-    """Return the known place, up to the last whole component. The rest may be anything below, or elsewhere by `..`."""
-    start = word.start
-    known, pattern = start, ""
-    if word.glob:
-        wild = _WILD.search(start)
-        if wild is not None:
-            known = start[: wild.start()]
-            pattern = start[known.rfind("/") + 1 :]
-        known = _UNESCAPE.sub(r"\1", known)
-    base = known[: known.rfind("/") + 1]
-    complete = None not in word.parts
-    if found and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
-        complete = True
-        if not word.origin and known:  # `{}` of find -exec: the starting point itself, or something below it
-            base = known.rstrip("/") + "/"
-    if start == "/dev/fd/":  # the other end of a process substitution
-        return Spot("stream", "/dev/fd")
-    if complete and not base:
-        base = "."
-    if not base:  # `$x/…` or `name$x`: the word names no folder before `$x`
-        if not known or cwd is None:
-            return Spot("unknown", "")
-        base = "."
-    path = absolute(base, cwd, place.home)
-    if path is None:
-        return Spot("unknown", "")
-    spot = _place_of(path, place)
-    climbs = complete and "/.." in f"/{pattern}"
-    if spot.where == "outside" or (complete and not climbs):
-        return Spot("workspace" if spot.where == "root" else spot.where, spot.path, True, pattern)
-    return Spot("unknown", spot.path, True, pattern)
-
-
-def absolute(text: str, cwd: str | None, home: str) -> str | None:
-    """Return an absolute path, not normalised; None if the directory it starts from is unknown."""
-    if text.startswith("file:"):
-        text = re.sub(r"\Afile:(?://(?:localhost)?(?=/))?", "", text)
-    if text.startswith("~"):
-        name, _, rest = text[1:].partition("/")
-        if name not in ("", "+", "-"):
-            return f"/home/{name}/{rest}" if name != "root" else f"/root/{rest}"
-        text = f"{home}/{rest}"
-    if text.startswith("/"):
-        return text
-    return None if cwd is None else f"{cwd}/{text}"
-
-
-def _place_of(path: str, place: CommandPlace) -> Spot:
-    plain = os.path.normpath(path)
-    if plain.startswith("//"):
-        plain = plain[1:]
-    if plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain)):
-        return Spot("stream", plain)
-    for root in (place.workspace, *place.writable, *place.readable):
-        if is_below(plain, root):
-            real = _real(path, plain, root)
-            if real == plain and root == place.workspace:
-                return Spot("root" if plain == root else "workspace", plain)
-            return Spot(_where(real, place), real)
-    return Spot(_where(plain, place), plain)
-
-
-def _where(path: str, place: CommandPlace) -> Where:
-    if path == place.workspace:
-        return "root"
-    if is_below(path, place.workspace):
-        return "workspace"
-    if any(is_below(path, root) for root in place.writable):
-        return "granted"
-    if any(is_below(path, root) for root in place.readable):
-        return "readable"
-    if any(is_below(path, root) and path != root for root in place.scratch) and not is_below(place.workspace, path):
-        return "scratch"
-    return "outside"
-
-
-def _real(path: str, plain: str, root: str) -> str:
-    """Return the path with links below `root` followed. The root itself is assumed to be real."""
-    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder that contains the link
-        return os.path.realpath(path)
-    current = root
-    for part in plain[len(root) :].split("/"):
-        if not part:
-            continue
-        current = f"{current}/{part}"
-        try:
-            if os.readlink(current):
-                return os.path.realpath(plain)
-        except OSError as error:
-            if error.errno != 22:  # EINVAL: it exists and is not a link
-                return plain
-        except ValueError:
-            return plain
-    return plain
-
-
-# --- judging what may be done there
+_MAX_ENTRIES = 5_000  # in which a link out of the workspace is searched
 
 
 def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Finding | None:
@@ -252,6 +93,34 @@ def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
         if _holds_secrets(spot, place):
             return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")
         return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, outside the workspace", True)
+    if spot.below and place.on_disk and not (place.walled or place.contained):
+        return links_out(spot.path, place, spot.pattern)
+    return None
+
+
+def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | None:
+    """Return the question about what a program would read that follows the links in a folder: those that a pattern
+    selects, or else all below it."""
+    pending, seen = [folder], 0
+    deep = not pattern or "/" in pattern or "**" in pattern
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > _MAX_ENTRIES:
+            return Finding(
+                "ask", "shell:links", f"may follow links in {folder}, which holds too much to look for them", True
+            )
+        for entry in entries:
+            if entry.is_symlink():
+                if (deep or fnmatchcase(entry.name, pattern)) and where_is(
+                    os.path.realpath(entry.path), place
+                ) == "outside":
+                    return Finding("ask", "shell:links", f"may follow the link {entry.path}, which leads outside", True)
+            elif deep and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
     return None
 
 
@@ -418,6 +287,9 @@ def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
         relative = f"{relative}/{spot.pattern}".strip("/")
     if re.search(r"(?:^|/)\.git/hooks(?:/|$)", relative, re.IGNORECASE) and kind in ("write", "create", "modify"):
         return Finding("deny", "shell:persist", f"{verb} {shown}: git runs what is in it")
+    for each in place.host_files:
+        if is_below(spot.path, each.path) or (kind in ("delete", "move", "modify") and each.is_touched_by(spot.path)):
+            return Finding("ask", RULE_HOST_FILES, f"{verb} {shown}: {each.reason}")
     protected = protected_by(relative) if relative else None
     if protected is not None and protected.name == ".git":
         protected = None if kind in ("write", "create") else protected
@@ -425,4 +297,4 @@ def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
         protected = protected_below(relative)
     if protected is not None:
         return Finding("ask", "shell:protected", f"{verb} {shown}: {protected.reason}")
-    return Finding("ask", f"shell:{kind}", f"{verb} {shown}", kind in ("write", "create", "move"))
+    return Finding("ask", f"shell:{kind}", f"{verb} {shown}", kind in ("write", "create", "move", "modify"))

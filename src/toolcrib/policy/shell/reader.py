@@ -1,25 +1,26 @@
 """Read a script once: walk the tree in the order in which bash would run it, and update a `State` on the way.
 
 Branches are read with copies of the state. After them only what is true in all copies remains. Loop bodies are read
-until nothing more becomes unknown. Each kind of command is handled in a module that takes a `Reader`: `loops`,
-`calls`, `running`, `builtins` …
+until nothing more becomes unknown. Each kind of command is handled in a module that takes a `ScriptWalk`:
+`loops`, `calls`, `running`, `builtins` …
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from . import words as expansion
+from . import expansion
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
 from .calls import calls, fork_bomb, read_alias
 from .grammar import parse
-from .loops import arithmetic_always, for_loop, note_endless, read_loop, runs_forever, while_round
-from .parts import Command, Problem, Redirect, Script, Stdin, Word
+from .lexer import NAME
+from .loops import for_loop, note_forks, read_loop, while_round
+from .parts import Command, Redirect, Stdin, Word
 from .produced import as_word, describe_output, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
-from .state import UNKNOWN, Listed, State, Value, directories, known
+from .script_walk import ScriptWalk
+from .state import UNKNOWN, State, Value, directories, is_number, known
 from .tree import (
     AndOr,
     ArithFor,
@@ -39,49 +40,17 @@ from .tree import (
     While,
 )
 from .unsure import Unsure
+from .words import file_word
 
-MAX_COMMANDS = 4_000
 MAX_STEPS = 20_000  # statements read, repeated ones included
+NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 SPECIAL_BUILTINS = frozenset(
     {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
 )
 
 
-class Reader:
-    """One reading of a script: the state of the shell, and the results so far."""
-
-    def __init__(self, state: State) -> None:
-        self.state = state
-        self.commands: list[Command] = []
-        self.problems: dict[Problem, None] = {}
-        self.stdin: Stdin | None = None
-        self.via: tuple[str, ...] = ()
-        self.function: str | None = None
-        self.background = False
-        self.scripts = 0
-        self.steps = 0
-        self.repeats = False
-        self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
-        self.stack: list[tuple[Function, int, int]] = []  # functions being called, with forks and conditions outside
-        self.forks = 0
-        self.conditions = 0
-        self.recursions = 0
-        self.defined: list[Function] = []
-        self.called: set[int] = set()
-        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words that are being run
-        self.processes: list[tuple[Value, tuple[Command, ...]]] = []
-        self.tokens: set[int] = set()  # substitutions that print one word, which does not begin with a dash …
-        self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
-
-    def script(self) -> Script:
-        """Return the commands and problems found so far."""
-        commands = tuple(dict.fromkeys(self.commands)) if self.repeats else tuple(self.commands)
-        return Script(commands, tuple(self.problems))
-
-    def problem(self, unsure: Unsure, verdict: str = "ask") -> None:
-        """Note a part that could not be read."""
-        found = Problem("deny" if verdict == "deny" else "ask", unsure.rule, unsure.reason, unsure.source)
-        self.problems.setdefault(found)
+class Reader(ScriptWalk):
+    """One reading of a script."""
 
     # Texts and lists
 
@@ -126,27 +95,12 @@ class Reader:
         del self.stack[stack:]
         self.state.forget()
 
-    def fall(self, failed: tuple[str | None, ...]) -> None:
-        """Continue whether or not the last statement failed."""
-        state = self.state
-        if failed is not state.cwds:
-            state.cwds = directories(state.cwds + failed)
-
     def in_background(self, node: Node) -> tuple[str | None, ...]:
         """Read a statement that `&` puts into a separate subshell."""
         outer, self.background = self.background, True
         self.apart(lambda: self.node(node))
         self.background = outer
         return self.state.cwds
-
-    def apart(self, walk: Callable[[], object]) -> State:
-        """Read in a subshell and return its last state: its changes do not affect the present state."""
-        state, self.state = self.state, self.state.copy()
-        self.forks += 1
-        walk()
-        self.forks -= 1
-        inner, self.state = self.state, state
-        return inner
 
     def branch(self, walk: Callable[[], tuple[str | None, ...]], cwds: tuple[str | None, ...]) -> State:
         """Read a part that may not run, from given directories. Return the state after it; `state` is not changed."""
@@ -208,13 +162,13 @@ class Reader:
             case If():
                 self.conditional(node)
             case While():
-                note_endless(self, node)
+                note_forks(self, node)
                 read_loop(self, lambda: while_round(self, node))
             case For():
                 for_loop(self, node)
             case ArithFor():
-                if arithmetic_always(self, node):
-                    runs_forever(self, node.body)
+                if ";;" in "".join(part or "" for part in expansion.single(node.pieces, self)).replace(" ", ""):
+                    note_forks(self, node)
                 expansion.arithmetic(node.pieces, self)
                 read_loop(self, lambda: (self.fall(self.items(node.body)), expansion.arithmetic(node.pieces, self)))
             case Case():
@@ -282,13 +236,6 @@ class Reader:
             ends[-1].cwds = failed
         self.merge(ends)
 
-    def merge(self, ends: list[State]) -> None:
-        """Continue from any of several states."""
-        first, *others = ends
-        for other in others:
-            first.join(other)
-        self.state = first
-
     def case(self, node: Case) -> None:
         """Read case … esac; the shell may enter a branch from the one before it (`;&`)."""
         expansion.single(node.subject.pieces, self)
@@ -306,8 +253,15 @@ class Reader:
 
     def condition(self, node: Condition) -> None:
         """Read [[ … ]]. Operands of numeric tests and of -v are expressions, which may run something."""
-        for raw in node.words:
-            text = known(expansion.single(raw.pieces, self))
+        values = [expansion.single(raw.pieces, self) for raw in node.words]
+        for at, raw in enumerate(node.words):
+            beside = values[max(at - 1, 0) : at] + values[at + 1 : at + 2]
+            if raw.plain in NUMERIC and not all(map(is_number, beside)):
+                expansion.evaluates(self, raw.source)
+            if raw.plain in ("-v", "-R") and not NAME.fullmatch(known((*values, ("",))[at + 1]) or "-"):
+                expansion.evaluates(self, raw.source)
+        for value in values:
+            text = known(value)
             if text is not None and expansion.runs_later(text):
                 expansion.expression(text, self)
 
@@ -328,11 +282,6 @@ class Reader:
             describe_output(self, body, found)
             return UNKNOWN
         return UNKNOWN if "\0" in text else (text.rstrip("\n"),)
-
-    def assigned(self, name: str) -> None:
-        """Note a variable that an expansion assigns, if its name could be one that other programs obey."""
-        if name.lower() != name:
-            self.emit(Command((), ((name, Word(UNKNOWN)),)))
 
     def process(self, body: tuple[Item, ...], write: bool) -> None:
         """Read `<(…)` or `>(…)`. The input of the latter is what the command writes, which is not known."""
@@ -385,7 +334,7 @@ class Reader:
             elif op == "<<<":
                 text = Word(expansion.merge([*expansion.single(redirect.target.pieces, self), "\n"]))
             else:
-                target = expansion.target(redirect.target, self)
+                target = file_word(redirect.target, self)
             found.append(Redirect(op, redirect.fd, target, text))  # type: ignore[arg-type]
             if redirect.variable:
                 self.state.set(redirect.variable, UNKNOWN)
@@ -403,23 +352,6 @@ class Reader:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
         return Stdin() if compound or op == "<&" else None
-
-    def emit(self, command: Command) -> None:
-        """Note a command, once for each directory it may run in. This method fills in where and how it runs.
-
-        Raises `Unsure` if there are too many commands.
-        """
-        if not (command.words or command.assigns or command.redirects):
-            return
-        if len(self.commands) > MAX_COMMANDS:
-            raise Unsure("it runs too many commands", rule="shell:size")
-        command.via, command.function, command.background = self.via, self.function, self.background
-        cwds = self.state.cwds
-        if cwds:
-            command.cwd = cwds[0]
-        self.commands.append(command)
-        for cwd in cwds[1:]:
-            self.commands.append(replace(command, cwd=cwd))
 
     # Running
 
@@ -460,8 +392,3 @@ class Reader:
             if change is not None:
                 return change(self, words, assigns)
         return self.state.cwds
-
-    def leave(self) -> None:
-        """Note the state in which break, continue or return leaves a loop or function."""
-        for frame in self.frames:
-            frame.append(self.state.copy())

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from .parts import Command, Stdin, Word
+from .parts import Command, Stdin, Word, plain_name
 from .produced import as_word
+from .script_walk import ScriptWalk
 from .state import UNKNOWN, Listed, Value, known
 from .unsure import Unsure
-from .wrappers.inner import Inner, base_name
+from .wrappers.inner import Inner
 from .wrappers.unfold import keeps_home, unfold
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 MAX_SCRIPTS = 12  # the largest depth of shells within shells
 # The programs that a pattern in place of a program could name.
@@ -24,7 +21,7 @@ _COULD_BE = (
 )  # fmt: skip
 
 
-def run_further(reader: Reader, command: Command, name: str, shell: bool) -> None:
+def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) -> None:
     """Read the command or text that a wrapper runs. Raises `Unsure` if wrappers are nested too deeply."""
     words, stdin = command.words, command.stdin
     inners = unfold(words, stdin.text if stdin is not None else None, names_on(reader, stdin, name))
@@ -33,7 +30,7 @@ def run_further(reader: Reader, command: Command, name: str, shell: bool) -> Non
     via, outer_stdin = reader.via, reader.stdin
     if len(via) >= MAX_SCRIPTS:
         raise Unsure("wrappers are nested too deeply", name, "shell:nesting")
-    reader.via = (*via, base_name(words[0]) or name)
+    reader.via = (*via, plain_name(words[0].text) or name)
     for inner in inners:
         if inner.inside and not shell:
             continue
@@ -46,7 +43,7 @@ def run_further(reader: Reader, command: Command, name: str, shell: bool) -> Non
     reader.via, reader.stdin = via, outer_stdin
 
 
-def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | None:
+def names_on(reader: ScriptWalk, stdin: Stdin | None, name: str) -> list[Listed] | None:
     """Return the names of files that are the input of xargs."""
     if stdin is None or stdin.text is not None or name.rpartition("/")[2] not in ("xargs", "gxargs"):
         return None
@@ -56,18 +53,18 @@ def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | N
 
 
 def fed_script(
-    reader: Reader, command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]
+    reader: ScriptWalk, command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]
 ) -> Stdin | None:
     """Return the script that a shell or `source` reads from a process substitution as its first operand."""
     words = command.words
-    if base_name(words[0]) is None:
+    if plain_name(words[0].text) is None:
         return command.stdin
     value, feeders = processes[0]
     inners = unfold(words)
     return Stdin(as_word(known(value)), feeders) if any(inner.reads for inner in inners) else command.stdin
 
 
-def run_pattern(reader: Reader, command: Command) -> None:
+def run_pattern(reader: ScriptWalk, command: Command) -> None:
     """Read a command whose program is a pattern, once for each dangerous program that it could be."""
     words = command.words
     for name in _COULD_BE:
@@ -79,7 +76,7 @@ def run_pattern(reader: Reader, command: Command) -> None:
             reader.apart(lambda could=could: reader.invoke(could, shell=False))
 
 
-def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
+def run_one(reader: ScriptWalk, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
     """Read one command or text that a wrapper runs."""
     if inner.same:
         same_shell(reader, inner, stdin)
@@ -114,7 +111,7 @@ def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...],
     reader.apart(walk)
 
 
-def same_shell(reader: Reader, inner: Inner, stdin: Stdin | None) -> None:
+def same_shell(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> None:
     """Read text that this shell itself runs: eval, and source of its input."""
     script = inner.script if not inner.reads else stdin.text if stdin is not None else None
     text = script.text if script is not None else None
@@ -126,12 +123,12 @@ def same_shell(reader: Reader, inner: Inner, stdin: Stdin | None) -> None:
         reader.state.forget()
 
 
-def note_unknown(reader: Reader, source: str) -> None:
+def note_unknown(reader: ScriptWalk, source: str) -> None:
     """Note that text runs that cannot be known. The substitutions that produce it are its feeders."""
     reader.emit(Command((Word(UNKNOWN, source, many=True),), stdin=Stdin(None, reader.made), source=source))
 
 
-def new_shell(reader: Reader, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
+def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
     """Change the state to that of a new shell: only what was exported is still known."""
     if inner.inside:
         return

@@ -6,11 +6,12 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .effects import Effect, effects_of, program_name
+from .effect import Effect
+from .effects import effects_of
 from .flow import FETCHERS, feeders
 from .kinds import PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
-from .paths import find
+from .spots import find
 
 LINKERS = frozenset({"ln", "link", "cp"})
 _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
@@ -19,7 +20,7 @@ _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
 def carried_off(script: Script, place: CommandPlace) -> Iterator[Command]:
     """Yield commands that send their input from a pipe, if it is the environment or lies outside the workspace."""
     for command in script.commands:
-        if program_name(command) not in FETCHERS - _LOCAL:
+        if command.program not in FETCHERS - _LOCAL:
             continue
         sources = list(feeders(command))
         sources += [other for other in script.commands if _in_words(other, command)]
@@ -57,13 +58,13 @@ def through_links(script: Script, place: CommandPlace) -> Iterator[tuple[Command
                     there = _beyond(target, effect.cwd or command.cwd, links, effect.kind, place)
                     if there is not None:
                         yield command, replace(effect, target=there)
-        if program_name(command) in LINKERS:
+        if command.program in LINKERS:
             links.update(_made(command, place))
 
 
 def _made(command: Command, place: CommandPlace) -> Iterator[tuple[str, str]]:
     words = [word for word in command.args if not word.start.startswith("-")]
-    if program_name(command) == "cp" and not any(
+    if command.program == "cp" and not any(
         word.text in ("-s", "-l", "--symbolic-link", "--link") for word in command.args
     ):
         return

@@ -125,9 +125,7 @@ class CommandLexer(Lexer):
         self_source = assign.value.source
         name = Lit(f"{assign.name}{'+=' if assign.append else '='}", False)
         if assign.array is not None:
-            pieces = [name, Lit("(", True)]
-            parts = [piece for raw in assign.array for piece in (*raw.pieces, Lit(" ", True))]
-            return Raw(f"{name.text}{self_source}", (*pieces, *parts, Lit(")", True)))
+            return Raw(f"{name.text}{self_source}", (name,), None, assign)
         subscript = assign.subscript
         if subscript is not None:
             return Raw(self_source, (Lit(assign.name, False), Lit("[", True), *subscript, *assign.value.pieces))

@@ -7,13 +7,16 @@ it. Its value comes from the environment, which is not known either, except for 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+import re
 from typing import TypeAlias
 
+from ...core.dataclass import dataclass
 from .tree import Function
 
 Value: TypeAlias = tuple[str | None, ...]
 UNKNOWN: Value = (None,)
+NUMBER: Value = (None, "")
+"""The result of arithmetic: not known, but certainly a number."""
 DEFAULT_IFS = " \t\n"
 MAX_DIRECTORIES = 4
 
@@ -43,6 +46,14 @@ def known(value: Value | Array | None) -> str | None:
     if value is None or None in value:
         return None
     return "".join(part for part in value if part is not None)
+
+
+def is_number(value: Value | Array | Listed | None) -> bool:
+    """Return whether a value is certainly a number."""
+    if isinstance(value, Listed):
+        return False
+    text = known(value)
+    return value == NUMBER if text is None else re.fullmatch(r"\s*-?[0-9]+\s*", text, re.ASCII) is not None
 
 
 class State:
@@ -91,8 +102,9 @@ class State:
         """Forget what is not true in both states: the shell may now be in either of them."""
         if self.vars != other.vars:
             for name in self.vars.keys() | other.vars.keys():
-                if self.vars.get(name) != other.vars.get(name):
-                    self.vars[name] = UNKNOWN
+                mine, theirs = self.vars.get(name), other.vars.get(name)
+                if mine != theirs:
+                    self.vars[name] = NUMBER if is_number(mine) and is_number(theirs) else UNKNOWN
         self.cwds = directories(self.cwds + other.cwds)
         if self.functions != other.functions:
             self.functions = _either(self.functions, other.functions)

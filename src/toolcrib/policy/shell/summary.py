@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..plain import plain_line
-from .effects import Effect, effects_of
+from .effect import Effect
+from .effects import effects_of
 from .judge import shown
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Word

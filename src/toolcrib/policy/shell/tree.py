@@ -5,8 +5,9 @@ The classes are not frozen: a reading builds thousands of objects a second, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from ...core.dataclass import dataclass
 
 # Pieces of a word.
 
@@ -68,11 +69,13 @@ Piece: TypeAlias = Lit | Param | Subst | Arith | Proc | Extglob
 
 @dataclass(slots=True)
 class Raw:
-    """A word as it is written. `plain` is its text if nothing in it is special to the shell, else None."""
+    """A word as it is written. `plain` is its text if nothing in it is special to the shell, else None. `assign` is the
+    array that an argument of `declare` assigns."""
 
     source: str
     pieces: tuple[Piece, ...]
     plain: str | None = None
+    assign: Assign | None = None
 
 
 @dataclass(slots=True)

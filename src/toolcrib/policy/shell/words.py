@@ -1,4 +1,4 @@
-"""Expand words as the shell would: braces, tildes, parameters, splitting, quote removal, in bash's order.
+"""Expand words as the shell would: braces, tildes, values, splitting, quote removal, in bash's order.
 
 Text that is known exactly becomes text; everything else is a part None. Wrong text would be worse than none, so every
 rule that is not computed exactly gives None.
@@ -9,44 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from .braces import MAX_WORDS, braces
-from .grammar import parse_text
-from .lexer import ACTIVE, NAME
-from .parameters import computed, default, stored
+from .expansion import MAX_VALUE, evaluate, single, value_tildes
+from .lexer import ACTIVE
 from .parts import Word
+from .script_walk import ScriptWalk
 from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
-from .tree import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst
+from .tree import Extglob, Lit, Param, Piece, Proc, Raw, Subst
 from .unsure import Unsure
 
-MAX_VALUE = 10_000  # characters; a longer value counts as unknown
-_TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _TILDE = re.compile(r"~(?=/|\Z)")
 _ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _ODD_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
-_NUMBER = re.compile(r"-?[0-9]+")
-_CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
-
-
-class Runner(Protocol):
-    """The reader of the commands inside words."""
-
-    state: State
-    tokens: set[int]
-    """Substitutions (by the identity of their bodies) whose output is a single name or number."""
-
-    def substitute(self, body: tuple[Item, ...]) -> Value:
-        """Read a command substitution; return its output as far as it is known."""
-        ...
-
-    def assigned(self, name: str) -> None:
-        """Note that an expansion assigns a variable."""
-        ...
-
-    def process(self, body: tuple[Item, ...], write: bool) -> None:
-        """Read a process substitution."""
-        ...
 
 
 class _WordField:
@@ -92,7 +68,7 @@ def _is_pattern(text: str) -> bool:
     return "*" in text or "?" in text or 0 <= text.find("[") < text.rfind("]")
 
 
-def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
+def arguments(raws: tuple[Raw, ...], reader: ScriptWalk) -> list[Word]:
     """Return the arguments that words become. Raises `Unsure` if they are too many or cannot be expanded."""
     words: list[Word] = []
     for raw in raws:
@@ -100,7 +76,7 @@ def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
         if text is not None:
             words.append(Word((text,), raw.source))
         else:
-            words.extend(expand(raw, runner))
+            words.extend(expand(raw, reader))
         if len(words) > MAX_WORDS:
             raise Unsure("a command has too many words", raw.source, "shell:size")
     return words
@@ -116,107 +92,56 @@ def _literal(pieces: tuple[Piece, ...]) -> str | None:
     return text if pieces and len(text) <= MAX_VALUE else None
 
 
-def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
+def expand(raw: Raw, reader: ScriptWalk) -> Iterator[Word]:
     """Yield the arguments that one word becomes: none, one or several."""
     words = braces(raw.pieces)
     for pieces in words:
-        found = fields(pieces, runner, braced=pieces is not raw.pieces)
-        origin = _origin(pieces, runner) if any(field.uncertain for field in found) else ""
-        pattern = _pattern(pieces, runner) if origin == "listed" and len(found) == 1 else ""
+        found = fields(pieces, reader, braced=pieces is not raw.pieces)
+        origin = _origin(pieces, reader) if any(field.uncertain for field in found) else ""
+        pattern = _pattern(pieces, reader) if origin == "listed" and len(found) == 1 else ""
         for field in found:
             word = field.word(raw.source, origin)
             yield replace(word, parts=(pattern,), glob=True) if pattern else word
 
 
-def _pattern(pieces: tuple[Piece, ...], runner: Runner) -> str:
+def _pattern(pieces: tuple[Piece, ...], reader: ScriptWalk) -> str:
     """Return the pattern that a word matches if the word is only the name of a file that was found."""
     names = [piece.name for piece in pieces if isinstance(piece, Param)]
     if len(names) != 1 or any(isinstance(piece, Lit) and piece.text for piece in pieces):
         return ""
-    found = runner.state.listed(names[0])
+    found = reader.state.listed(names[0])
     return found.pattern if found is not None else ""
 
 
-def _origin(pieces: tuple[Piece, ...], runner: Runner) -> Literal["", "listed", "token"]:
+def _origin(pieces: tuple[Piece, ...], reader: ScriptWalk) -> Literal["", "listed", "token"]:
     """Return the origin of a word that is not known: the name of a file that was found, or a single name or number."""
     origin: Literal["", "listed", "token"] = ""
     for piece in pieces:
         if isinstance(piece, Lit):
             continue
         if isinstance(piece, Param) and not piece.prefix and not piece.op and piece.subscript is None:
-            if runner.state.listed(piece.name) is not None:
+            if reader.state.listed(piece.name) is not None:
                 origin = "listed"
-            elif known(runner.state.get(piece.name)) is None:
+            elif known(reader.state.get(piece.name)) is None:
                 return ""
-        elif isinstance(piece, Subst) and id(piece.body) in runner.tokens:
+        elif isinstance(piece, Subst) and id(piece.body) in reader.tokens:
             origin = origin or "token"
         else:
             return ""
     return origin
 
 
-def target(raw: Raw, runner: Runner) -> Word:
+def file_word(raw: Raw, reader: ScriptWalk) -> Word:
     """Return the file name of a redirection. Several names or none are an error in bash, and unknown here."""
     if raw.plain is not None:
         return Word((raw.plain,), raw.source)
-    words = list(expand(raw, runner))
+    words = list(expand(raw, reader))
     return words[0] if len(words) == 1 else Word(UNKNOWN, raw.source)
 
 
-def single(pieces: tuple[Piece, ...], runner: Runner, assignment: bool = False) -> Value:
-    """Return the value of pieces that are not split: assignments, here-documents, patterns, subscripts."""
-    parts: list[str | None] = []
-    last = len(pieces) - 1
-    for index, piece in enumerate(pieces):
-        if isinstance(piece, Lit):
-            if assignment and not piece.quoted and "~" in piece.text:
-                parts.extend(_value_tildes(piece.text, index == 0, index == last, runner.state))
-            else:
-                parts.append(piece.text)
-        elif isinstance(piece, Proc):
-            runner.process(piece.body, piece.write)
-            parts.extend(("/dev/fd/", None))
-        elif isinstance(piece, Extglob):
-            single(piece.pieces, runner)
-            parts.append(None)
-        else:
-            value, _ = evaluate(piece, runner)
-            parts.extend(value)
-    return merge(parts)
-
-
-def merge(parts: list[str | None]) -> Value:
-    """Join neighbouring parts of the same kind."""
-    if sum(len(part or "") for part in parts) > MAX_VALUE:
-        return UNKNOWN
-    if None not in parts:
-        return ("".join(part for part in parts if part is not None),)
-    merged: list[str | None] = []
-    for part in parts:
-        if part is None:
-            if not merged or merged[-1] is not None:
-                merged.append(None)
-        elif merged and merged[-1] is not None:
-            merged[-1] += part
-        elif part:
-            merged.append(part)
-    return tuple(merged)
-
-
-def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str | None]:
-    """Expand the tildes at the start of an assigned value and after its colons; return the parts."""
-    if not first and text.startswith("~"):
-        return [None]
-    home = known(state.get("HOME"))
-    rest = _TILDE_IN_VALUE.sub(r"\1", text)
-    if re.search(r"(^|:)~", rest) or home is None or (not last and re.search(r"(^|:)~\Z", text)):
-        return [None]
-    return [_TILDE_IN_VALUE.sub(lambda match: match.group(1) + home, text)]
-
-
-def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_WordField]:
+def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) -> list[_WordField]:
     """Return the arguments that brace-free pieces become; `braced` pieces are the result of brace expansion."""
-    if runner.state.arguments == () and len(pieces) == 2 and _no_arguments(*pieces):
+    if reader.state.arguments == () and len(pieces) == 2 and _no_arguments(*pieces):
         return []
     out: list[_WordField] = []
     current = _WordField()
@@ -228,25 +153,25 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
                 if braced and _ARGUMENT_TILDE.match(piece.text):
                     current.add(None, True)
                 else:
-                    _add_tilde(piece.text, len(pieces) == 1, current, runner.state)
+                    _add_tilde(piece.text, len(pieces) == 1, current, reader.state)
             elif index and not piece.quoted and "~" in piece.text and _value_goes_on(pieces[0], piece.text):
                 current.add(None, True)
             else:
                 current.add(piece.text, piece.quoted)
         elif isinstance(piece, Proc):
-            runner.process(piece.body, piece.write)
+            reader.process(piece.body, piece.write)
             current.add("/dev/fd/", True)
             current.add(None, True)
         elif isinstance(piece, Extglob):
-            single(piece.pieces, runner)
+            single(piece.pieces, reader)
             current.add(None, False)
             current.glob = True
         elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
-            current = _list(runner.state.arguments, piece, out, current, runner.state)
+            current = _list(reader.state.arguments, piece, out, current, reader.state)
         elif isinstance(piece, Param) and _whole_array(piece):
-            current = _list(_array(piece, runner.state), piece, out, current, runner.state)
+            current = _list(_array(piece, reader.state), piece, out, current, reader.state)
         else:
-            value, whole = evaluate(piece, runner)
+            value, whole = evaluate(piece, reader)
             if piece.quoted:
                 for part in value:
                     current.add(part, True)
@@ -255,7 +180,7 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
                 for part in value:
                     current.add(part, True)
             else:
-                current = _split(value, out, current, None if odd else runner.state.ifs())
+                current = _split(value, out, current, None if odd else reader.state.ifs())
     if current.present:
         out.append(current)
     return out
@@ -280,7 +205,7 @@ def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
     if argument:
         field.add(argument.group(), False)
         text = text[argument.end() :]
-        for part in _value_tildes(text, True, whole, state):
+        for part in value_tildes(text, True, whole, state):
             field.add(part, True)
         return
     if not text.startswith("~") or (not whole and "/" not in text):
@@ -379,94 +304,3 @@ def _split_text(text: str, out: list[_WordField], current: _WordField, ifs: str)
         at = match.end()
     current.add(text[at:], False)
     return current
-
-
-# Values
-
-
-def evaluate(piece: Piece, runner: Runner) -> tuple[Value, bool]:
-    """Return the value of an expansion, and whether it is one word even unquoted (a number)."""
-    if isinstance(piece, Subst):
-        return runner.substitute(piece.body), False
-    if isinstance(piece, Arith):
-        arithmetic(piece.pieces, runner)
-        return UNKNOWN, True
-    if isinstance(piece, Param):
-        return parameter(piece, runner)
-    raise TypeError(f"{type(piece).__name__} has no value")
-
-
-def arithmetic(pieces: tuple[Piece, ...], runner: Runner) -> None:
-    """Read the commands that an expression runs, and forget the variables that it assigns."""
-    value = single(pieces, runner)
-    text = " ".join(part or "" for part in value)
-    state = runner.state
-    changes = _CHANGES.search(text) is not None
-    for name in set(NAME.findall(text)):
-        current = known(state.get(name))
-        if current is not None and not _NUMBER.fullmatch(current):
-            expression(current, runner)
-            state.forget()
-        if changes:
-            state.vars[name] = UNKNOWN
-            runner.assigned(name)
-
-
-def expression(text: str, runner: Runner) -> None:
-    """Read the substitutions in text that bash evaluates as an arithmetic expression or a subscript."""
-    if "$" in text or "`" in text:
-        single(parse_text(text), runner)
-
-
-def runs_later(text: str) -> bool:
-    """Return whether text contains a subscript that runs something when bash evaluates it (`a[$(cmd)]`)."""
-    return 0 <= text.find("[") < max(text.rfind("$("), text.rfind("`"))
-
-
-def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
-    """Return the value of `$name` or `${name…}`, and whether it is always one word.
-
-    Raises `Unsure` if it runs text in a variable, or an indirect name is not a name.
-    """
-    state = runner.state
-    name = piece.name
-    subscript = single(piece.subscript, runner) if piece.subscript is not None else None
-    argument = single(piece.arg, runner) if piece.op else ("",)
-    if piece.op == "@" and known(argument) not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
-        raise Unsure("an expansion runs what a variable holds", name)
-    if piece.op == ":":
-        arithmetic(piece.arg, runner)
-    value = stored(name, subscript, state)
-    if piece.prefix == "!":
-        if piece.op or value is None or piece.subscript is not None:
-            return UNKNOWN, False
-        target_name = known(value)
-        if target_name is None:
-            return UNKNOWN, False
-        if not NAME.fullmatch(target_name):
-            raise Unsure("a variable is named by odd text", target_name)
-        return stored(target_name, None, state) or UNKNOWN, False
-    if piece.prefix == "#":
-        text = known(value)
-        return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
-    if not piece.op:
-        return (value, False) if value is not None else (UNKNOWN, name in "#?$")
-    return _operated(piece, value, argument, runner), False
-
-
-def _operated(piece: Param, value: Value | None, argument: Value, runner: Runner) -> Value:
-    """Return the value after an operator of `${name…}`, if it is simple enough to be certain."""
-    state = runner.state
-    op, text, other = piece.op, known(value), known(argument)
-    if op in (":=", "=") and not text:
-        state.vars[piece.name] = UNKNOWN
-        runner.assigned(piece.name)
-    if text is None or (text == "" and ":" not in op and op in "-=?+"):
-        return UNKNOWN
-    if op in (":-", ":=", ":?", "-", "=", "?"):
-        return (text,) if text else default(piece, argument)
-    if op in (":+", "+"):
-        return default(piece, argument) if text else ("",)
-    if other is None or not text.isascii() or piece.subscript is not None or len(text) * len(other) > 1_000_000:
-        return UNKNOWN
-    return computed(op, text, other)

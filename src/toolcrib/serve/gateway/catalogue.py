@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from ...core.dataclass import dataclass
 from ...core.recent import Recent
+from ...core.text import wildcard
 from ...core.tool import Tool
 from ...sources.mcp import McpServers
 from ...sources.mcp.downstream import Downstream
@@ -235,27 +236,9 @@ def _fitting(table: dict[str, Entry], uri: str) -> Entry | None:
     best: tuple[int, Entry] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
-        if not fits(uri, literal):
+        if not wildcard(literal, uri):
             continue
         weight = sum(map(len, literal))
         if best is None or weight > best[0]:
             best = (weight, entry)
     return best[1] if best is not None else None
-
-
-def fits(uri: str, literal: list[str]) -> bool:
-    """Whether an address contains these texts in this order, from start to end.
-
-    The time is linear in the length of the address for every template.
-    """
-    if len(literal) == 1:
-        return uri == literal[0]
-    if not uri.startswith(literal[0]):
-        return False
-    at = len(literal[0])
-    for text in literal[1:-1]:
-        found = uri.find(text, at)
-        if found < 0:
-            return False
-        at = found + len(text)
-    return len(uri) - at >= len(literal[-1]) and uri.endswith(literal[-1])

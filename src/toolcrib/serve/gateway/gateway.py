@@ -7,6 +7,7 @@ server's own words. Lists omit what policy denies. Completion is not recorded: i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -155,9 +156,14 @@ class Gateway:
             raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
 
     def _runs_freely(self, tool: Tool) -> bool:
-        """Whether policy allows every call of a tool. Only then may completion send typed text to the server."""
+        """Whether policy allows every call of a tool. Only then may completion send typed text to the server.
+
+        The question before the start of a changed server does not count: no completion starts such a server.
+        """
         authorizer = self._calls.registry.stages.authorizer
-        return authorizer is None or authorizer.clears(tool)
+        plain = copy.copy(tool)
+        plain.judge = None
+        return authorizer is None or authorizer.clears(plain)
 
     # --- subscriptions and logs
 

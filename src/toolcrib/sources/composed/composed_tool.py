@@ -13,12 +13,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ...boundary.own_files import locked, replace_file
 from ...core.context import SUBAGENT, ToolContext
+from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolDefinitionError, ToolError
 from ...core.output import ToolOutput
 from ...core.tool import Tool
@@ -81,7 +82,7 @@ class ComposedTool:
         required = [name for name, given in self.parameters.items() if given.required]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def instructions(self, args: dict[str, Any]) -> str:
+    def instructions(self, args: dict[str, Any], /) -> str:
         """Return the text that the agent reads for a call with these values."""
         text = PLACEHOLDER.sub(lambda found: f"«{found[1]}»", self.action)
         if not self.parameters:
@@ -102,7 +103,7 @@ class ComposedTool:
             category="memory", read_only=True, source=SOURCE, max_output=10 * MAX_ACTION, **more,
         )  # fmt: skip
 
-    async def _by_subagent(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    async def _by_subagent(self, args: dict[str, Any], /, ctx: ToolContext) -> ToolOutput:
         """Let a subagent follow the instructions. Its calls go through the pipeline. Raises ToolError without one."""
         run = ctx.metadata.get(SUBAGENT)
         if run is None:

@@ -193,12 +193,12 @@ class ComposedTools:
         return Judgement("ask", f"it {verb}s a tool, which later sessions of this workspace have, too", f"tools:{verb}")
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        from ...policy.preview import fit, visible
+        from ...policy.preview import short
 
         lines = [f"{args.get('action', 'list')} {args.get('name') or ''}".strip()]
         keys = ("description", "parameters", "action_template", "args", "execution")
         lines += [f"{key}: {args[key]}" for key in keys if args.get(key)]
-        return fit(visible("\n".join(lines)), 3_000, "`toolcrib approvals show` has it whole")
+        return short("\n".join(lines), 3_000)
 
 
 def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple[str, str]]) -> None:

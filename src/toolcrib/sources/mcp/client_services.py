@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...core.dataclass import dataclass
 from ...core.errors import SandboxUnavailable
+from ...policy.starts import Starts
 from .cache import ListCache, Pins
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class ClientServices:
     `environ` supplies the few harmless variables of local servers. `resolve(text, asker)` inserts granted secrets.
     `walls(profile, read, write)` returns the sandbox for a server, in which it may read these paths and write to those.
     `learn(name, value)` registers a secret with the redactor. `login(config)` returns access to a person's browser, if
-    there is one.
+    there is one. `starts` finds the programs of local servers.
     `pins` stores what was accepted of servers; without it, changes are not noticed.
     """
 
@@ -65,3 +67,4 @@ class ClientServices:
     sampler: Sampler | None = None
     login: Callable[[ServerConfig], LoginDoor] | None = None
     pins: Pins | None = None
+    starts: Starts = field(default_factory=Starts)

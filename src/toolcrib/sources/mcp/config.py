@@ -6,12 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
+from ...core.variables import expand
 
 TRANSPORTS: Mapping[str, str] = {
     "stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse", "httpsse": "sse",
@@ -19,7 +21,6 @@ TRANSPORTS: Mapping[str, str] = {
 """The accepted spellings of each transport, in lower case and without - and _."""
 
 _SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _LOGIN = re.compile(r"://[^/@\s]*@")
 
 
@@ -233,21 +234,3 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
     if violations:
         raise ConfigError("; ".join(f"{'.'.join(each.path)}: {each.text}" for each in violations))
     return replace(made, name=name)
-
-
-def expand(text: str, environ: Mapping[str, str], where: str) -> str:
-    """Return the text with `${VAR}` and `${VAR:-default}` replaced, in one pass: inserted text is not expanded again.
-
-    `${secret:NAME}` stays. Raises ConfigError if a variable is not set.
-    """
-
-    def value(found: re.Match[str]) -> str:
-        name, default = found[1], found[2]
-        given = environ.get(name)
-        if default is not None:
-            return given or default  # like `:-` in a shell: an empty variable counts as not set
-        if given is None:
-            raise ConfigError(f"{where}: the environment variable {name} is not set; ${{{name}:-default}} gives one")
-        return given
-
-    return _REFERENCE.sub(value, text)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
@@ -22,6 +20,7 @@ from .config import ServerConfig
 from .connection import Connection
 from .downstream import Downstream
 from .http import HttpTransport
+from .program import folder_of, start_of
 from .relay import Relay
 from .stdio import StdioTransport
 
@@ -67,13 +66,13 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
     args = [services.resolve(arg, asker) for arg in config.args]
     env = server_environment(services.environ, values)
-    cwd = Path(os.path.abspath(services.workspace / os.path.expanduser(config.cwd or "")))
+    cwd = folder_of(config, services.workspace)
     if not cwd.is_dir():
         raise ToolError(f"its working directory {cwd} does not exist (mcp_servers.{config.name}.cwd)")
-    command = os.path.expanduser(config.command or "")
-    found = shutil.which(command, path=env["PATH"]) if os.sep not in command else str(cwd / command)
-    if found is None:
-        raise ToolError(f"there is no program {command!r} on its PATH ({env['PATH']})")
+    start = start_of(config, services.workspace)
+    if start is not None:
+        services.starts.check(start)
+    found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
     if config.sandbox is None or config.sandbox == "none":
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows the programs on the PATH, and their interpreters

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.bound import safe
 from ...core.errors import ToolcribError, ToolError
+from ...policy.starts import StartRefused
 from .config import ServerConfig
 from .downstream import Downstream
 from .states import Event, State, next_state
@@ -107,8 +108,9 @@ class Connector:
             raise
         except BaseException as error:
             self._move("failed")
-            self._failures += 1
-            self._not_before = time.monotonic() + min(MAX_DELAY, MIN_DELAY * 2 ** (self._failures - 1))
+            if not isinstance(error, StartRefused):  # that ends with a person's answer, not with time
+                self._failures += 1
+                self._not_before = time.monotonic() + min(MAX_DELAY, MIN_DELAY * 2 ** (self._failures - 1))
             self.error = explain(self._config, error, connection.transport if connection is not None else None)
             self._events.failed(self.error)
             raise McpFailure(f"MCP server {self._config.name} could not be reached: {self.error}") from error
@@ -249,6 +251,8 @@ def explain(config: ServerConfig, error: BaseException, transport: Any) -> str:
     account = transport.account() if transport is not None else ""
     if account.startswith("HTTP 401"):
         said, account = account, f"it wants a login: run `toolcrib mcp login {config.name}`"
+    elif account.startswith(("HTTP 404", "HTTP 405")) and config.transport == "http":
+        account += '; if it speaks the older protocol with server-sent events, set type = "sse"'
     return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
 
 

@@ -17,12 +17,24 @@ from mcp.client.streamable_http import streamable_http_client
 from ...boundary.network.address_guard import AddressGuard
 from ...boundary.network.dial import GuardedTransport
 from ...core.bound import safe
+from ...core.dataclass import dataclass
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
 MAX_EVENT = 64 * 2**20
 MAX_ACCOUNT = 300
 _SESSION = "mcp-session-id"
+_LATER = (429, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRefusal:
+    """The status of an answer that is an error, in words. `later`: it may be tried again, after `seconds` if the server
+    named a time."""
+
+    said: str
+    later: bool
+    seconds: float | None
 
 
 class HttpTransport:
@@ -41,6 +53,8 @@ class HttpTransport:
         self.session_lost: Callable[[], None] = lambda: None
         """Called when the server has forgotten the session."""
         self._last = ""
+        self.refusal: HttpRefusal | None = None
+        """The last answer of the server that was an error."""
 
     def account(self) -> str:
         """Return the server's last answer if it was an error; otherwise ""."""
@@ -70,7 +84,10 @@ class HttpTransport:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        inner = httpx2.AsyncHTTPTransport() if self._guard is None else GuardedTransport(self._guard)
+        context = httpx2.create_ssl_context()
+        # SSLKEYLOGFILE would write the keys of all connections into a file
+        context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
+        inner = httpx2.AsyncHTTPTransport(verify=context) if self._guard is None else GuardedTransport(self._guard)
         return httpx2.AsyncClient(
             headers={**self._headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS),
@@ -88,8 +105,15 @@ class HttpTransport:
             self._last = ""
             return
         self._last = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        self.refusal = HttpRefusal(safe(self._last), response.status_code in _LATER, _seconds(response))
         if response.status_code == 404 and _SESSION in response.request.headers:
             self.session_lost()
+
+
+def _seconds(response: httpx2.Response) -> float | None:
+    """Return the seconds of a Retry-After header; None for a date, or if there is none."""
+    text = response.headers.get("retry-after", "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
 class _Remembering(httpx2.AsyncBaseTransport):

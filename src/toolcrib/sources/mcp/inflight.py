@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...core.context import ToolContext
+from ...core.dataclass import dataclass
 from .downstream import downstream_of
 
 PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5

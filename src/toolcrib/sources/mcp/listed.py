@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...core.dataclass import dataclass
 from ...core.empty import EMPTY
 
 Json = dict[str, Any]

@@ -16,11 +16,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from ...core.empty import EMPTY
 from ...core.errors import ToolDefinitionError, ToolError
+from ...core.json_schema import compile_schema, without_backtracking
 from ...core.output import foreign_meta
-from ...core.schema import RawArguments, compile_schema
+from ...core.schema import RawArguments
 from .fields import MAX_CHARS, icons, size_of
 from .listed import Json, ListedTool, ServerListing
 from .sdk_private import know_tools, send_raw
@@ -29,6 +31,8 @@ log = logging.getLogger("toolcrib.mcp")
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 50_000
+MAX_LISTED = 32 * 2**20
+"""The most bytes of JSON of all items of a list. What comes after them is not asked for."""
 MAX_FAULTS = 50
 """How many messages about invalid tools are stored."""
 
@@ -43,13 +47,21 @@ T = TypeVar("T")
 async def every_page(
     fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]], faults: list[str], what: str
 ) -> list[T]:
-    """Return the items of all pages. A repeated cursor, or an endless list, stops this with a message in `faults`."""
+    """Return the items of all pages. A repeated cursor, or a list that is endless or too large, stops this with a
+    message in `faults`."""
     found: list[T] = []
     seen: set[str] = set()
     cursor: str | None = None
+    room = MAX_LISTED
     for _ in range(MAX_PAGES):
         items, cursor = await fetch(cursor)
-        found += items
+        for item in items:
+            room -= len(to_json(item, fallback=str))
+            if room < 0:
+                size = f"{MAX_LISTED >> 20} MiB"
+                faults.append(f"its list of {what} has more than {size}; the first {len(found):,} count")
+                return found
+            found.append(item)
         if cursor is None:
             return found
         if cursor in seen:
@@ -163,16 +175,33 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
     if tool.annotations is not None:
         hints = tool.annotations.model_dump(by_alias=True, mode="json", exclude_none=True)
     title = tool.title or hints.get("title")
-    schema = _closed(tool.input_schema)
-    RawArguments(schema, short)
-    if tool.output_schema is not None:
-        compile_schema(dict(tool.output_schema), f"{short}: its output schema")
+    schema = _checkable(_closed(tool.input_schema), short, lambda found: RawArguments(found, short), faults)
+    output_schema = tool.output_schema
+    if output_schema is not None:
+        owner = f"{short}: its output schema"
+        output_schema = _checkable(dict(output_schema), short, lambda found: compile_schema(found, owner), faults)
     extra, size = _extra(wire, short, room, faults)
     listed = ListedTool(
-        name, tool.description or "", schema, title if isinstance(title, str) else None, tool.output_schema, hints,
+        name, tool.description or "", schema, title if isinstance(title, str) else None, output_schema, hints,
         extra=extra,
     )  # fmt: skip
     return listed, size
+
+
+def _checkable(schema: Json, short: str, compiled: Callable[[Json], object], faults: list[str]) -> Json:
+    """Return the schema as it can be compiled: without the patterns that cannot be matched in linear time.
+
+    The server checks them itself. Raises ToolDefinitionError if it cannot be compiled either way.
+    """
+    try:
+        compiled(schema)
+    except ToolDefinitionError:
+        schema, dropped = without_backtracking(schema)
+        if not dropped:
+            raise
+        compiled(schema)
+        faults.append(f"{short}: its pattern {dropped[0][:200]!r} has look-around and is left to the server to check")
+    return schema
 
 
 def _read(wire: Json, short: str, faults: list[str]) -> mcp_types.Tool:

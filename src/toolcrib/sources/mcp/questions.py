@@ -15,7 +15,7 @@ import mcp_types
 from ...core.bound import safe
 from ...core.context import Ask
 from ...core.errors import ToolError
-from ...core.schema import compile_schema
+from ...core.json_schema import compile_schema
 
 ACCEPT, DECLINE, SKIP = "accept", "decline", "(leave out)"
 MAX_MESSAGE = 2_000

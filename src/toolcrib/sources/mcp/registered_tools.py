@@ -5,6 +5,7 @@ A server's resources and prompts are tools, too: one tool for each, which lists 
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Mapping
 
@@ -103,6 +104,8 @@ class RegisteredTools:
             if shown is not None and self.registry.find(shown) is not None:
                 shown = None
             tool = McpTool(name, listed, config, server.call, shown)
+            if server.start is not None:
+                tool.judge, tool.judge_blocks = functools.partial(server.judge, listed), True  # it reads files
             if self._pins is not None and listed.kind == "tool":
                 tool.needs_review = self._pins.doubt(server.identity, config.name, listed)
             try:

@@ -7,8 +7,9 @@ capabilities than we have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from ...core.dataclass import dataclass
 
 ListKind = Literal["tools", "resources", "prompts"]
 

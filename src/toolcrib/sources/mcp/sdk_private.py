@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
 if TYPE_CHECKING:
     from mcp.client import ClientSession
@@ -76,6 +76,14 @@ def says_lost(error: MCPError) -> bool:
     """
     said = error.error.message
     return error.error.code == CONNECTION_CLOSED and (said == "Connection closed" or said.startswith("SSE stream "))
+
+
+def says_refused(error: MCPError) -> bool:
+    """Whether the SDK itself made this error of an HTTP answer that says why in its status alone.
+
+    Private: the message. Why: the SDK does not pass the status on.
+    """
+    return error.error.code == INTERNAL_ERROR and error.error.message == "Server returned an error response"
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

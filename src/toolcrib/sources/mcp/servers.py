@@ -11,12 +11,14 @@ import concurrent.futures
 import contextlib
 import contextvars
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...core.errors import ConfigError
 from ...core.registry import ToolRegistry
+from ...policy.starts import StartDoubt
 from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig, server_config
 from .connector import McpFailure
@@ -29,6 +31,10 @@ from .upstream import ServerStatus, Upstream
 log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 15.0
+AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+"""How many servers are started at once: a hundred together take so much of each other's time that all are too late."""
+HELD_SECONDS = 3.0
+"""After this time a server that is still starting makes place for the next one: it waits for something else."""
 FIRST_RETRY, LAST_RETRY = 10.0, 300.0
 """Seconds until servers that failed at the start are tried again. The delay doubles each time, up to the last value."""
 
@@ -139,6 +145,21 @@ class McpServers:
         found = None if pins is None else pins.said(server.identity, tool.listed.name)
         return None if found is None else found.description
 
+    def changed_files(self, name: str) -> StartDoubt | None:
+        """Return what has changed in the files that a local server runs, since it was trusted.
+
+        Raises ConfigError if there is no such server.
+        """
+        return self._require(name).doubt()
+
+    def accept_files(self, name: str, doubt: StartDoubt) -> bool:
+        """Trust these changes. Return False if the files have changed again.
+
+        Raises OSError if that cannot be stored, ConfigError if there is no such server.
+        """
+        server = self._require(name)
+        return server.start is not None and self._services.starts.accept(server.start, doubt.digest)
+
     def accept(self, name: str) -> None:
         """Accept the current tools of a server.
 
@@ -183,13 +204,18 @@ class McpServers:
         """Whether there are servers that must be asked before their tools are known."""
         return any(self._is_new(server) for server in self.enabled)
 
+    @property
+    def requires_some(self) -> bool:
+        """Whether a server is required: nothing may begin before it is connected."""
+        return any(server.config.required for server in self.enabled)
+
     @staticmethod
     def _is_new(server: Upstream) -> bool:
         """Whether to ask it when the toolbox opens. A server that failed recently is not asked again."""
         return server.config.required or (server.tools.listing is None and server.tools.error is None)
 
     async def start(self) -> None:
-        """Connect all servers that were never asked, at once. Raises McpFailure if a required one fails."""
+        """Connect all servers that were never asked. Raises McpFailure if a required one fails."""
         new = [server for server in self.enabled if self._is_new(server)]
         failed = await self._refresh(new)
         for server, error in failed.items():
@@ -248,15 +274,22 @@ class McpServers:
         return server
 
     async def _refresh(self, servers: list[Upstream]) -> dict[Upstream, McpFailure]:
-        """Ask servers for their listings, all at once. Return the errors of those that failed."""
+        """Ask servers for their listings, AT_ONCE of them at a time. Return the errors of those that failed."""
         failed: dict[Upstream, McpFailure] = {}
+        places = asyncio.Semaphore(AT_ONCE)
 
         async def ask(server: Upstream) -> None:
+            await places.acquire()
+            asking = asyncio.ensure_future(server.refresh())
             try:
-                await server.refresh()
+                await asyncio.wait({asking}, timeout=HELD_SECONDS)
+                places.release()
+                await asking
             except McpFailure as error:
                 log.warning("%s", error)
                 failed[server] = error
+            finally:
+                asking.cancel()
 
         await asyncio.gather(*map(ask, servers))
         return failed

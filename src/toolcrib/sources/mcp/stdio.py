@@ -21,10 +21,11 @@ from . import pipes
 STDERR_CHARACTERS = 8_000
 TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
 RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
-CLOSE_SECONDS, TERMINATE_SECONDS = 2.0, 2.0
+CLOSE_SECONDS, TERMINATE_SECONDS = 0.8, 0.6
 """Seconds for a server to end.
 
-The first after its stdin is closed, the second after SIGTERM (the order of the specification).
+The first after its stdin is closed, the second after SIGTERM (the order of the specification). Together less than the
+two seconds that the official SDKs give to us, from the end of our stdin to their SIGTERM.
 """
 SILENT_SECONDS = 0.2
 """The first of these limits, for a server that has never sent a message."""

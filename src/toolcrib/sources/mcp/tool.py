@@ -11,7 +11,7 @@ from ...core.context import ToolContext
 from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
 from ...core.output import TextBlock, ToolOutput
-from ...core.schema import full_schema
+from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
 from .config import ServerConfig
 from .listed import Json, ListedTool
@@ -38,6 +38,11 @@ class McpTool(Tool):
     @property
     def schema(self) -> Json:
         return self._schema
+
+    @functools.cached_property
+    def arguments(self) -> RawArguments:
+        """The validator of its parameters. What the server's schema allows is allowed: further arguments, too."""
+        return RawArguments(self._schema, self.name, closed=False)
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
         """Return the output, without structured data that does not fit the server's own schema.

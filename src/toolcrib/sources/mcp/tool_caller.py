@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, URL_ELICITATION_REQUIRED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, URL_ELICITATION_REQUIRED
 from pydantic import ValidationError
 
 from ...core.context import ToolContext
@@ -21,15 +21,19 @@ from .config import ServerConfig
 from .connection import Connection
 from .connector import Connectors
 from .downstream import downstream_of
+from .http import HttpRefusal, HttpTransport
 from .inflight import Expired, InFlight, ProgressTimeout, caller_of, current_call
 from .listed import Json, ListedTool
 from .operations import Operation, operation
 from .questions import signed
 from .relay import Relay
-from .sdk_private import says_lost
+from .sdk_private import says_lost, says_refused
 from .tool_list import ToolList
 
 log = logging.getLogger("toolcrib.mcp")
+
+RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 10.0
+"""How long a call that only reads waits before it is tried again: if the server names no time, and at most."""
 
 
 class ConnectionLost(Exception):
@@ -38,6 +42,14 @@ class ConnectionLost(Exception):
     def __init__(self, delivered: bool) -> None:
         super().__init__(delivered)
         self.delivered = delivered
+
+
+class HttpRefused(Exception):
+    """The server's HTTP answer was an error without words."""
+
+    def __init__(self, refusal: HttpRefusal) -> None:
+        super().__init__(refusal.said)
+        self.refusal = refusal
 
 
 class ToolCaller:
@@ -53,6 +65,11 @@ class ToolCaller:
             self._tools.check_once()
             try:
                 return await self._once(connection, tool, arguments, ctx)
+            except HttpRefused as error:
+                refusal, wait = error.refusal, error.refusal.seconds or RETRY_SECONDS
+                if last or not (refusal.later and tool.repeatable and wait <= MAX_RETRY_SECONDS):
+                    raise self._refused(refusal, ctx) from error
+                await asyncio.sleep(wait)
             except ConnectionLost as error:
                 name, why = self._config.name, await connection.clear()
                 log.info("MCP server %s went away in a call of %s: %s", name, tool.name, why)
@@ -64,6 +81,19 @@ class ToolCaller:
                         f"MCP server {name} went away while {tool.name} ran{f': {why}' if why else ''}. {done}"
                     ) from error
         raise AssertionError("unreachable")
+
+    def _refused(self, refusal: HttpRefusal, ctx: ToolContext) -> ToolError:
+        name = self._config.name
+        text = f"MCP server {name} refused: {refusal.said}"
+        if refusal.said.startswith("HTTP 401"):
+            text += f". It wants a login, which a person can do: `toolcrib mcp login {name}`"
+        elif refusal.later:
+            when = "later" if refusal.seconds is None else f"in {refusal.seconds:g} s"
+            text += f". Try again {when}."
+        client = downstream_of(ctx)
+        if client is not None and client.failure is None:
+            client.failure = MCPError(INTERNAL_ERROR, text)
+        return ToolError(text)
 
     async def _once(self, connection: Connection, tool: ListedTool, arguments: Json, ctx: ToolContext) -> ToolOutput:
         config, own = self._config, self._config.of_tool(tool.name)
@@ -119,6 +149,9 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
     except MCPError as error:
         if connection.lost or says_lost(error):
             raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
+        refusal = connection.transport.refusal if isinstance(connection.transport, HttpTransport) else None
+        if refusal is not None and says_refused(error):
+            raise HttpRefused(refusal) from error
         client = downstream_of(ctx)
         if client is not None and client.failure is None:  # an error about a missing client capability is more useful
             client.failure = _signed(connection.name, error)

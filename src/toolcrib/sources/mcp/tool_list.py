@@ -56,7 +56,14 @@ class ToolList:
 
         name = self._config.name
         try:
-            listing = await list_server(connection.client)
+            async with asyncio.timeout(self._config.start_timeout):
+                listing = await list_server(connection.client)
+        except TimeoutError as error:
+            seconds = f"{self._config.start_timeout:g} s; mcp_servers.{name}.start_timeout can give more"
+            self.error = f"it did not list its tools within {seconds}"
+            if self.listing is None:  # it is not waited for again at the next start
+                self._cache.failed(self._identity, self.error)
+            raise McpFailure(f"MCP server {name}: {self.error}") from error
         except Exception as error:
             self.error = f"its tools could not be listed: {explain(self._config, error, connection.transport)}"
             raise McpFailure(f"MCP server {name}: {self.error}") from error

@@ -14,19 +14,23 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.context import ToolContext
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.output import ToolOutput
+from ...core.tool import encode
+from ...core.verdict import Judgement
+from ...policy.starts import StartDoubt
 from .client_services import ClientServices
 from .config import ServerConfig
 from .connector import Connectors, McpFailure, is_handshake_era
 from .downstream import Downstream, downstream_of
 from .listed import ListedTool, ServerListing
 from .loops import HomeLoop, abroad, on_loop
+from .program import start_of
 from .relay import Relay
 from .states import ServerState, State, server_state
 from .subscriptions import Subscriptions
@@ -83,6 +87,9 @@ class Upstream:
         )
         self.subscriptions = Subscriptions(config.name, self.connectors, relay)
         self._home = HomeLoop(self._abandon)
+        self.start = start_of(config, services.workspace)
+        """The command that the host starts; None for other servers."""
+        self._asked: dict[str, str] = {}  # calls that asked about a change of its files → the digest that was shown
 
     @property
     def name(self) -> str:
@@ -105,6 +112,20 @@ class Upstream:
             faults=listing.faults if listing else (),
         )  # fmt: skip
 
+    def doubt(self) -> StartDoubt | None:
+        """Return what has changed in its files since it was trusted, if it would have to be started."""
+        if self.start is None or self.connectors.live:
+            return None
+        return self.services.starts.doubt(self.start)
+
+    def judge(self, tool: ListedTool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """Ask about a call that would start it after a change of its files."""
+        found = self.doubt()
+        if found is None:
+            return None
+        self._asked[_call_key(tool, arguments, ctx)] = found.digest
+        return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
+
     # --- requests
 
     async def refresh(self) -> ServerListing:
@@ -117,6 +138,9 @@ class Upstream:
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         """Call one tool. Raises ToolError if the server cannot be reached, or refuses."""
+        shown = self._asked.pop(_call_key(tool, arguments, ctx), None)
+        if shown is not None and self.start is not None:  # this call was approved after that question
+            await asyncio.to_thread(self.services.starts.accept, self.start, shown)
         there = ctx if self._home.settle() is asyncio.get_running_loop() else abroad(ctx)
 
         async def called() -> ToolOutput:
@@ -234,6 +258,10 @@ class Upstream:
     def over(self) -> None:
         """Handle the end of a connection. See `ConnectorEvents`."""
         self.subscriptions.renew()
+
+
+def _call_key(tool: ListedTool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+    return "\0".join([tool.name, ctx.session_id or "", encode(arguments)])
 
 
 def _current_loop() -> asyncio.AbstractEventLoop | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
@@ -17,6 +17,7 @@ from ...boundary.network.url import Target
 from ...builtin.http import response
 from ...builtin.outgoing import OutgoingRequests
 from ...core.context import ToolContext
+from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.output import ToolOutput
 from ...core.tool import Tool
@@ -49,7 +50,7 @@ class OperationWork:
     operation: Operation
     api: Api
 
-    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    async def execute(self, args: dict[str, Any], /, ctx: ToolContext) -> ToolOutput:
         """Send the request and return the answer.
 
         Raises ToolError if a value does not fit or a redirect leaves the API.
@@ -89,11 +90,11 @@ class OperationWork:
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """Return the request line and the body."""
-        from ...policy.preview import fit, visible
+        from ...policy.preview import short
 
         plain, data = request_of(self.operation, self.api.base_url, args)
         text = f"{self.operation.method} {plain.url}\n{data.decode('utf-8', 'replace')}".strip()
-        return fit(visible(text), 2_500, "`toolcrib approvals show` has it whole")
+        return short(text)
 
 
 def operation_tool(operation: Operation, api: Api, name: str, category: str | None = None) -> Tool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from ...boundary.network.url import parse_url
+from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from .document import OpenApiDocument
 

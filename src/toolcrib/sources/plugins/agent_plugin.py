@@ -11,11 +11,11 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from ...boundary.own_files import read_regular
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.homes import data_home
 from ...core.text import clip
@@ -85,7 +85,7 @@ def read_agent_plugin(path: Path) -> AgentPlugin:
     raw = json_object(path, MAX_BYTES, ManifestError)
     schema = PLUGIN_SCHEMA.fullmatch(str(raw.get("$schema")))
     if schema is None:
-        raise ManifestError(f"{path}: $schema {_shown(raw.get('$schema'))} is no version 1 of Agent Plugins")
+        raise ManifestError(f"{path}: $schema {_shown(raw.get('$schema'))} is not version 1 of Agent Plugins")
     name = raw.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise ManifestError(f"{path}: name should be lower-case letters and digits, joined by - or ., at most 64")

@@ -7,14 +7,14 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ...boundary.capture import Capture
 from ...builtin.runner import Ran
 from ...builtin.transcript import exit_code
 from ...core.context import ToolContext
-from ...core.errors import SandboxUnavailable, ToolError
+from ...core.dataclass import dataclass
+from ...core.errors import ToolError
 from ...core.output import ToolOutput
 from ...core.text import clip
 from ...core.threads import shared_threads
@@ -44,14 +44,12 @@ class BinaryWork:
     seconds: float
     env: Mapping[str, str]
 
-    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+    async def execute(self, args: dict[str, Any], /, ctx: ToolContext) -> ToolOutput:
         """Run the program for one call. Raises ToolError if the program is refused."""
         try:
             ran = await self._run(request(self.tool.name, args), ctx)
         except ToolError:  # some are OSErrors, too
             raise
-        except SandboxUnavailable as error:
-            return ToolOutput.error(str(error), "unavailable")
         except OSError as error:
             return ToolOutput.error(f"{self.program.place} could not be started: {error.strerror or error}")
         output = reply(ran, self.tool.name, self.seconds, self.services.redact)
@@ -93,11 +91,11 @@ class BinaryWork:
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """Return the program and its input."""
-        from ...policy.preview import fit, visible
+        from ...policy.preview import short
 
         pinned = f"\n(sha256 {self.program.sha256})" if self.program.sha256 else ""
         told = json.dumps(args, ensure_ascii=False, indent=1)
-        return fit(visible(f"{self.program.place}{pinned}\n{told}"), 2_500, "`toolcrib approvals show` has it whole")
+        return short(f"{self.program.place}{pinned}\n{told}")
 
 
 def binary_tool(

@@ -15,11 +15,11 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ...boundary.environment import command_environment
 from ...boundary.lines import Lines
+from ...core.dataclass import dataclass
 from ...core.empty import EMPTY
 from ...core.errors import ToolcribError
 from .manifest import Manifest

@@ -9,10 +9,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, cast
 
+from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.settings import Bounds, Checked, ErrorText, Json, NotASetting, Section, annotations_of, check
 from ...core.text import clip

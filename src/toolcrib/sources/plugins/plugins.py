@@ -7,10 +7,12 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, OutsideWorkspace, ToolcribError, ToolDefinitionError
 from ...core.homes import config_home, data_home, state_home
 from ...core.registry import ToolRegistry
@@ -32,6 +34,7 @@ FOLDER_VARIABLE = "TOOLCRIB_PLUGIN_DIR"
 """The variable with the plugin's folder, for its commands and programs."""
 LOOK_SECONDS = 2.0  # between two checks for changes
 _MAX_REASON = 1_000  # characters
+_MAX_LINKS = 2_000  # in a plugin's folder
 State = Literal["loaded", "blocked", "not allowed", "error"]
 _Stamp = tuple[int, ...]
 
@@ -176,7 +179,7 @@ class Plugins:
         try:
             if path is None:
                 raise ManifestError(f"{folder}: its manifest is gone")
-            plugin.may_change = any(folder.is_relative_to(root) for root in self._writable)
+            plugin.may_change = self._may_change(folder)
             if is_agent_plugin(path):
                 plugin.package = read_agent_plugin(path)
                 if plugin.may_change:
@@ -201,6 +204,11 @@ class Plugins:
         if plugin.state == "error" and plugin.manifest is not None and plugin.manifest.binary is not None:
             plugin.stamp = (*stamp, *_status(folder / plugin.manifest.binary.path))
         return plugin
+
+    def _may_change(self, folder: Path) -> bool:
+        """Return whether tools can write to a plugin's folder, or to something that a link in it leads to."""
+        places = [str(folder), *islice(_linked(str(folder)), _MAX_LINKS)]
+        return any(Path(os.path.realpath(place)).is_relative_to(root) for place in places for root in self._writable)
 
     def _verdict(self, name: str) -> tuple[State, str]:
         settings = self._settings
@@ -231,6 +239,12 @@ class Plugins:
         if known is not None and known.state == "error" and known.manifest is not None and known.manifest.binary:
             return (*_status(path), *_status(folder / known.manifest.binary.path))
         return _status(path)
+
+
+def _linked(folder: str) -> Iterator[str]:
+    """Yield every link in a folder and below it."""
+    for at, folders, files in os.walk(folder):
+        yield from (path for name in (*folders, *files) if os.path.islink(path := os.path.join(at, name)))
 
 
 def _said(text: str) -> str:

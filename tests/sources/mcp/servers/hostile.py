@@ -62,6 +62,8 @@ def main() -> None:
             send({"jsonrpc": "2.0", **each})
         if id_ is None:
             continue
+        if answers.get(method, "") is None:
+            continue
         if method == "initialize":
             result = {
                 "protocolVersion": "2025-11-25", "capabilities": {**CAPABILITIES, **config.get("capabilities", {})},
@@ -75,8 +77,6 @@ def main() -> None:
             continue
         elif method in answers:
             result = answers[method]
-            if result is None:
-                continue
         else:
             result = {"error": {"code": -32601, "message": "no such method"}}
         send({"jsonrpc": "2.0", "id": id_, **(result if set(result) == {"error"} else {"result": result})})

@@ -20,13 +20,14 @@ def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
     """Return a sandbox that starts containers. Raises SandboxUnavailable with what to install or set."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    return DockerSandbox(_require(settings.docker), settings, workspace)
+    engine = _require(settings.docker, settings.writable(workspace))
+    return DockerSandbox(engine, settings, workspace)
 
 
-def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+def findings(settings: SandboxSettings, workspace: Path, needed: bool) -> list[DoctorFinding]:
     """Return which engine answers, and whether it runs a command."""
     try:
-        engine = _require(settings.docker)
+        engine = _require(settings.docker, settings.writable(workspace))
     except SandboxUnavailable as error:
         what, _, help_ = str(error).partition("\n")
         return [DoctorFinding("docker", False, what, help_)]
@@ -39,9 +40,9 @@ def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     return [DoctorFinding("docker", True, f"{detail}, image {image}; a real run works")]
 
 
-def _require(settings: DockerSettings) -> ContainerEngine:
+def _require(settings: DockerSettings, writable: tuple[str, ...]) -> ContainerEngine:
     """Return the engine after a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
-    engine = find_engine(settings.engine)
+    engine = find_engine(settings.engine, writable)
     if settings.image:
         check_image(engine, settings.image)
         _run(engine, settings)

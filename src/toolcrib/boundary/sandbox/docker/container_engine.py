@@ -6,12 +6,12 @@ import contextlib
 import functools
 import os
 import secrets
-import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+from ....core.dataclass import dataclass
 from ....core.errors import SandboxUnavailable
+from ...programs import host_environment, look_up
 from ..remedies import ENGINE_DOWN, NO_ENGINE, explain_engine
 
 LABEL = "toolcrib.owner"
@@ -27,11 +27,15 @@ class ContainerEngine:
     arguments: tuple[str, ...]
 
 
-def find_engine(name: str) -> ContainerEngine:
-    """Return the engine of that name. Raises SandboxUnavailable if it is missing or does not answer."""
-    program = shutil.which(name)
+def find_engine(name: str, writable: tuple[str, ...] = ()) -> ContainerEngine:
+    """Return the engine of that name. Raises SandboxUnavailable if it is missing, if it lies where tools (`writable`)
+    or other users may write, or if it does not answer."""
+    found = dict(look_up(name, writable))
+    program = next((path for path, doubt in found.items() if doubt is None), None)
     if program is None:
-        raise SandboxUnavailable(f"There is no {name!r} on this machine, so commands are refused. {NO_ENGINE}")
+        why = "; ".join(f"{path} is not used: {doubt}" for path, doubt in found.items())
+        why = why or f"there is no {name!r} on this machine"
+        raise SandboxUnavailable(f"Commands are refused: {why}. {NO_ENGINE}")
     return _ask(program)
 
 
@@ -67,7 +71,9 @@ def owner() -> str:
 
 def _say(program: str, *arguments: str) -> str:
     try:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(
+            [program, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False, env=host_environment()
+        )
     except subprocess.TimeoutExpired:
         raise SandboxUnavailable(f"{program} did not answer within {_SECONDS:.0f} s. {ENGINE_DOWN}") from None
     except OSError as error:

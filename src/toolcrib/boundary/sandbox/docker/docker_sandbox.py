@@ -15,13 +15,15 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
 from ...environment import ALLOWED
+from ...programs import host_environment
 from ...spawn import Spawn
 from ...spawner import spawner
+from ..found_files import withheld_files
 from ..protected_paths import ProtectedPaths
 from ..remedies import explain_engine
 from ..settings import CommandLimits, Profile, SandboxSettings, most_memory
@@ -67,6 +69,7 @@ class DockerSandbox:
         self.image = settings.docker.image
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
+        self._withheld = withheld_files(self.workspace, settings)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """Return the engine's command line. Raises SandboxUnavailable or OSError if it cannot be prepared."""
@@ -110,16 +113,24 @@ class DockerSandbox:
         for found in guards:
             for path, read_only in found.mounts():
                 arguments += _bind(path, path, writable=not read_only)
-        for path in self._settings.hidden:
-            if any(path.is_relative_to(root) for root in self._visible()) and path.exists():
-                if path.is_dir():
-                    arguments += ["--tmpfs", f"{path}:ro,mode=0555,size=4096"]
-                else:
-                    arguments += _bind("/dev/null", str(path), writable=False)
+        for path in self._covered():
+            if path.is_dir():
+                arguments += ["--tmpfs", f"{path}:ro,mode=0555,size=4096"]
+            else:
+                arguments += _bind("/dev/null", str(path), writable=False)
         return arguments
 
-    def _visible(self) -> list[Path]:
-        return [self.workspace, *self._settings.read_roots, *self._settings.write_roots]
+    def _covered(self) -> Iterator[Path]:
+        """Yield what is hidden, and what commands may not read, under the names that it has in the container."""
+        roots = (self.workspace, *self._settings.read_roots, *self._settings.write_roots)
+        for path in self._settings.hidden:
+            if any(path.is_relative_to(root) for root in roots) and path.exists():
+                yield path
+        for found in map(Path, self._withheld.paths()):
+            for root in dict.fromkeys(roots):
+                real = Path(os.path.realpath(root))
+                if found.is_relative_to(real):
+                    yield root / found.relative_to(real)
 
 
 class _Container:
@@ -200,4 +211,5 @@ def _passed(env: Mapping[str, str], granted: Sequence[str]) -> dict[str, str]:
 
 
 def _client_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name in _CLIENT or name.startswith(_CLIENT_PREFIXES)}
+    own = host_environment()
+    return {name: value for name, value in own.items() if name in _CLIENT or name.startswith(_CLIENT_PREFIXES)}

@@ -12,9 +12,10 @@ from pathlib import Path
 from ....core.errors import SandboxUnavailable
 from ...landlock_calls import ask_version, landlock_abi
 from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
-from ..settings import SandboxSettings
+from ..settings import Profile, SandboxSettings
 from ..spec import DoctorFinding, Sandbox
 from ..trial import try_run
+from .doors_wall import MIN_ABI, DoorsWall
 from .landlock_sandbox import LandlockSandbox
 
 # The gaps of kernels without the newer versions (docs/sandbox.md), newest first: (version, kernel, gap).
@@ -31,7 +32,16 @@ def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
     return LandlockSandbox(settings, workspace)
 
 
-def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+def doors_wall(settings: SandboxSettings, name: str, profile: Profile) -> Sandbox:
+    """Return the wall `all` of a backend without a sandbox. Raises SandboxUnavailable with the reason."""
+    if found := problem():
+        raise SandboxUnavailable(f"Landlock does not work on this machine. {found}")
+    if landlock_abi() < MIN_ABI:
+        raise SandboxUnavailable("Landlock's version 1 cannot close our own files to commands (Linux 5.19 can).")
+    return DoorsWall(settings, name, profile)
+
+
+def findings(settings: SandboxSettings, workspace: Path, needed: bool) -> list[DoctorFinding]:
     """Return what the kernel has, the gaps of its version, and whether a command runs. `needed` means that the settings
     ask for this backend."""
     if found := problem():

@@ -10,35 +10,32 @@ docs/sandbox.md has the consequences.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import secrets
-import shutil
 import signal
-import stat
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
-from ...descriptors import closing_fd
 from ...process_tree import has_ended
+from ...programs import look_up
 from ...remove_tree import remove_all
 from ...spawn import Spawn
 from .. import seccomp
 from ..cgroup import CgroupEvents, join_group
 from ..protected_paths import ProtectedPaths
-from ..readable_roots import KnownRoots, system_paths
 from ..resource_limits import limit_process, resource_limits
 from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
+from .file_rules import FileRules
 from .landlock_syscalls import MARK, build_filter
-
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+from .reading_rules import ReadingRules
 
 # HOME is another folder inside, so programs that look for these below HOME need a variable.
 _HOMES_OF_TOOLS = {
@@ -46,12 +43,14 @@ _HOMES_OF_TOOLS = {
     "ASDF_DATA_DIR": ".asdf", "VOLTA_HOME": ".volta", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm",
 }  # fmt: skip
 
-# $0 is a pipe from us. The shell waits for a line, which comes when its limits are set. Then it becomes the command. It
-# leaves a process in the command's group that waits for the pipe's end, when we are gone, and ends the group.
-_HELD = """read -r go < "$0" || exit 126
-( ( read -r end < "$0"; kill -KILL 0 ) < /dev/null > /dev/null 2>&1 & )
-exec "$@"
-"""
+# $0 is a pipe from us. The shell waits for a line, which comes when its limits are set. Then it becomes the command.
+_HELD = 'read -r go < "$0" || exit 126; exec "$@"'
+
+# The same in the command's own bash, which reads this first, by descriptor: one program less to start.
+_HELD_BASH = "unset BASH_ENV; read -r <&{held} || exit 126; unset REPLY; exec {held}<&- {script}<&-\n"
+
+# git stops at a settings file that it may not read, but not at a missing one; it need not store what it looked up.
+_GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
 _END_SECONDS = 2.0
 
@@ -80,14 +79,16 @@ class LandlockSandbox:
         self._filter = build_filter(machine, self.abi)
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
-        self._roots = KnownRoots(self.workspace)
+        self._reading = ReadingRules(settings, self.workspace, self.abi)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
         prepared."""
         program = os.path.join(cwd, argv[0]) if "/" in argv[0] else argv[0]
-        if shutil.which(program, path=env.get("PATH")) is None:
+        if next(look_up(program, path=env.get("PATH")), None) is None:
             raise SandboxUnavailable(f"The sandbox could not start the command: No such file: {argv[0]}")
+        if self._settings.only_reads and self._settings.backend != self.name:
+            return self._lean(argv, cwd, env)
         limits, counted = self._settings.limits, CgroupEvents(self._settings.limits)
         guards = self._writable.guards(cwd)
         with contextlib.ExitStack() as opened:
@@ -95,34 +96,36 @@ class LandlockSandbox:
             opened.callback(_remove_later, folder)
             ruleset = landlock_calls.create_ruleset(landlock_calls.handled(self.abi, self._rights))
             opened.callback(os.close, ruleset)
-            path = self._allow_reading(ruleset, env.get("PATH", ""), cwd)
+            hidden = self._reading.closed()
+            path = self._reading.add(ruleset, hidden, env.get("PATH", ""), cwd)
             inner = _environment(env, folder, path)
-            self._allow_changes(ruleset, folder, guards)
+            self._allow_changes(ruleset, folder, guards, hidden)
             held, release = os.pipe()
             opened.callback(os.close, release)
+            started_as, fds = _held(argv, held, inner)
+            end, ours = os.pipe()
+            opened.callback(os.close, ours)
+            watched = os.dup(end)
+            opened.callback(os.close, watched)
             opened.callback(counted.end)
             mark = secrets.randbits(62)
             opened.callback(_end_marked, mark)
             cleanup = opened.pop_all().close
 
-        def confine() -> None:
-            landlock_calls.drop_capabilities()
-            landlock_calls.restrict_thread(ruleset)
-            landlock_calls.filter_thread(self._filter)
-
         def started(pid: int) -> None:
             limit_process(pid, _limits(limits, timeout))
             resource.prlimit(pid, MARK, (mark, mark))
             counted.begin(pid)
+            _end_with_us(watched, pid)
             os.write(release, b"\n")
 
         spawn = Spawn(
-            argv=["/bin/sh", "-c", _HELD, f"/proc/self/fd/{held}", *argv],
+            argv=started_as,
             cwd=str(cwd),
             env=inner,
-            child_fds=(held,),
+            child_fds=(*fds, end),
             prepare=lambda: join_group(limits),
-            confine=confine,
+            confine=lambda: self._confine(ruleset),
             started=started,
             cleanup=cleanup,
         )
@@ -134,68 +137,37 @@ class LandlockSandbox:
         spawn.appeared = appeared
         return spawn
 
+    def _lean(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Spawn:
+        """Return a reading command for backends without a sandbox: it gets rules and the filter, and else what they
+        give it (no limits but time). It costs a third of what a command costs that can write."""
+        ruleset, path = self._reading.ruleset(env.get("PATH", ""), cwd)
+        return Spawn(
+            argv=argv,
+            cwd=str(cwd),
+            env={**env, **_GIT, "PATH": os.pathsep.join(path)},
+            confine=lambda: self._confine(ruleset),
+            outlives_thread=True,
+            cleanup=lambda: os.close(ruleset),
+        )
+
+    def _confine(self, ruleset: int) -> None:
+        landlock_calls.drop_capabilities()
+        landlock_calls.restrict_thread(ruleset)
+        landlock_calls.filter_thread(self._filter)
+
     # --- files --------------------------------------------------------------------------------------------
 
-    def _allow_reading(self, ruleset: int, path: str, cwd: Path) -> list[str]:
-        """Allow reading what a command may read. Return the PATH that remains."""
-        binds, kept = self._roots.look(cwd, path)
-        roots = (*self._settings.read_roots, *self._settings.write_roots)
-        readable = [*system_paths(), *binds.values(), *map(os.path.realpath, roots), str(self.workspace), "/proc"]
-        self._refuse_hidden(readable)
-        for each in readable:
-            landlock_calls.allow_path(ruleset, each, landlock_calls.READ)
-        for each in _DEVICES:
-            landlock_calls.allow_path(ruleset, each, landlock_calls.DEVICE & self._rights)
-        return kept
-
-    def _refuse_hidden(self, readable: Sequence[str]) -> None:
-        for path in self._settings.hidden:
-            real = os.path.realpath(path)
-            inside = next((g for g in readable if real == g or real.startswith(g.rstrip("/") + "/")), None)
-            if inside is not None and os.path.lexists(path):
-                raise SandboxUnavailable(
-                    f"{path} is to be hidden from commands and lies in {inside}, which they may read. Backend "
-                    '"landlock" cannot do that: use bubblewrap, or move one of them.'
-                )
-
-    def _allow_changes(self, ruleset: int, folder: str, guards: Sequence[ProtectedPaths]) -> None:
+    def _allow_changes(
+        self, ruleset: int, folder: str, guards: Sequence[ProtectedPaths], hidden: frozenset[str]
+    ) -> None:
         """Allow changes in the private folder, and in the writable folders of everything that is not protected."""
         change = self._rights & ~landlock_calls.NODES
         landlock_calls.allow_path(ruleset, folder, change)
         closed = {path for found in guards for path in found.read_only | found.named}
         pinned = {path for found in guards for path in found.pinned}
-        above = pinned | {str(parent) for path in closed | pinned for parent in Path(path).parents}
-        changes = _Changes(ruleset, change, closed, above)
+        rules = FileRules(ruleset, change, closed | hidden, pinned)
         for root in self._writable.roots():
-            if closed.isdisjoint(map(str, root.parents)):
-                changes.allow(str(root))
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Rules for changing everything except the paths in `closed`; `above` are the folders in which these lie."""
-
-    ruleset: int
-    rights: int
-    closed: set[str]
-    above: set[str]
-
-    def allow(self, path: str, parent: int | None = None) -> None:
-        """Allow changing a file or folder; `parent` is the open folder in which it lies, if any."""
-        if path in self.closed:
-            return
-        kind = os.O_RDONLY | os.O_DIRECTORY if path in self.above else os.O_PATH
-        name = path if parent is None else os.path.basename(path)
-        try:
-            target = os.open(name, kind | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        except OSError:  # without a rule it cannot be changed
-            return
-        with closing_fd(target):
-            if path in self.above:
-                for entry in os.listdir(target):
-                    self.allow(f"{path}/{entry}", target)
-            elif not stat.S_ISLNK(os.fstat(target).st_mode):
-                landlock_calls.allow(self.ruleset, target, self.rights)
+            rules.allow(str(root))
 
 
 def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
@@ -206,6 +178,25 @@ def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
         running = int(file.read().split()[3].partition("/")[2])
         found[resource.RLIMIT_NPROC] = running + limits.processes
     return found
+
+
+def _held(argv: Sequence[str], held: int, env: dict[str, str]) -> tuple[Sequence[str], tuple[int, ...]]:
+    """Return what to start instead of the command so that it waits for a line on `held`, and its descriptors."""
+    bash = tuple(argv[:2]) == ("/bin/bash", "-c") and "BASH_ENV" not in env
+    if not bash or os.getuid() != os.geteuid():  # then bash would not read the file
+        return ["/bin/sh", "-c", _HELD, f"/proc/self/fd/{held}", *argv], (held,)
+    script = os.memfd_create("toolcrib")
+    os.write(script, _HELD_BASH.format(held=held, script=script).encode())
+    env["BASH_ENV"] = f"/proc/self/fd/{script}"
+    return argv, (held, script)
+
+
+def _end_with_us(pipe: int, group: int) -> None:
+    """Let the kernel kill a process group when the other end of a pipe is closed, which only we have: when we are gone.
+    The signal comes as long as a process of the group has this end."""
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, -group)
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC)
 
 
 def _environment(env: Mapping[str, str], private: str, path: Sequence[str]) -> dict[str, str]:
@@ -237,9 +228,11 @@ def _end_marked(mark: int) -> None:
 def _marked(mark: int) -> set[int]:
     found: set[int] = set()
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        with contextlib.suppress(OSError):  # gone, or another user's
+        try:
             if resource.prlimit(pid, MARK)[1] == mark:
                 found.add(pid)
+        except OSError:  # gone, or another user's
+            continue
     return found
 
 
@@ -250,7 +243,13 @@ def _send(pids: set[int], number: signal.Signals) -> None:
 
 
 def _remove_later(folder: str) -> None:
-    """Remove a private folder, in a thread: there may be many files, and others wait for this thread."""
+    """Remove a private folder; in a thread if the command left files in it, because others wait for this thread."""
+    try:
+        for name in ("home", "tmp", ""):
+            os.rmdir(os.path.join(folder, name))
+        return
+    except OSError:
+        pass
 
     def remove() -> None:
         with contextlib.suppress(OSError):

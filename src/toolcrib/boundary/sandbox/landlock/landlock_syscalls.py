@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 
 from ...landlock_calls import ABI_TRUNCATE
-from ..seccomp import AF_UNIX, Further, Machine, build, refuse_bits, refuse_unless_zero
+from ..seccomp import AF_UNIX, Further, Machine, build, pairs_only, refuse_bits, refuse_unless_zero
 
 _Numbers = tuple[int | None, int | None]
 
@@ -45,7 +45,6 @@ OPENAT2: _Numbers = (437, 437)
 MARK = 10  # RLIMIT_LOCKS, which the kernel does not use: each command has another one, which it cannot change
 
 _ALL_BITS = 0xFFFFFFFF
-_SOCK_TYPE_MASK, _SOCK_DGRAM = 0xF, 2
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000  # asm-generic/fcntl.h; the same on both machines
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 
@@ -63,7 +62,7 @@ def build_filter(machine: Machine, abi: int) -> bytes:
         *((number, errno.EOPNOTSUPP) for number in _on(column, *ATTRIBUTES.values())),
         *((number, errno.ENOSYS) for number in _on(column, FILE_SETATTR)),
     ]
-    blocks = [refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)]
+    blocks = [*pairs_only(machine).blocks]
     for number in _on(column, PRLIMIT):
         blocks.append(refuse_unless_zero(number, 0, errno.EPERM))  # other processes: Landlock does not check it
         blocks.append(refuse_bits(number, 1, _ALL_BITS, MARK, errno.EPERM))

@@ -1,22 +1,28 @@
-"""Look up what a program reads, writes, executes and connects to. The data is in families, loaded on first use."""
+"""Look up what a program reads, writes, executes and connects to. The data is loaded on first use."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from .spec import Program, spread
+from .spec import Program, rows
 
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, Program]:
-    from . import archives, containers, files, git, interpreters, network, packages, shell, system, text
+    from . import builders, changers, git, interpreters, readers, remote, shell
+    from .closed import CLOSED
+    from .gitrows import GIT_CLOSED, GIT_OPEN
+    from .open import OPEN
 
-    table: dict[str, Program] = {}
-    for family in (files, text, archives, shell, system, network, git, packages, containers, interpreters):
-        for name, entry in spread(family.PROGRAMS).items():
-            if name in table:
-                raise ValueError(f"{name} is in the table twice")
-            table[name] = entry
+    handlers = {
+        name: handler
+        for family in (builders, changers, git, interpreters, readers, remote, shell)
+        for names, handler in family.HANDLERS.items()
+        for name in names.split()
+    }
+    table: dict[str, Program] = {"git": Program(options=git.GLOBAL, handler=git.settings, closed=True)}
+    for text, closed in ((CLOSED, True), (GIT_CLOSED, True), (OPEN, False), (GIT_OPEN, False)):
+        rows(text, table, handlers, closed=closed)
     return table
 
 

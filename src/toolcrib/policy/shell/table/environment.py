@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ..effect import Effect
+from ..parts import Word
+from ..roles import of_program_word
 from . import places
 from .wordlist import words
-
-if TYPE_CHECKING:
-    from ..effects import Effect
-    from ..parts import Word
 
 # Programs load or run code from these, whatever the value is.
 HIJACKS = words(
@@ -41,6 +39,7 @@ HIJACKS = words(
     GIT_COMMON_DIR GIT_PROTOCOL GIT_DEFAULT_HASH PROCPS_USERLIST RSH STRACE_LOG COLUMN MAILCAPS MAILPATH
     KUBECONFIG PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_INDEX_URL DBUS_SESSION_BUS_ADDRESS
     DBUS_SYSTEM_BUS_ADDRESS XDG_CONFIG_HOME XDG_DATA_DIRS NODE_EXTRA_CA_CERTS SSL_CERT_FILE
+    APT_CONFIG BASH_ALIASES BASH_CMDS EXECIGNORE FFREPORT SGML_CATALOG_FILES XML_CATALOG_FILES
     """
 )
 
@@ -68,6 +67,15 @@ PLAIN = words(
     "LANG TERM COLUMNS LINES COLORTERM NO_COLOR CLICOLOR FORCE_COLOR LS_COLORS GREP_COLORS GREP_COLOR USER LOGNAME"
 )
 
+# Harmless with a value that is neither a path nor an option nor code.
+QUIET = words(
+    """
+    TZ LANGUAGE CI DEBUG VERBOSE QUIET DRY_RUN NODE_ENV RAILS_ENV APP_ENV ENVIRONMENT BLOCK_SIZE BLOCKSIZE TIME_STYLE
+    QUOTING_STYLE POSIXLY_CORRECT TIMEFORMAT MANWIDTH RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
+    PYTHONHASHSEED PYTHONIOENCODING GIT_OPTIONAL_LOCKS GIT_TERMINAL_PROMPT DEBIAN_FRONTEND
+    """
+)
+
 _NODE_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
 _MEANINGFUL = re.compile(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
 _SAFE_PATH = re.compile(
@@ -79,10 +87,8 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     """Yield the effects that setting a variable has on the programs that run after it.
 
     `exported` says that the variable certainly reaches them. A name that is not known here may then be one that they
-    obey, if its value contains a path or options.
+    obey: it asks.
     """
-    from ..effects import Effect, of_program_word
-
     base = name.partition("[")[0].rstrip("+")
     if base == "IFS" and value.text is not None and not value.text.strip(" \t\n"):
         return
@@ -113,19 +119,16 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
         yield Effect("log", value, f"sets {base}, which keeps the shell's history from being written")
     elif base in SEARCHED:
         yield Effect("session", value, f"sets {base}, which changes where programs look")
-    elif (
-        exported
-        and base not in PLAIN
-        and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_"))
-        and (value.text is None or _MEANINGFUL.search(value.text))
-    ):
-        yield Effect("session", value, f"sets {base} for a program, which may obey it")
+    elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
+        said = f"sets {base} for a program, which may obey it"
+        if value.text is None or _MEANINGFUL.search(value.text):
+            yield Effect("session", value, said)
+        elif base not in QUIET:
+            yield Effect("unknown", value, said, "shell:variable")
 
 
 def _path(value: Word) -> Iterator[Effect]:
     """PATH may get more of the system's folders. A folder of the workspace or the present one can replace commands."""
-    from ..effects import Effect
-
     if not value.source and None in value.parts:
         yield Effect("session", value, "changes PATH, so that other programs may run than those that are known")
         return

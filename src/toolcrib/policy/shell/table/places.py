@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .wordlist import words
+from .wordlist import in_order, words
 
 # Written and read like pipes; nothing is stored there.
 STREAMS = words(
@@ -12,46 +12,23 @@ STREAMS = words(
 )
 
 # Nothing below these may be changed or deleted, not even without a sandbox (profile `unrestricted`).
-SYSTEM_ROOTS = tuple(
-    sorted(
-        words(
-            """
-    /bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /opt /proc /root /sbin /snap /srv /sys /usr /var /System
-    /Library /Applications /private
+SYSTEM_ROOTS = in_order(
     """
-        )
-    )
+    /Applications /Library /System /bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /opt /private /proc /root /sbin
+    /snap /srv /sys /usr /var
+    """
 )
 # Below /var, but open to all users.
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 SHARED_ROOTS = ("/var/tmp", "/var/folders", "/private/tmp", "/private/var/folders")  # noqa: S108
 
 # Directories whose whole content is secret. They match as consecutive components anywhere in a path.
-SECRET_DIRECTORIES = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/op",
-    ".password-store",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".thunderbird",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".electrum",
-    ".config/rclone",
-    ".config/hub",
-    ".terraform.d",
-    ".oci",
-    "etc/ssl/private",
-    "etc/sudoers.d",
-    "run/secrets",
-    "etc/kubernetes",
+SECRET_DIRECTORIES = in_order(
+    """
+    .ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/op .password-store .local/share/keyrings
+    .mozilla .thunderbird .config/google-chrome .config/chromium .electrum .config/rclone .config/hub .terraform.d
+    .oci etc/ssl/private etc/sudoers.d run/secrets etc/kubernetes
+    """
 )
 
 # Patterns of whole paths, in addition to the names of `boundary.sensitive_names`.
@@ -71,114 +48,33 @@ SECRET_PATHS = (
 SOCKETS = r"(?:/var)?/run/(?:user/\d+/)?(?:docker|podman/podman|containerd/containerd|crio/crio)\.sock"
 
 # Files that make something run again. They match against the path below the home directory …
-PERSISTENT_AT_HOME = (
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".inputrc",
-    ".login",
-    ".cshrc",
-    ".tcshrc",
-    ".kshrc",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".xsessionrc",
-    ".config/fish",
-    ".config/autostart",
-    ".config/systemd",
-    ".local/share/systemd",
-    ".ssh/authorized_keys",
-    ".ssh/config",
-    ".ssh/rc",
-    ".ssh/environment",
-    ".gitconfig",
-    ".config/git",
-    ".vimrc",
-    ".vim",
-    ".config/nvim",
-    ".emacs",
-    ".emacs.d",
-    ".tmux.conf",
-    ".screenrc",
-    ".pythonrc",
-    ".perldb",
-    ".irbrc",
-    ".gdbinit",
-    ".config/environment.d",
-    ".pam_environment",
-    ".forward",
-    ".procmailrc",
-    "Library/LaunchAgents",
-    ".npmrc",
-    ".yarnrc",
-    ".curlrc",
-    ".wgetrc",
-    ".local/bin",
-    "bin",
-    ".config/toolcrib",
+PERSISTENT_AT_HOME = in_order(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .login .cshrc .tcshrc .kshrc
+    .zshrc .zshenv .zprofile .zlogin .zlogout .xprofile .xinitrc .xsession .xsessionrc .config/fish
+    .config/autostart .config/systemd .local/share/systemd .ssh/authorized_keys .ssh/config .ssh/rc .ssh/environment
+    .gitconfig .config/git .vimrc .vim .config/nvim .emacs .emacs.d .tmux.conf .screenrc .pythonrc .perldb .irbrc
+    .gdbinit .config/environment.d .pam_environment .forward .procmailrc Library/LaunchAgents .npmrc .yarnrc .curlrc
+    .wgetrc .local/bin bin .config/toolcrib
+    """
 )
 # … and against the whole path.
-PERSISTENT = (
-    "/etc/cron.d",
-    "/etc/cron.daily",
-    "/etc/cron.hourly",
-    "/etc/cron.weekly",
-    "/etc/cron.monthly",
-    "/etc/crontab",
-    "/var/spool/cron",
-    "/var/spool/at",
-    "/etc/systemd",
-    "/lib/systemd",
-    "/usr/lib/systemd",
-    "/run/systemd",
-    "/etc/init.d",
-    "/etc/rc.local",
-    "/etc/rc.d",
-    "/etc/profile",
-    "/etc/profile.d",
-    "/etc/bash.bashrc",
-    "/etc/bashrc",
-    "/etc/zsh",
-    "/etc/environment",
-    "/etc/ld.so.preload",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/pam.d",
-    "/etc/udev",
-    "/etc/xdg/autostart",
-    "/etc/gitconfig",
-    "/etc/inittab",
-    "/etc/update-motd.d",
-    "/Library/LaunchAgents",
-    "/Library/LaunchDaemons",
+PERSISTENT = in_order(
+    """
+    /etc/cron.d /etc/cron.daily /etc/cron.hourly /etc/cron.weekly /etc/cron.monthly /etc/crontab /var/spool/cron
+    /var/spool/at /etc/systemd /lib/systemd /usr/lib/systemd /run/systemd /etc/init.d /etc/rc.local /etc/rc.d
+    /etc/profile /etc/profile.d /etc/bash.bashrc /etc/bashrc /etc/zsh /etc/environment /etc/ld.so.preload
+    /etc/ld.so.conf /etc/ld.so.conf.d /etc/pam.d /etc/udev /etc/xdg/autostart /etc/gitconfig /etc/inittab
+    /etc/update-motd.d /Library/LaunchAgents /Library/LaunchDaemons
+    """
 )
 
 LOGS = ("/var/log", "/var/audit", "/run/log")
 
 # Names that a pattern could select. `boundary.sensitive_names` judges the pattern's own text; these come in addition.
-SECRET_SAMPLES = (
-    ".env",
-    ".env.local",
-    ".env.production",
-    "id_rsa",
-    "id_ed25519",
-    ".netrc",
-    ".npmrc",
-    ".git-credentials",
-    ".pgpass",
-    "server.pem",
-    "server.key",
-    "shadow",
-    "credentials.json",
-    "secrets.yaml",
-    "environ",
+SECRET_SAMPLES = in_order(
+    """
+    .env .env.local .env.production id_rsa id_ed25519 .netrc .npmrc .git-credentials .pgpass server.pem server.key
+    shadow credentials.json secrets.yaml environ
+    """
 )

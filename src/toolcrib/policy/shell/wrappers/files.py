@@ -8,14 +8,16 @@ from dataclasses import replace
 
 from ..parts import Word
 from ..state import Listed
-from .inner import MANY, Inner, Scan, Wrapper, joined, replaced, scan
+from .inner import MANY, Inner, Scan, Wrapper, replaced, scan
 
 
 def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | None = None) -> Iterator[Inner]:
     """xargs: its command with the items from its input after it, or in place of -I's text."""
-    wrapper = Wrapper("0prtxo", "adEILnPsIJRS", "null interactive no-run-if-empty verbose exit open-tty show-limits",
-                      "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
-                      "eil")  # fmt: skip
+    wrapper = Wrapper(
+        "a d E I L n P s J R S arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
+        "0 p r t x o null interactive no-run-if-empty verbose exit open-tty show-limits",
+        optional="eil",
+    )
     found = scan(wrapper, words)
     values = found.values
     marks = values.get("I", []) + values.get("i", []) + values.get("replace", []) + values.get("J", [])
@@ -178,49 +180,3 @@ def _fd_filled(words: tuple[Word, ...], below: tuple[str | None, ...]) -> tuple[
     for mark in ("{}", "{/}", "{//}", "{.}", "{/.}"):
         filled = tuple(_found(word, below if mark == "{}" else (None,), mark) for word in filled)
     return filled if filled != words else (*words, Word(below))
-
-
-_PARALLEL = Wrapper(
-    "0kmtuvXq",
-    "jNnILadSPC",
-    "dry-run keep-order no-notice will-cite bar eta progress ungroup verbose xargs pipe line-buffer tag null quote",
-    "jobs arg-file colsep delay halt joblog results retries sshlogin timeout workdir max-args max-replace-args tmpdir "
-    "tempdir block rpl",
-)
-
-
-def parallel(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """GNU parallel: the words before ::: are joined to shell text; its arguments are unknown."""
-    found = scan(_PARALLEL, words)
-    for start in dict.fromkeys((found.at, *found.doubtful)):
-        rest = words[start:]
-        cut = next((at for at, word in enumerate(rest) if (word.text or "").startswith(":::")), None)
-        command = rest[:cut]
-        if not command:
-            yield Inner(script=Word((None,)))
-            for word in rest[(cut or 0) + 1 :] if cut is not None else ():
-                yield Inner(script=word)
-            continue
-        yield Inner(
-            tuple(_parallel_mark(word) for word in command) + (() if any("{" in w.start for w in command) else (MANY,)),
-            fed=False,
-        )
-        if any(word.text is None or re.search(r"[\s;&|$`<>()]", word.text) for word in command) and cut is None:
-            yield Inner(script=joined(tuple(_parallel_mark(word) for word in command)), fed=False)
-        for word in rest[(cut or 0) + 1 :] if cut is not None else ():
-            yield Inner(
-                script=joined(
-                    (
-                        *(replaced(w, "{}", word.text) for w in command),
-                        *(() if any("{}" in w.start for w in command) else (word,)),
-                    )
-                ),
-                fed=False,
-            )
-
-
-def _parallel_mark(word: Word) -> Word:
-    """Return a word with parallel's placeholders made unknown."""
-    for mark in ("{}", "{.}", "{/}", "{//}", "{/.}", "{#}", "{%}", *(f"{{{number}}}" for number in range(1, 5))):
-        word = replaced(word, mark, None)
-    return word

@@ -6,9 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from ..parts import Word
-from .inner import Inner, Wrapper, base_name, joined, scan, split_assignment, wrapped
-from .rows import WRAPPERS
+from ..parts import Word, plain_name
+from .inner import Inner, Wrapper, joined, scan, split_assignment
 
 SHELLS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "lksh", "pdksh", "yash", "hush"}
@@ -20,10 +19,8 @@ STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """env: -S splits a string into further arguments (coreutils' env.c)."""
     wrapper = Wrapper(
-        "i0v",
-        "uCSa",
-        "ignore-environment null debug list-signal-handling",
-        "unset chdir split-string argv0 default-signal ignore-signal block-signal",
+        "u C S a unset chdir split-string argv0 default-signal ignore-signal block-signal",
+        "i 0 v ignore-environment null debug list-signal-handling",
     )
     for _ in range(8):
         found = scan(wrapper, words)
@@ -59,7 +56,7 @@ def split_string(text: str) -> list[str] | None:
 
 def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """sh and similar shells: -c text, a file, or standard input."""
-    posix = base_name(words[0]) in POSIX_SHELLS
+    posix = plain_name(words[0].text) in POSIX_SHELLS
     at, has_text, from_input = 1, False, False
     while at < len(words):
         text = words[at].text
@@ -128,47 +125,3 @@ def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             value = Word((text[2:],)) if text[2:] else joined(words[at + 1 : at + 2])
             script = value if not text.startswith("-W") else Word((f": {value.text}" if value.text else None,))
             yield Inner(script=script, inside=True, arguments=None)
-
-
-def capsh(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """capsh: bash gets the words after `--`."""
-    for at, word in enumerate(words):
-        if word.text in ("--", "=="):
-            yield Inner((Word(("bash",)), *words[at + 1 :]))
-
-
-def sudo(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """sudo; with -s and -i its words go to a shell, and -i changes the directory."""
-    found = scan(WRAPPERS["sudo"], words)
-    for inner in wrapped(WRAPPERS["sudo"], words):
-        login = found.seen & {"i", "login"}
-        yield Inner(inner.words, assigns=inner.assigns, directory=Word((None,)) if login else inner.directory)
-        if found.seen & {"s", "i", "shell", "login"}:
-            yield Inner(script=joined(inner.words), directory=inner.directory)
-    if found.seen & {"s", "i", "shell", "login"} and found.at >= len(words):
-        yield Inner(reads=True)
-
-
-def su(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """su and runuser: -c at any place, since operands may come first; without it a shell that reads its input."""
-    texts = [word.text for word in words]
-    scripts = [
-        at + 1
-        for at, text in enumerate(texts)
-        if text in ("--command", "--session-command") or (text and re.fullmatch(r"-[flmPp]*c", text))
-    ]
-    attached = [
-        Word((word.start.split("c", 1)[1] if word.start[1] == "c" else word.start.split("=", 1)[1], *word.parts[1:]))
-        for word in words[1:]
-        if re.match(r"-c.|--(?:session-)?command=", word.start)
-    ]
-    login = bool({"-", "-l", "--login"} & set(texts)) or any(
-        re.fullmatch(r"-[fmPpc]*l\w*", text or "") for text in texts
-    )
-    directory = Word((None,)) if login else None
-    for script in [*(words[at] for at in scripts if at < len(words)), *attached]:
-        yield Inner(script=script, directory=directory, arguments=None)
-    if base_name(words[0]) == "runuser" and "-u" in texts:
-        yield from wrapped(WRAPPERS["runuser"], words)
-    elif not scripts and not attached:
-        yield Inner(reads=True, arguments=None)

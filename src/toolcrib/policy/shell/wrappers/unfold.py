@@ -1,34 +1,79 @@
-"""Find the commands that a command runs in turn."""
+"""Find the commands that a command runs in turn.
+
+The wrappers with a row take their options the usual way, and what they run may be allowed. All other programs that run
+further commands are asked about anyway: for them every place is read where a command could begin, because one of these
+may be known harm.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 
-from ..parts import Word
+from ..parts import Word, plain_name
 from ..state import Listed
-from . import files, others, shells
-from .inner import MAX_INNER, Inner, base_name, wrapped
-from .rows import WRAPPERS
+from ..table.wordlist import words as words_in
+from . import files, shells
+from .inner import MAX_INNER, Inner, Wrapper, joined, replaced, split_assignment, wrapped
 from .shells import SHELLS
 
-# Wrappers whose commands have another HOME.
-OTHER_USERS = frozenset(
-    {
-        *("sudo", "doas", "su", "runuser", "pkexec", "sg", "gosu", "su-exec", "setuidgid", "setpriv", "chpst"),
-        *("chroot", "proot", "bwrap", "unshare", "nsenter", "systemd-run", "start-stop-daemon"),
-    }
+W = Wrapper
+_ARCHITECTURE = W("p pid", "R F Z L X B I T S 3 v 32bit uname-2.6 addr-no-randomize verbose")
+WRAPPERS: dict[str, Wrapper] = {
+    "builtin": W(inside=True),
+    "command": W(flags="p v V", inside=True, stops="v V"),
+    "exec": W("a", "c l", inside=True),
+    "nohup": W(), "catchsegv": W(), "chronic": W(flags="v e"), "unbuffer": W(flags="p"),
+    "setsid": W(flags="c f w ctty fork wait"),
+    "nice": W("n adjustment", optional="0123456789"),
+    "ionice": W("c n class classdata", "t ignore", stops="p P u"),
+    "timeout": W("k s kill-after signal", "v f p preserve-status foreground verbose", operands=1),
+    "time": W("f o format output", "a p v q V append portability verbose quiet"),
+    "stdbuf": W("i o e input output error"),
+    "chrt": W("T P D", "a b d f i o r v batch fifo idle other rr", operands=1, stops="p"),
+    "taskset": W(flags="a c all-tasks cpu-list", operands=1, stops="p"),
+    "choom": W("n adjust", stops="p"),
+    "caffeinate": W("t w", "d i s u m"),
+    **dict.fromkeys(("linux32", "linux64", "i386", "x86_64"), _ARCHITECTURE),
+}  # fmt: skip
+
+# Wrappers whose commands have another HOME, and those that run them in another folder.
+_AWAY = words_in("chroot proot bwrap nsenter systemd-run start-stop-daemon su runuser pkexec")
+OTHER_USERS = _AWAY | words_in("sudo doas sg gosu su-exec setuidgid setpriv chpst unshare")
+# Programs with an operand before the command that they run.
+_OPERAND_FIRST = words_in(
+    """
+    chroot flock faketime gosu su-exec setuidgid envdir runcon direnv logsave sg dtach abduco setarch prlimit
+    nsenter su cgexec perf screen tmux start-stop-daemon
+    """
 )
-_TERMINALS = (
-    *("xterm", "konsole", "gnome-terminal", "urxvt", "rxvt", "kitty"),
-    *("alacritty", "foot", "xfce4-terminal", "terminator"),
+_OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
+    """
+    script strace ltrace watch entr rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks
+    torify proxychains proxychains4 numactl cpulimit softlimit tini tini-static dumb-init catatonit caffeinate arch
+    with-contenv daemonize uclampset coresched hyperfine dotenv ifne eatmydata ssh-agent extrace memusage trickle
+    firejail valgrind parallel capsh busybox toybox coreutils sem xterm konsole gnome-terminal urxvt rxvt kitty
+    alacritty foot xfce4-terminal terminator gdb lldb psql mysql mariadb ftp sftp rpm cmake
+    """
+)
+# They give their words to a shell as one text.
+_JOIN = words_in(
+    """
+    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty
+    alacritty foot xfce4-terminal terminator sudo runuser
+    """
 )
 _LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
+_ESCAPE = re.compile(r"\s*(?:!|shell\s|system\s|\\!|\.shell\s|\.system\s|sh\s)\s*(.+)|(?:\\!|PROGRAM\s+')\s*([^']+)")
+_MACRO = re.compile(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)")
+_TAKES_TEXT = ("-c", "--command", "--session-command", "-e", "-x", "--execute")
+_CLIENTS = words_in("gdb lldb psql mysql mariadb ftp sftp rpm")
+_TOOLS = {"remove": "rm", "remove_directory": "rm", "copy": "cp", "copy_directory": "cp", "rename": "mv"}
 
 
 def keeps_home(words: tuple[Word, ...]) -> bool:
     """Return whether the command of a wrapper has the same HOME; env's options may remove it."""
-    name = base_name(words[0])
+    name = plain_name(words[0].text)
     return name not in OTHER_USERS and not (name == "env" and any(word.start[:1] in ("-", "") for word in words[1:]))
 
 
@@ -37,54 +82,142 @@ def unfold(words: tuple[Word, ...], stdin: Word | None = None, names: list[Liste
 
     `stdin` is the known text of its input, `names` the names of files in that input.
     """
-    name = base_name(words[0])
+    name = plain_name(words[0].text)
     if name is None:
-        text = words[0].text
-        return list(others.loader(words)) if text is not None and _LOADER.fullmatch(text) else []
+        return list(_anywhere("", words, stdin)) if _LOADER.fullmatch(words[0].text or "") else []
     special = SPECIAL.get(name)
     if special is files.xargs:
-        return list(files.xargs(words, stdin, names))[:MAX_INNER]
-    if special is not None:
-        return list(special(words, stdin))[:MAX_INNER]
-    wrapper = WRAPPERS.get(name)
-    return [] if wrapper is None else list(wrapped(wrapper, words))[:MAX_INNER]
+        found = files.xargs(words, stdin, names)
+    elif special is not None:
+        found = special(words, stdin)
+    elif name in WRAPPERS:
+        found = wrapped(WRAPPERS[name], words)
+    elif name in _CLIENTS:
+        found = _typed(words, stdin)
+    elif name in _OTHERS:
+        found = _anywhere(name, words, stdin)
+    else:
+        return []
+    return [inner for inner, _ in zip(found, range(MAX_INNER), strict=False)]
+
+
+def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+    """Yield every command that a program's words may lead to: after its options, their values and its operands."""
+    directory = Word((None,)) if name in _AWAY else None
+    at, first = 1, True
+    starts: list[int] = []
+    while at < len(words) and len(starts) < 8:
+        text = words[at].text or ""
+        if text.startswith("-") and text != "-":
+            value = words[at + 1 : at + 2]
+            if text in _TAKES_TEXT or re.fullmatch(r"-[flmPpq]*c", text):
+                yield from (Inner(script=word, directory=directory, arguments=None) for word in value)
+            if "=" in text or re.match("-[ce].", text):
+                attached = text.partition("=")[2] if "=" in text else text[2:]
+                yield Inner(script=Word((attached,)), directory=directory)
+            at += 1
+            continue
+        assigned = split_assignment(words[at])
+        before = words[at - 1].start.startswith("-") or assigned is not None
+        starts.append(at)
+        at += 1
+        if not before and not (first and name in _OPERAND_FIRST):
+            break
+        first = False
+    for start in starts:
+        rest = tuple(replaced(word, "{}", None) for word in words[start:])
+        if name == "entr":
+            rest = tuple(Word((None,)) if word.text == "/_" else word for word in rest)
+        yield Inner(rest, directory=directory, fed=name not in ("parallel", "entr"))
+        if name in _JOIN:
+            yield Inner(script=joined(rest), directory=directory)
+    if name in _JOIN or name == "parallel":
+        for word in words[1:]:
+            if " " in (word.text or ""):
+                yield Inner(script=word, directory=directory)
+    if name in ("su", "sudo", "runuser", "parallel", "script") and not starts:
+        yield Inner(reads=True)
+    if name == "parallel":
+        yield from _parallel(words)
+    if name == "parallel" and not starts:
+        yield Inner(script=Word((None,)))
+
+
+def _parallel(words: tuple[Word, ...]) -> Iterator[Inner]:
+    """GNU parallel: the words before `:::` run once for each word after it."""
+    cut = next((at for at, word in enumerate(words) if (word.text or "").startswith(":::")), len(words))
+    command = tuple(word for word in words[1:cut] if not word.start.startswith("-"))
+    for item in words[cut + 1 :]:
+        marked = any("{}" in word.start for word in command)
+        yield Inner(
+            script=joined((*(replaced(w, "{}", item.text) for w in command), *(() if marked else (item,)))), fed=False
+        )
+
+
+def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+    """Clients with a command for a shell (gdb's `shell`, psql's `\\!`), and rpm's macros, in words or input."""
+    lines = [line for word in (*words[1:], *([stdin] if stdin else [])) for line in (word.text or "").splitlines()]
+    for line in lines:
+        for match in (
+            *([found] if (found := _ESCAPE.search(line.partition("=")[2] or line)) else []),
+            *_MACRO.finditer(line),
+        ):
+            yield Inner(script=Word((match[1] or match[2],)), fed=match.re is _MACRO)
+
+
+def _ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """ip netns exec NAME command, ip vrf exec NAME command."""
+    texts = [word.text or "" for word in words]
+    for at in [at for at, text in enumerate(texts) if text and "exec".startswith(text) and at > 1]:
+        yield from (Inner(words[start:]) for start in (at + 1, at + 2) if start < len(words))
+
+
+def _cmake(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """cmake -E is a set of small tools: rm, copy, env …"""
+    texts = [word.text for word in words]
+    rest = words[texts.index("-E") + 1 :] if "-E" in texts else ()
+    if rest and rest[0].text is not None:
+        yield Inner((Word((_TOOLS.get(rest[0].text, rest[0].text),)), *rest[1:]))
+
+
+def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """git submodule foreach, git bisect run, git rebase --exec, git difftool --extcmd."""
+    texts = [word.text or "" for word in words]
+    if texts[1:3] == ["bisect", "run"]:
+        yield Inner(words[3:])
+    elif texts[1:2] == ["submodule"] and "foreach" in texts:
+        rest = [word for word in words[texts.index("foreach") + 1 :] if word.text not in ("--recursive", "--quiet")]
+        yield Inner(script=joined(tuple(rest)))
+    elif texts[1:2] in (["rebase"], ["difftool"]):
+        for at, text in enumerate(texts):
+            name, equals, _ = text.partition("=")
+            if text in ("-x", "--exec", "--extcmd") and at + 1 < len(words):
+                yield Inner(script=words[at + 1])
+            elif equals and name in ("--exec", "--extcmd"):
+                yield Inner(script=Word((text[len(name) + 1 :],)))
+
+
+def _applet(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """busybox, toybox, coreutils: the next word is the program."""
+    program = words[1].start.partition("--coreutils-prog=")[2] if len(words) > 1 else ""
+    if program:
+        yield Inner((Word((program,)), *words[2:]))
+    elif len(words) > 1 and not words[1].start.startswith("--"):
+        yield Inner(words[1:])
 
 
 SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] = {
     "env": shells.env,
     "eval": shells.evaluate,
-    "source": shells.source,
-    ".": shells.source,
+    **dict.fromkeys(("source", "."), shells.source),
     "trap": shells.trap,
     **dict.fromkeys(("mapfile", "readarray", "compgen", "complete"), shells.callback),
-    "xargs": files.xargs,
-    "gxargs": files.xargs,
-    "find": files.find,
-    "gfind": files.find,
-    "fd": files.fd,
-    "fdfind": files.fd,
-    "parallel": files.parallel,
-    "busybox": others.applet,
-    "toybox": others.applet,
-    "coreutils": others.coreutils,
-    "capsh": shells.capsh,
-    "ip": others.ip,
-    "perf": others.perf,
-    "sudo": shells.sudo,
-    "su": shells.su,
-    "runuser": shells.su,
-    "start-stop-daemon": others.start_stop,
-    "setarch": others.setarch,
-    "entr": others.entr,
-    "firejail": others.firejail,
-    "valgrind": others.firejail,
-    "bwrap": others.bwrap,
-    "tmux": others.tmux,
-    "screen": others.screen,
-    **dict.fromkeys(_TERMINALS, others.terminal),
-    **dict.fromkeys(("gdb", "lldb"), others.escapes("-ex", "--eval-command", "-eval-command", "-iex", "-o")),
-    **dict.fromkeys(("psql", "mysql", "mariadb", "ftp", "sftp"), others.escapes("-c", "-e")),
-    "cmake": others.cmake,
-    "rpm": others.rpm,
+    **dict.fromkeys(("xargs", "gxargs"), files.xargs),
+    **dict.fromkeys(("find", "gfind"), files.find),
+    **dict.fromkeys(("fd", "fdfind"), files.fd),
+    **dict.fromkeys(("busybox", "toybox", "coreutils"), _applet),
+    "cmake": _cmake,
+    "git": _git,
+    "ip": _ip,
     **dict.fromkeys(SHELLS, shells.shell),
 }

@@ -1,0 +1,92 @@
+"""Lets one process at a time run a session: with a lock on a file, or on Postgres with a lease.
+
+The system releases the lock of a file when its process ends. A lease ends in the same way, and also if its process is
+stopped or cut off for too long; so every write to a session that this process runs checks the lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Generator
+
+from ..core.errors import ToolcribError
+from ..record.connection import Database, RecordError
+from ..record.lease import Lease, Leases
+from ..record.state import StateFolder, private_folder
+
+
+class SessionError(ToolcribError):
+    """A session cannot be used: it is unknown, or it runs already."""
+
+
+class SessionLocks:
+    """The locks of the sessions that this process runs."""
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state, self._folder = state, state.path / "sessions"
+        self._held: dict[str, Lease] = {}
+
+    @functools.cached_property
+    def _leases(self) -> Leases:
+        return Leases(self._state.record)
+
+    @contextlib.contextmanager
+    def hold(self, session_id: str) -> Generator[None]:
+        """Hold the lock of a session. Raises SessionError if something else holds it."""
+        with self._lease(session_id) if self._state.url else self._file(session_id):
+            yield
+
+    def check(self, session_id: str, connection: Database) -> None:
+        """Check in a transaction that writes to a session: if this process runs it, its lease must not be over. Raises
+        LeaseOver."""
+        if session_id in self._held:
+            self._held[session_id].check(connection)
+
+    def forget(self, session_id: str) -> None:
+        """Remove what is left of the lock of a session that is removed."""
+        with contextlib.suppress(OSError):
+            (self._folder / session_id).unlink()
+
+    def close(self) -> None:
+        """Release all leases."""
+        if "_leases" in self.__dict__:
+            self._leases.close()
+            del self.__dict__["_leases"]
+
+    @contextlib.contextmanager
+    def _lease(self, session_id: str) -> Generator[None]:
+        lease = self._leases.take(f"session:{session_id}")
+        if lease is None:
+            raise _taken(session_id)
+        self._held[session_id] = lease
+        try:
+            yield
+        finally:
+            del self._held[session_id]
+            with contextlib.suppress(RecordError):  # it ends by itself
+                lease.release()
+                self._leases.forget(lease.name)
+
+    @contextlib.contextmanager
+    def _file(self, session_id: str) -> Generator[None]:
+        import fcntl
+
+        private_folder(self._folder)
+        fd = os.open(self._folder / session_id, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise _taken(session_id) from None
+            try:
+                yield
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)  # a process that was just forked has the descriptor until its exec
+        finally:
+            os.close(fd)
+
+
+def _taken(session_id: str) -> SessionError:
+    return SessionError(f"the session {session_id} runs already, here or in another process")

@@ -1,0 +1,48 @@
+"""What waits for a person: calls of a session, and of the subagents that work for it in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..toolbox import Toolbox
+    from .store import SessionRow, SessionStore
+
+Waits = dict[str, Any]
+"""One call that waits: its `kind` (approval or question), `run_id`, `tool`, and the `approval` or the `question`."""
+POLL_SECONDS = 1.0
+"""Seconds between two looks for answers that were given elsewhere, for example by `toolcrib approvals`."""
+
+
+def waits_of(store: SessionStore, session_id: str) -> tuple[Waits, ...]:
+    """Return what a session waits for, and what its background subagents wait for, from the store."""
+    return (*store.get(session_id).waiting, *subagent_waits(store.children(session_id)))
+
+
+def subagent_waits(children: Iterable[SessionRow]) -> tuple[Waits, ...]:
+    """Return what the background subagents among these sessions wait for."""
+    return tuple(
+        {**waits, "subagent": row.title, **({"job": True} if "job" in work else {})}
+        for row in children
+        if (work := row.extra.get("background"))
+        for waits in row.waiting
+    )
+
+
+def without_jobs(waiting: Iterable[Waits]) -> list[Waits]:
+    """Return the calls that a run of their session goes on with: not those of subagents that are jobs."""
+    return [waits for waits in waiting if not waits.get("job")]
+
+
+def is_answered(box: Toolbox, store: SessionStore, waiting: Iterable[Waits]) -> bool:
+    """Return whether a person answered one of these calls, here or anywhere. Blocks."""
+    return any(
+        store.result(waits["run_id"]) is not None or state_of(box, waits) in ("approved", "denied") for waits in waiting
+    )
+
+
+def state_of(box: Toolbox, waits: Waits) -> str | None:
+    """Return the state of the approval that a call waits for. Blocks."""
+    row = box.approvals.get(waits.get("approval") or "")
+    return None if row is None else row["state"]

@@ -1,0 +1,112 @@
+"""Find the files that the host itself runs or loads outside the sandbox: tools may change them only after a question.
+
+Toolcrib runs from an environment (interpreter, packages, `.pth` files). Where it was added to a project (`uv add
+toolcrib`), that environment lies in the workspace. Whatever a tool wrote there would run with the person's rights at
+the next start, or sooner: in a worker. The settings add further files: scripts of servers and hooks.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import site
+import sys
+from collections.abc import Iterable
+
+from ..core.dataclass import dataclass
+from ..core.homes import config_home, state_home
+from .programs import beneath, interpreter
+
+RULE_HOST_FILES = "path:host-files"
+ENVIRONMENT = (
+    "Toolcrib itself runs from this environment: what is put there runs outside the sandbox, with your rights, from "
+    "the next start on"
+)
+_OWN_DATA = "it says what Toolcrib allows and remembers"
+
+
+_ABOVE_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """A file, or a folder with all in it, by its absolute path, and what a change of it means."""
+
+    path: str
+    reason: str
+
+    def is_touched_by(self, path: str) -> bool:
+        """Return whether a change of this path (absolute, no links in it) would change the file, or what is above."""
+        return beneath(path, self.path) or beneath(self.path, path)
+
+
+@functools.cache
+def own_environment() -> tuple[str, ...]:
+    """Return the paths of the environment that this process runs from; some lie in others."""
+    paths = [*_prefixes(), os.path.dirname(interpreter()), os.path.dirname(os.__file__), *site.getsitepackages()]
+    paths += [os.path.join(site.getuserbase(), "Scripts" if os.name == "nt" else "bin"), site.getusersitepackages()]
+    paths.append(_ABOVE_PACKAGE)
+    if os.path.basename(sys.argv[0] if sys.argv else "") in ("toolcrib", "toolcrib.exe"):
+        paths.append(os.path.abspath(sys.argv[0]))  # perhaps a link into an environment elsewhere
+    return _both(paths)
+
+
+@functools.cache
+def environment_in(root: str) -> tuple[HostFile, ...]:
+    """Return what of our environment lies in a folder (its real path). An environment around the folder does not
+    count: the interpreter of a system has the prefix /usr, but not all of /usr/src belongs to it."""
+    return _inside(root, own_environment(), ENVIRONMENT)
+
+
+def own_data_in(root: str) -> tuple[HostFile, ...]:
+    """Return which folders of our own settings and state lie in a folder. Commands do not see them."""
+    return _inside(root, _both([str(config_home()), str(state_home())]), _OWN_DATA)
+
+
+def host_files_in(root: str, files: Iterable[HostFile] = ()) -> list[HostFile]:
+    """Return what of our environment and of these files lies in a folder (its real path)."""
+    return [*environment_in(root), *(each for each in files if each.path != root and beneath(each.path, root))]
+
+
+def host_file_at(root: str, path: str, files: Iterable[HostFile] = ()) -> HostFile | None:
+    """Return the first of our environment, our data and these files that a change of this path in `root` would
+    change."""
+    for each in (*host_files_in(root, files), *own_data_in(root)):
+        if each.is_touched_by(path):
+            return each
+    return None
+
+
+_left_out: list[str] = []
+
+
+def leave_project_out() -> None:
+    """Take the folders that are not part of our environment off the path of imports: a project's own (an editable
+    installation, PYTHONPATH). A tool could put a module there that we look for. It is for a process that is ours."""
+    own = [os.path.realpath(path) for path in (*_prefixes(), site.getusersitepackages(), _ABOVE_PACKAGE)]
+    foreign = [each for each in sys.path if not any(beneath(os.path.realpath(each), path) for path in own)]
+    sys.path[:] = [each for each in sys.path if each not in foreign]
+    _left_out.extend(foreign)
+
+
+def let_project_in() -> None:
+    """Put these folders back, at the end, for Python plugins that a person enabled: a project may have its own."""
+    sys.path.extend(_left_out)
+    _left_out.clear()
+
+
+def _prefixes() -> tuple[str, ...]:
+    return (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+
+
+def _inside(root: str, paths: Iterable[str], reason: str) -> tuple[HostFile, ...]:
+    found = {path for path in paths if path != root and beneath(path, root)}
+    outer = (path for path in found if not any(path != other and beneath(path, other) for other in found))
+    return tuple(HostFile(path, reason) for path in sorted(outer))
+
+
+def _both(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the real paths, and the names of those that are links themselves."""
+    given = [path for path in paths if path]
+    names = (os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in given)
+    return tuple(dict.fromkeys([*map(os.path.realpath, given), *names]))

@@ -1,0 +1,190 @@
+"""Answer which absolute path a program has, and whether the host may run it outside the sandbox.
+
+What a tool may write must never be run by Toolcrib itself. So a program is looked up here, and used only if nobody but
+this user and root can put another one in its place: neither it nor a folder or link on the way to it lies in a folder
+that tools may write (`writable`: the workspace and the folders granted for writing) or that another user may write.
+A program that is found by its name alone is not taken from a temporary folder either. `starts.py` lists what is
+started; `host_environment` is what such a program gets.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+_MAX_LINKS = 40  # as the kernel (path_resolution(7))
+
+# Variables that make a program load or run something else. A direnv file or an activated environment of the workspace
+# may have set them, and no program that Toolcrib starts for itself needs them.
+_LOADING = re.compile(
+    r"(LD|DYLD|PYTHON|GIT|PERL5|RUBY|NODE|NPM_CONFIG|BASH_FUNC|BUNDLE|GEM|LUA)_?.*"
+    r"|PERLLIB|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR|CDPATH|VIRTUAL_ENV|CONDA_PREFIX|CLASSPATH|GCONV_PATH"
+    r"|LOCPATH|NLSPATH|TERMINFO.*|.*JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|MANPAGER|PAGER|LESSOPEN|LESSCLOSE",
+    re.IGNORECASE,
+)
+
+
+def find_program(name: str, writable: Iterable[str | Path] = (), path: str | None = None) -> str | None:
+    """Return the absolute path of the first program of this name that the host may run, or None.
+
+    A name with a slash is a path: it is returned if the host may run it. `path` is instead of this process's PATH.
+    """
+    roots = tuple(writable)
+    return next((found for found, why in look_up(name, roots, path) if why is None), None)
+
+
+def look_up(
+    name: str, writable: Iterable[str | Path] = (), path: str | None = None
+) -> Iterator[tuple[str, str | None]]:
+    """Yield each program of this name, and why the host must not run it: None if it may."""
+    roots = tuple(writable)
+    if os.path.dirname(name):
+        given = os.path.abspath(os.path.expanduser(name))
+        if _is_program(given):
+            yield given, doubt(given, roots)
+        return
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    temporary = temporary_folders()
+    for folder in dict.fromkeys(folders):
+        found = os.path.join(folder, name)
+        if os.path.isabs(folder) and _is_program(found):
+            yield found, doubt(found, (*roots, *temporary))
+
+
+def temporary_folders() -> tuple[str, ...]:
+    """Return the folders for temporary files: many programs write there, so nothing is found there by its name."""
+    return ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())  # noqa: S108
+
+
+def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
+    """Return why the host must not run or load this file, or use this folder; None if it may."""
+    roots = tuple({*(os.path.abspath(each) for each in writable), *(os.path.realpath(each) for each in writable)})
+    checked = os.name != "nt"
+    try:
+        for name in _names(os.path.abspath(path)):
+            root = next((each for each in roots if beneath(name, each)), None)
+            if root is not None:
+                return f"{name} lies in {root}, which tools may write"
+            if checked and (why := _others(name)) is not None:
+                return why
+    except OSError as error:
+        return f"{path} cannot be checked: {error.strerror or error}"
+    return None
+
+
+def beneath(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or lies in it, by their text."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def host_environment(writable: Iterable[str | Path] = (), environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a program that the host starts for itself: this process's, without the variables that
+    load something, and with only those folders of PATH from which it may run programs."""
+    given = os.environ if environ is None else environ
+    return {
+        **{name: value for name, value in given.items() if not _LOADING.fullmatch(name)},
+        "PATH": search_path(writable, given.get("PATH")),
+    }
+
+
+def search_path(writable: Iterable[str | Path] = (), path: str | None = None) -> str:
+    """Return those folders of a PATH (by default this process's) from which the host may run programs."""
+    roots = tuple(writable)
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    safe = [each for each in folders if os.path.isabs(each) and os.path.isdir(each) and doubt(each, roots) is None]
+    return os.pathsep.join(dict.fromkeys(safe)) or os.pathsep.join(SYSTEM_PATH)
+
+
+def interpreter() -> str:
+    """Return the interpreter that this process runs in: what it loads is protected (`host_files.py`)."""
+    return sys.executable
+
+
+def _names(path: str) -> Iterator[str]:
+    """Yield every name that is followed on the way to a file: folders, links, and the file. Raises OSError."""
+    at, links = os.sep if os.name != "nt" else os.path.splitdrive(path)[0] + os.sep, 0
+    pending = [part for part in reversed(path[len(at) :].split(os.sep)) if part]
+    while pending:
+        part = pending.pop()
+        if part in (".", ".."):
+            at = os.path.dirname(at) if part == ".." else at
+            continue
+        name = os.path.join(at, part)
+        yield name
+        if not os.path.islink(name):
+            at = name
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise OSError(f"{path} has too many links")
+        target = os.readlink(name)
+        at = os.sep if os.path.isabs(target) else at
+        pending += [part for part in reversed(target.split(os.sep)) if part]
+
+
+def _others(name: str) -> str | None:
+    """Return why another user could change what a name leads to; None if none can.
+
+    In a folder with the sticky bit only the owner of an entry can replace it.
+    """
+    status = os.lstat(name)
+    if not _is_ours(status.st_uid):
+        return f"{name} belongs to another user (uid {status.st_uid})"
+    mode = status.st_mode
+    if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        return None
+    if mode & stat.S_IWOTH:
+        return f"every user may write {name}"
+    if mode & stat.S_IWGRP and not _is_own_group(status.st_gid):
+        return f"other users may write {name}: its group {status.st_gid} may"
+    return None
+
+
+def _is_ours(uid: int) -> bool:
+    return uid in (0, os.geteuid()) or (uid == _overflow() and os.geteuid() != uid and _in_namespace())
+
+
+@functools.cache
+def _overflow() -> int:
+    """Return the number under which the kernel shows users that a namespace has no number for."""
+    try:
+        return int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return 65534
+
+
+@functools.cache
+def _in_namespace() -> bool:
+    """Return whether root outside has no number here (rootless containers), so that its files belong to nobody."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return False
+    return not any(int(line.split()[1]) == 0 for line in lines)
+
+
+@functools.cache
+def _is_own_group(gid: int) -> bool:
+    """Return whether a group has no members but this user and root, as the private groups of users have."""
+    import grp
+    import pwd
+
+    own = {0, os.geteuid()}
+    if gid == 0:
+        return True
+    try:
+        named = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem}
+    except KeyError:
+        return False
+    return named <= own and {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid} <= own
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)

@@ -1,0 +1,55 @@
+"""The wall `all`: a command that nobody approved may do everything without a sandbox, but not answer for the person.
+
+Landlock's rules leave out our state and settings, so the command can neither read nor change approvals, rules, trust
+and the record. Rules are needed for everything else: each folder above those files is opened entry by entry. What is
+made directly in these folders (`~`) cannot be written by the command. A yes of a person lifts this wall.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ... import landlock_calls
+from ...spawn import Spawn
+from ..settings import Profile, SandboxSettings
+from .file_rules import FileRules
+
+MIN_ABI = landlock_calls.ABI_REFER  # before it, files could not be moved between any folders
+
+
+class DoorsWall:
+    """The wall around commands of one workspace. `name` and `profile` are those of the backend without a sandbox."""
+
+    active = False
+    fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+    def __init__(self, settings: SandboxSettings, name: str, profile: Profile) -> None:
+        self.name = name
+        self.profile: Profile = profile
+        abi = landlock_calls.landlock_abi()
+        self._rights = landlock_calls.all_rights(abi) & landlock_calls.CONTENT
+        self._hidden = settings.hidden
+
+    def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
+        """Return what to start instead of the command. Raises OSError if it cannot be prepared."""
+        ruleset = landlock_calls.create_ruleset(landlock_calls.handled_files(self._rights))
+        try:
+            rules = FileRules(ruleset, self._rights, map(os.path.realpath, self._hidden))
+            with os.scandir("/") as entries:
+                for entry in entries:
+                    if not entry.is_symlink():
+                        rules.allow(entry.path)
+        except BaseException:
+            os.close(ruleset)
+            raise
+        return Spawn(
+            argv=argv,
+            cwd=str(cwd),
+            env=env,
+            confine=lambda: landlock_calls.restrict_thread(ruleset),
+            outlives_thread=True,
+            cleanup=lambda: os.close(ruleset),
+        )

@@ -1,0 +1,179 @@
+"""Find the files in writable folders that a command of the settings runs or loads, and their fingerprint.
+
+A server's command is `python server.py`, `node dist/main.js`, `uv run tool.py`, `./notify.sh`. What it loads cannot be
+known in full without running it. Taken together here are: each word that is a file or folder there, a module after
+`-m`; for a script all files of its folder, or, if that is the top folder of the workspace, the modules there that it
+imports; and what the usual launchers look for first. Installed packages are not in the fingerprint (there are too
+many), but protected, too. docs/security.md says what is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..core.dataclass import dataclass
+from .programs import beneath
+
+_MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
+_MAX_BYTES = 4 << 20  # the same for one file
+_LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
+_PYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
+)
+_JS_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx")
+# Names that Python or a launcher looks for in the folder of a script, or in the current one.
+_ALWAYS = ("sitecustomize.py", "usercustomize.py")
+_LAUNCHERS: Mapping[str, tuple[str, ...]] = {
+    "uv": ("pyproject.toml", "uv.toml", ".venv"),
+    "poetry": ("pyproject.toml", ".venv"),
+    "npx": (".npmrc",), "npm": (".npmrc", "package.json"), "pnpm": (".npmrc", "package.json"),
+    "yarn": (".yarnrc.yml", ".yarnrc", "package.json"), "bun": ("bunfig.toml", "package.json"),
+    "bunx": ("bunfig.toml",),
+    "deno": ("deno.json", "deno.jsonc"), "make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile",),
+}  # fmt: skip
+_RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a command runs or loads in writable folders, as absolute paths. `hashed` files are in its fingerprint;
+    `kept` are protected only."""
+
+    hashed: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+
+
+def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
+    """Return what a command that starts in `cwd` runs or loads in writable folders."""
+    roots = {os.path.realpath(each) for each in writable}
+    folder = os.path.realpath(cwd)
+    hashed: dict[str, None] = {}
+    kept: dict[str, None] = {}
+    for named in _named(words, folder):
+        if not any(beneath(path, root) for path in (named, os.path.realpath(named)) for root in roots):
+            continue
+        environment = _environment_of(named)
+        if environment is not None:
+            kept[environment] = None
+            continue
+        hashed[named] = None
+        real = os.path.realpath(named)
+        if os.path.isfile(real):
+            hashed.update(dict.fromkeys([real, *_beside(real, roots)]))
+    for name in _looked_for(words):
+        path = os.path.join(folder, name)
+        if any(beneath(path, root) for root in roots):
+            (kept if name == ".venv" else hashed)[path] = None
+    return Loaded(tuple(hashed), tuple(kept))
+
+
+def fingerprint(loaded: Loaded) -> dict[str, str]:
+    """Return a digest for each file; a folder counts with all files in it. A file that is not there has "absent"."""
+    found: dict[str, str] = {}
+    for path in loaded.hashed:
+        files = _files_in(path) if os.path.isdir(path) and not os.path.islink(path) else [path]
+        for each in files:
+            if each not in found:
+                found[each] = _digest(each, len(found) < _MAX_FILES)
+    return found
+
+
+def _named(words: Sequence[str], folder: str) -> Iterator[str]:
+    """Yield the absolute path of each word that is one, or the value of an option, and of a module after -m."""
+    for number, word in enumerate(words):
+        if "${" in word or "\0" in word or len(word) > 4096:
+            continue
+        if word == "-m" and number + 1 < len(words):
+            module = os.path.join(folder, *words[number + 1].split("."))
+            yield from (path for path in (module, f"{module}.py") if os.path.lexists(path))
+        if number == 0 and not os.path.dirname(word):
+            continue  # a program on PATH
+        for text in {word, word.partition("=")[2]}:
+            path = os.path.normpath(os.path.join(folder, os.path.expanduser(text))) if text else ""
+            if path and path != folder and (os.path.lexists(path) or (number == 0 and text == word)):
+                yield path
+
+
+def _environment_of(path: str) -> str | None:
+    """Return the virtual environment whose program a path is, if it is one."""
+    prefix = os.path.dirname(os.path.dirname(path))
+    return prefix if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else None
+
+
+def _looked_for(words: Sequence[str]) -> Iterator[str]:
+    launcher = os.path.basename(words[0]) if words else ""
+    yield from _LAUNCHERS.get(launcher, ())
+    if launcher in _RUNS_PACKAGES:
+        package = next((word for word in words[1:] if not word.startswith("-")), "")
+        name = re.sub(r"(?<=.)@.*", "", package)
+        if name and not name.startswith((".", "/")):
+            yield f"node_modules/{name}"
+            yield f"node_modules/.bin/{name.rpartition('/')[2]}"
+
+
+def _beside(script: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield what a script loads: its folder, or only what it imports if the folder is the top of a workspace."""
+    folder = os.path.dirname(script)
+    if not script.endswith(_SCRIPTS):
+        return
+    if folder not in roots and not any(beneath(root, folder) for root in roots):
+        yield folder
+        return
+    if script.endswith(".py"):
+        yield from (os.path.join(folder, name) for name in _ALWAYS)
+    seen, pending = {script}, [script]
+    while pending and len(seen) < _MAX_FILES:
+        for path in _imports(pending.pop(), folder):
+            if path not in seen:
+                seen.add(path)
+                yield path
+                if os.path.isfile(path):
+                    pending.append(path)
+
+
+def _imports(script: str, folder: str) -> Iterator[str]:
+    """Yield the files and packages that a script imports from its folder, also those that are not there yet."""
+    try:
+        text = Path(script).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+    except OSError:
+        return
+    if not script.endswith(".py"):
+        for name in _JS_IMPORT.findall(text):
+            path = os.path.normpath(os.path.join(os.path.dirname(script), name))
+            yield from (each for end in ("", *_SCRIPTS) if os.path.isfile(each := path + end))
+        return
+    names: set[str] = set()
+    for module, imported, modules in _PYTHON_IMPORT.findall(text):
+        names.update([module.lstrip("."), *re.findall(r"\w+", imported if module.strip(".") == "" else "")])
+        names.update(each.split(" as ")[0].strip() for each in modules.split(","))
+    for top in sorted({name.split(".")[0] for name in names if name}):
+        path = os.path.join(folder, top)
+        yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
+        if os.path.isdir(path):
+            yield path
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+        yield from (os.path.join(at, name) for name in sorted(names))
+
+
+def _digest(path: str, content: bool) -> str:
+    try:
+        status = os.stat(path)
+        if not os.path.isfile(path):
+            return "folder" if os.path.isdir(path) else "special"
+        mode = "x" if status.st_mode & 0o111 else "-"
+        if not content or status.st_size > _MAX_BYTES:
+            return f"{mode}{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+        return mode + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return "absent"
+    except OSError as error:
+        return f"unreadable: {error.errno}"

@@ -1,0 +1,249 @@
+"""What jobs need of the agent: it works on messages, and its sessions and channels get the reports."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import ToolcribError, ToolError
+from ...core.output import Labels, ToolOutput, from_wire
+from ...core.threads import shared_threads
+from ...jobs.bodies import Delivery, MessageBody
+from ...jobs.engine import Job, JobEngine, JobError
+from ...jobs.job_tool import JobTool
+from ...jobs.placing import placement
+from ...jobs.runner import AgentWork, Report, WorkDone, WorkOrder
+from ...jobs.tracing import trace_headers
+
+if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported before it is used
+    from ...agent import Agent
+    from ...agent.bus import MessageBus
+    from ...agent.events import AgentEvent, Outcome
+    from ...agent.session import AgentSession
+    from ...core.context import ToolContext
+    from ...toolbox import Toolbox
+
+SUBAGENT_KIND = "subagent"
+SOURCE = "job"
+"""The source of a message that reports a job."""
+GRACE_SECONDS = 2.0
+"""Seconds in which a host that serves a session may go on with it after a report, before a worker does."""
+BUSY_SECONDS = 0.5
+"""Seconds between two tries to run a session that another process runs."""
+MAX_TRIES = 240
+SENT_SECONDS = 90 * 86400.0
+"""Seconds in which the report of a job is not sent to a chat again."""
+MAX_EVENT = 2_000  # characters of a reply or an output in an event
+EXPIRED = "Nobody answered the request for approval in time, so the call did not run."
+
+
+class AgentJobs:
+    """Does the jobs of an agent and sends reports. `opened` opens the agent at the first job that needs it."""
+
+    def __init__(
+        self,
+        box: Toolbox,
+        opened: Callable[[], Awaitable[Agent]],
+        engine: Callable[[], Awaitable[JobEngine]],
+        submitted: Callable[[str | None, str], object] = lambda session, job: None,
+    ) -> None:
+        from ...agent.store import SessionStore
+
+        self._box, self._opened, self._engine, self._submitted = box, opened, engine, submitted
+        self._store = SessionStore(box.state)
+        self._bus: MessageBus | None = None
+
+    @property
+    def work(self) -> Mapping[str, AgentWork]:
+        """The kinds of jobs that it does."""
+        return {MessageBody.KIND: self.message, SUBAGENT_KIND: self.subagent}
+
+    def attach(self, agent: Agent) -> Agent:
+        """Let an agent's background subagents be jobs."""
+        agent.subagents.hand_over = self._hand_over
+        return agent
+
+    async def aclose(self) -> None:
+        """Close the channels and the store. The agent stays open."""
+        if self._bus is not None:
+            await self._bus.aclose()
+        self._store.close()
+
+    # --- messages
+
+    async def message(self, order: WorkOrder) -> WorkDone:
+        """Give a session its message once, and run it to its outcome. Without a text the session only goes on."""
+        from ...agent.history import user
+        from ...agent.prompt import now
+
+        body, agent = MessageBody.from_json(order.job.body), self.attach(await self._opened())
+        session = await shared_threads.run(self._session, agent, body, order.job)
+        agent.box.flow.inherit(from_wire(body.labels) or Labels(), session.id)
+        if body.text:
+            turn = user(f"{body.text}\n\n{now()}", source="schedule" if body.schedule else "user")
+            await shared_threads.run(self._store.tell, session.id, turn, f"job\0{order.job.id}\0message")
+        for waits in session.row.waiting:
+            if waits.get("approval") in order.expired:
+                _expire(session, waits)
+        outcome = await self._run(agent, session, order, only_if_told=not body.text)
+        if outcome is None:
+            return WorkDone("done", "", session=session.id)
+        return _work_done(outcome, session.id, agent.box.session(session.id).labels)
+
+    def _session(self, agent: Agent, body: MessageBody, job: Job) -> AgentSession:
+        if body.session is not None:
+            return agent.session(body.session)
+        begun = self._store.of_job(job.id)
+        if begun is not None:
+            return agent.session(begun.id)
+        session = agent.new_session(" ".join(body.text.split())[:80])
+        self._store.set_extra(session.id, "job", job.id)
+        return session
+
+    async def _run(
+        self, agent: Agent, session: AgentSession, order: WorkOrder, *, only_if_told: bool
+    ) -> Outcome | None:
+        """Run a session, as soon as no other process runs it. None if it has nothing to do any more."""
+        from ...agent.events import Outcome
+        from ...agent.store import SessionError
+
+        events: asyncio.Queue[tuple[str, Any] | None] = asyncio.Queue()
+        telling = asyncio.create_task(_tell(events, order.emit))
+
+        def emit(event: AgentEvent) -> None:
+            if (shown := _shown(event)) is not None:
+                events.put_nowait(shown)
+
+        ctx = replace(order.ctx, session_id=session.id)
+        try:
+            for _ in range(MAX_TRIES):
+                if only_if_told and await shared_threads.run(self._is_done, session.id):
+                    return None
+                try:
+                    return await agent.run(None, session, emit=emit, ctx=ctx)
+                except SessionError:
+                    await asyncio.sleep(BUSY_SECONDS)
+            return Outcome("error", reason=f"the session {session.id} runs in another process")
+        finally:
+            events.put_nowait(None)
+            await telling
+
+    def _is_done(self, session_id: str) -> bool:
+        """Return whether a session has nothing to do."""
+        idle = self._store.get(session_id).state == "idle"
+        return idle and not self._store.waiting(session_id, ("steer", "queue"))
+
+    # --- subagents
+
+    async def _hand_over(self, subagent: str, label: str, task: str, ctx: ToolContext) -> None:
+        deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
+        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver).to_json()
+        job = Job(
+            SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
+            trace=trace_headers(), **placement(self._box),
+        )  # fmt: skip
+        try:
+            await (await self._engine()).submit(job)
+            self._submitted(ctx.session_id, job.id)
+        except JobError as error:
+            raise ToolError(f"the subagent cannot work in the background: {error}; use wait") from error
+
+    async def subagent(self, order: WorkOrder) -> WorkDone:
+        """Run a background subagent to its outcome. It reports to its parent by itself."""
+        agent = self.attach(await self._opened())
+        session = agent.session(order.job.body["subagent"])
+        for waits in session.row.waiting:
+            if waits.get("approval") in order.expired:
+                _expire(session, waits)
+        outcome = await agent.subagents.work_on(session, order.ctx)
+        done = _work_done(outcome, session.id, agent.box.session(session.id).labels)
+        return replace(done, state="done") if done.state == "failed" else done  # its report says how it ended
+
+    # --- reports
+
+    async def report(self, report: Report) -> None:
+        """Send the report of a job to its session, or to its chat, once, however often this is called."""
+        job, body = report.job, report.job.body
+        session_id = body.get("session")
+        if job.kind != MessageBody.KIND and isinstance(session_id, str) and not body.get("schedule"):
+            await self._tell_session(report, session_id)
+        elif body.get("deliver") and report.state != "cancelled":
+            await self._send(report, Delivery(**body["deliver"]))
+
+    async def _tell_session(self, report: Report, session_id: str) -> None:
+        from ...agent.history import user
+        from ...agent.store import SessionError
+
+        try:
+            await shared_threads.run(self._store.get, session_id)
+        except SessionError:
+            return
+        tool = self._box.registry.find(JobTool.name)
+        if tool is not None:  # the session has read what its job has read
+            output = ToolOutput(report.text, labels=report.labels)
+            self._box.flow.label(tool, {}, output, replace(self._box.context, session_id=session_id))
+        if report.job.kind != SUBAGENT_KIND or report.state not in ("done", "parked"):  # else it has reported by itself
+            turn = user(report.text, source=SOURCE)
+            await shared_threads.run(self._store.tell, session_id, turn, f"job\0{report.key}\0report")
+        # Also where the message is there already: the process that sent it may have ended before this.
+        deliver: dict[str, Any] | None = report.job.body.get("deliver")
+        body = MessageBody(text="", session=session_id, deliver=Delivery(**deliver) if deliver else None)
+        ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
+        goes_on = replace(
+            report.job, kind=MessageBody.KIND, body=body.to_json(), id=ident, repeatable=True,
+            not_before=time.time() + GRACE_SECONDS,
+        )  # fmt: skip
+        await (await self._engine()).submit(goes_on)
+
+    async def _send(self, report: Report, to: Delivery) -> None:
+        from ...agent.bus import MessageBus, OutboundMessage
+        from ...agent.channels import channels_of
+
+        text = self._box.redactor.redact(report.answer if report.state == "done" else report.text)
+        if not text or to.channel not in self._box.settings.channels:
+            return
+        if self._bus is None:
+            self._bus = MessageBus(channels_of(self._box, self._store))
+        if await shared_threads.run(self._is_new, f"job\0{report.key}\0sent"):
+            await self._bus.publish_outbound(OutboundMessage(to.channel, to.chat_id or "", text))
+
+    def _is_new(self, key: str) -> bool:
+        return self._store.is_first(key, time.time() + SENT_SECONDS)
+
+
+def _expire(session: AgentSession, waits: Mapping[str, Any]) -> None:
+    """Store that a call was not run, because nobody answered its request."""
+    from ...agent.history import CallResult
+
+    result = CallResult(waits["run_id"].split(".", 2)[2], waits["tool"], EXPIRED, is_error=True)
+    session.store_result(waits["run_id"], result)
+
+
+async def _tell(events: asyncio.Queue[tuple[str, Any] | None], emit: Callable[[str, Any], Awaitable[None]]) -> None:
+    while (event := await events.get()) is not None:
+        with suppress(ToolcribError):  # the lease is lost: the run ends at its next effect
+            await emit(*event)
+
+
+def _shown(event: AgentEvent) -> tuple[str, Any] | None:
+    """Return an event of the agent as one of its job."""
+    from ...agent.events import CallDone, ReplyDone
+
+    if isinstance(event, ReplyDone) and event.turn.text:
+        return "reply", event.turn.text[:MAX_EVENT]
+    if isinstance(event, CallDone):
+        return "call", {"tool": event.call.name, "error": event.output.error_kind}
+    return None
+
+
+def _work_done(outcome: Outcome, session: str, labels: Labels) -> WorkDone:
+    state = outcome.state if outcome.state in ("done", "waiting") else "failed"
+    reason = outcome.reason or ("" if state == "done" else f"the agent stopped: {outcome.state}")
+    if state == "waiting":
+        reason = "; ".join(waits.get("question") or waits.get("text") or "" for waits in outcome.waiting)[:500]
+    return WorkDone(state, outcome.text, reason, outcome.waiting if state == "waiting" else (), session, labels)

@@ -1,0 +1,260 @@
+"""`toolcrib jobs`: see what runs in the background and what became of it; cancel it, or run it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from .. import show
+from ..exit_codes import FAILED, OK, Usage
+from ..options import Options
+from ..reader import Argument, CliCommand, Option, group
+
+if TYPE_CHECKING:
+    from ...config import Settings
+    from ...jobs.engine import JobEngine, JobStatus, Served
+
+JobId = Annotated[str, Argument(metavar="ID", help="The job.")]
+Database = Annotated[
+    str | None, Option("--db", metavar="URL", help="postgresql://… or sqlite:///FILE. Default: jobs.url, or the "
+                       "workspace's own file.")
+]  # fmt: skip
+
+
+def with_database(settings: Settings, url: str | None) -> Settings:
+    """Return the settings with another database for the jobs. Raises Usage."""
+    if url is None:
+        return settings
+    if not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
+        raise Usage(f"--db {url!r} should be postgresql://USER@HOST/DATABASE or sqlite:////FILE")
+    return replace(settings, jobs=replace(settings.jobs, url=url, engine="dbos"))
+
+
+class NoJobs(Usage):
+    """No job was ever stored here."""
+
+
+@asynccontextmanager
+async def _engine(options: Options, db: str | None) -> AsyncGenerator[JobEngine]:
+    """Open the jobs, to look at and to mend. Raises NoJobs if there cannot be any."""
+    from ...jobs.host import jobs_file, open_engine
+
+    settings = with_database(options.settings(quiet=True), db)
+    folder = options.state().path
+    if settings.jobs.engine == "memory" or (settings.jobs.url is None and not jobs_file(folder).exists()):
+        raise NoJobs("there are no jobs here; toolcrib jobs --db URL looks into another database")
+    engine = open_engine(settings, folder, show.say)
+    try:
+        yield engine
+    finally:
+        await engine.aclose()
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    from ..running import run
+
+    return run(work)
+
+
+def listed(
+    options: Options,
+    db: Database = None,
+    state: Annotated[
+        Literal["queued", "running", "parked", "done", "failed", "unknown", "cancelled"] | None,
+        Option("--state", help="Only those in this state."),
+    ] = None,
+    limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 50,
+) -> int:
+    """List jobs, the newest first: what each does, its state, and what it waits for."""
+
+    async def work() -> int:
+        found: list[JobStatus] = []
+        alone: list[str] = []
+        with suppress(NoJobs):
+            async with _engine(options, db) as engine:
+                found = await engine.jobs(states=(state,) if state else (), limit=limit)
+                alone = _alone(found, await engine.workers(), db)
+        if options.json:
+            show.out_json([_plain(status) for status in found])
+        else:
+            show.columns([_cells(status) for status in found], ("bold",), none="There are no jobs here.")
+        for line in alone:
+            show.say(line, "yellow")
+        return OK
+
+    return _run(work())
+
+
+def workers(options: Options, db: Database = None) -> int:
+    """List the workers that run now, and which jobs each takes."""
+
+    async def work() -> int:
+        found: dict[str, Served] = {}
+        with suppress(NoJobs):
+            async with _engine(options, db) as engine:
+                found = await engine.workers()
+        if options.json:
+            show.out_json([{"id": name, **asdict(serves)} for name, serves in found.items()])
+            return OK
+        rows = [
+            [name, ", ".join(filter(None, serves.workspaces)), ", ".join(serves.queues), ", ".join(serves.tags)]
+            for name, serves in found.items()
+        ]
+        show.columns(rows, ("bold",), none="No worker runs now. Start one: toolcrib worker")
+        return OK
+
+    return _run(work())
+
+
+def shown(options: Options, job_id: JobId, db: Database = None) -> int:
+    """Show one job: its call or message, its state, and how it ended."""
+
+    async def work() -> int:
+        async with _engine(options, db) as engine:
+            status = await engine.status(job_id)
+            alone = _alone([status], await engine.workers(), db)
+        if options.json:
+            show.out_json(_plain(status))
+            return OK
+        job = status.job
+        body = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in job.body.items()}
+        show.out(f"{job.id}  {status.state}", "bold")
+        show.facts({
+            "kind": job.kind, "created": show.clock(status.created),
+            "started": status.started and show.clock(status.started),
+            "ended": status.ended and show.clock(status.ended), "attempt": status.attempt or None,
+            "worker": status.worker, "workspace": job.workspace, "queue": job.queue,
+            "tags": ", ".join(job.tags), "tenant": job.tenant,
+            "waits for": ", ".join(status.waits_for), "why": status.reason,
+            **body,
+        })  # fmt: skip
+        for line in alone:
+            show.say(line, "yellow")
+        return OK
+
+    return _run(work())
+
+
+def output(
+    options: Options,
+    job_id: JobId,
+    db: Database = None,
+    follow: Annotated[bool, Option("--follow", help="Go on until the job has ended.")] = False,
+) -> int:
+    """Print what a job printed so far, and its output if it has ended. Exit code 1 if the job did not succeed."""
+
+    async def work() -> int:
+        from ...jobs.engine import FINAL
+        from ...jobs.job_tool import stored_events, text_of
+        from ...jobs.runner import text_of_output
+
+        printed: list[str] = []
+        async with _engine(options, db) as engine:
+            status = await engine.status(job_id)
+            if follow and status.state not in FINAL:
+                async for event in engine.events(job_id):
+                    show.say(text_of(event).rstrip("\n"), "dim")
+                status = await engine.result(job_id)
+            elif status.state not in FINAL or not text_of_output(status.output):  # it runs, or it was cut off
+                printed = [text_of(event) for event in await stored_events(engine, job_id)]
+        if options.json:
+            found = {"id": job_id, "state": status.state, "output": status.output, "reason": status.reason}
+            show.out_json({**found, "printed": "".join(printed)})
+        else:
+            for text in printed:
+                show.out(text.rstrip("\n"))
+            if status.state in FINAL:
+                show.out(text_of_output(status.output) or status.reason or status.state)
+            else:
+                show.say(f"{job_id} is {status.state}{f': {status.reason}' if status.reason else ''}", "dim")
+        return FAILED if status.state in ("failed", "unknown", "cancelled") else OK
+
+    return _run(work())
+
+
+def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
+    """Cancel a job, and those that it started. What it runs is ended."""
+
+    async def work() -> int:
+        async with _engine(options, db) as engine:
+            cancelled = await engine.cancel(job_id)
+        if cancelled:
+            show.say(f"{job_id} is cancelled.")
+            return OK
+        show.error(f"{job_id} has ended already; nothing was changed")
+        return FAILED
+
+    return _run(work())
+
+
+def retry(options: Options, job_id: JobId, db: Database = None) -> int:
+    """Run a job again that failed, was cancelled or cut off, as a new job. Look first at what it has done."""
+
+    async def work() -> int:
+        from ...jobs.engine import new_job_id
+
+        async with _engine(options, db) as engine:
+            status = await engine.status(job_id)
+            if status.state not in ("failed", "unknown", "cancelled"):
+                raise Usage(f"{job_id} is {status.state}: only jobs that failed, were cancelled or cut off run again")
+            new = await engine.submit(replace(status.job, id=new_job_id(), not_before=None))
+        show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
+        return OK
+
+    return _run(work())
+
+
+def _alone(found: Sequence[JobStatus], living: Mapping[str, Served], db: str | None) -> list[str]:
+    """Return lines about jobs that no worker has: how many there are, and what a worker for them is."""
+    now = time.time()
+    missing = Counter(
+        (status.job.workspace, status.job.queue, status.job.tags) for status in found
+        if status.state == "queued" and (status.job.not_before or 0) <= now
+        and not any(serves.has(status.job) for serves in living.values())
+    )  # fmt: skip
+    lines: list[str] = []
+    for (workspace, queue, tags), count in missing.items():
+        words = ["toolcrib", "worker", *(["-w", workspace] if workspace else []), "--queue", queue]
+        words += [word for tag in tags for word in ("--tag", tag)] + (["--db", "URL"] if db is not None else [])
+        lines.append(f"{_jobs(count, 'wait')} for a worker, and none is there. Start one: {shlex.join(words)}")
+    if cut := sum(status.state == "running" and status.worker not in living for status in found):
+        lines.append(f"{_jobs(cut, 'run')} no more, because the worker has ended. Another worker takes over.")
+    return lines
+
+
+def _jobs(count: int, verb: str) -> str:
+    return f"1 job {verb}s" if count == 1 else f"{count} jobs {verb}"
+
+
+def _plain(status: JobStatus) -> dict[str, Any]:
+    job = status.job
+    found = {name: getattr(status, name) for name in status.__slots__ if name != "job"}
+    return {**{name: getattr(job, name) for name in job.__slots__}, **found, "tags": list(job.tags)}
+
+
+def _cells(status: JobStatus) -> list[str]:
+    from ...jobs.job_tool import line_of
+
+    ident, rest = line_of(status).split("  ", 1)
+    state, _, more = rest.partition("  ")
+    return [ident, state, show.clock(status.created), more]
+
+
+COMMAND = group(
+    listed,
+    "Work in the background. Without a command: list it.",
+    {
+        "list": CliCommand(listed),
+        "show": CliCommand(shown),
+        "workers": CliCommand(workers),
+        "output": CliCommand(output),
+        "cancel": CliCommand(cancel, without=("json",)),
+        "retry": CliCommand(retry, without=("json",)),
+    },
+)

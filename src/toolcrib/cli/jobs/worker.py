@@ -1,0 +1,92 @@
+"""`toolcrib worker`: run the jobs of a workspace, wake those that wait for a person, and tick the schedules."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from .. import show
+from ..exit_codes import FAILED, OK, Usage
+from ..options import Options
+from ..reader import CliCommand, Option
+from .jobs import Database, with_database
+
+if TYPE_CHECKING:
+    from ...agent import Agent
+    from ...jobs.host import JobHost
+
+DRAIN_SECONDS = 30
+
+
+def worker(
+    options: Options,
+    db: Database = None,
+    queue: Annotated[list[str] | None, Option("--queue", metavar="NAME", help="Take jobs of this queue.")] = None,
+    tag: Annotated[list[str] | None, Option("--tag", metavar="TAG", help="Take jobs that need this tag, too.")] = None,
+    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+    drain: Annotated[
+        int, Option("--drain", metavar="SECONDS", help="How long jobs may go on after SIGTERM.", minimum=0)
+    ] = DRAIN_SECONDS,
+) -> int:
+    """Run jobs until Ctrl-C or SIGTERM: calls in the background, messages to the agent, schedules.
+
+    Calls that must ask park their job: answer with `toolcrib approvals`, and the job goes on. SIGTERM or Ctrl-C lets
+    the running jobs end; the second one cuts them off. Exit code 0 if all ended, 1 if some were cut off.
+    """
+    from ..running import run
+
+    return run(_work(options, db, queue or [], tag or [], model, drain))
+
+
+async def _work(
+    options: Options, db: str | None, queues: list[str], tags: list[str], model: str | None, drain: int
+) -> int:
+    from .hosts import hosted_jobs
+
+    agents: list[Agent] = []
+    opening = asyncio.Lock()
+    settings = with_database(options.settings(), db)
+    if db is not None and db.startswith("postgres") and not settings.record.url:  # one database for many machines
+        settings = replace(settings, record=replace(settings.record, url=db))
+    async with options.open(settings, warm_up=False) as box:
+
+        async def agent() -> Agent:
+            from ...agent import Agent
+
+            async with opening:
+                if not agents:
+                    agents.append(await Agent.open(box, model, say=show.say))
+            return agents[0]
+
+        try:
+            async with hosted_jobs(box, agent, queues=queues, tags=tags, schedules=True) as host:
+                return await _until_the_end(host, drain)
+        finally:
+            for opened in agents:
+                await opened.aclose()
+
+
+async def _until_the_end(host: JobHost, drain: int) -> int:
+    engine = await host.engine()
+    if host.elsewhere:
+        raise Usage(f"this worker cannot run jobs: {host.elsewhere}")
+    serves = host.serves
+    tagged = f", tags: {', '.join(serves.tags)}" if serves.tags else ""
+    show.say(f"Jobs: {engine.name}; queues: {', '.join(serves.queues)}{tagged}. Workspace: {host.box.workspace.root}")
+    show.say("Running jobs and schedules. Ctrl-C ends it after the running jobs.", "dim")
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    running = await engine.jobs(states=("running",))
+    if running:
+        show.say(f"Waiting up to {drain} s for {len(running)} running jobs; again cuts them off.", "yellow")
+    with suppress(asyncio.CancelledError):  # the second signal
+        if await host.drain(drain):
+            show.say("All jobs ended.", "dim")
+            return OK
+    show.say("Some jobs were cut off: those that may be repeated go on later, the others are `unknown`.", "yellow")
+    return FAILED
+
+
+COMMAND = CliCommand(worker, without=("json", "yes"))

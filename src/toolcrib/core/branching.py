@@ -1,0 +1,319 @@
+"""Bounds the work of a validation by the schema, before a value is looked at.
+
+A validator looks at one value once for each way that leads to it through the schema: `anyOf`, `allOf`, `$ref` and the
+like apply several schemas to the same value, and what two of them say about the same property doubles again below.
+So 30 definitions that each name the previous one twice take 2³⁰ looks at one number, and an expression that is one of
+two kinds of expressions takes two to the power of its depth. A schema without such ways is not walked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+from urllib.parse import unquote, urljoin
+
+from .dataclass import dataclass
+from .errors import ToolDefinitionError
+from .nesting import levels
+from .violations import Json
+
+MAX_WAYS = 100_000
+"""Most ways to one value at one place of the schema. With more, the schema is refused."""
+MAX_LOOKS = 2_000_000
+"""Most looks in one validation: about 0.1 s."""
+FEW = 64
+"""With at most this many looks at any value, the work is a small multiple of the value's size and needs no bound."""
+
+_MAX_EDGES = 500_000  # about 1 s
+_MAX_STEPS = 5_000_000
+_MAX_LEVELS = 256  # JSON that nests deeper is not read
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLE = ("not", "if", "then", "else")
+_MAPS = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_IN_PLACE = frozenset({*_LISTS, *_SINGLE, *_MAPS, *_REFERENCES})
+_DATA = frozenset({"const", "enum", "default", "examples"})
+_ANYTHING: Json = {}
+_META = ("http://json-schema.org/", "https://json-schema.org/")  # the validator knows these schemas itself
+
+
+@dataclass(frozen=True, slots=True)
+class WorkBound:
+    """How much work a schema makes: `most` looks at any one value, or as many as `graph` says for each level."""
+
+    most: int
+    graph: Branching | None = None
+
+    def work(self, value: Any) -> int:
+        """Return the most looks that a validation of this value needs."""
+        counts = levels(value)
+        if self.graph is None:
+            return sum(counts) * self.most
+        return sum(count * self.graph.looks(level) for level, count in enumerate(counts))
+
+
+def work_bound(schema: Json, owner: str) -> WorkBound:
+    """Return the bound for a schema that the validator accepts.
+
+    Raises ToolDefinitionError if one value alone could take too much work.
+    """
+    keys: set[str] = set()
+    count = 0
+    for node in tables(schema):
+        keys |= node.keys()
+        count += 1
+    if not _IN_PLACE & keys:
+        return WorkBound(1)
+    if count <= FEW and keys.isdisjoint(_REFERENCES):  # each part of the schema looks at one place of a value
+        return WorkBound(count)
+    graph = Branching(schema, owner)
+    most = graph.most()
+    return WorkBound(most, graph if most > FEW else None)
+
+
+def tables(schema: Any) -> Iterator[Json]:
+    """Yield every object of a schema, without those in constants, defaults and examples."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield cast("Json", item)
+            waiting.extend(value for key, value in cast("Json", item).items() if key not in _DATA)
+        elif isinstance(item, list):
+            waiting.extend(cast("list[Any]", item))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What one schema says about a value: looks at the value itself, and schemas for its parts with their number.
+
+    `others` are those of a property or item that is not named, `named` what is different for one that is.
+    """
+
+    looks: int
+    named: dict[str | int, dict[int, int]]
+    others: dict[int, int]
+
+
+class Branching:
+    """How many looks a schema needs at a value of each level."""
+
+    def __init__(self, schema: Json, owner: str) -> None:
+        self._owner = owner
+        self._references = _References(schema, owner)
+        self._edges = self._spent = 0
+        self._schemas: dict[int, Json] = {id(schema): schema}
+        self._places: dict[int, _Place] = {}
+        self._inner: dict[int, list[Json]] = {}
+        waiting = [schema]
+        while waiting:
+            entry = waiting.pop()
+            if id(entry) in self._places:
+                continue
+            place = self._places[id(entry)] = self._place(entry)
+            parts = {*place.others, *(key for parts in place.named.values() for key in parts)}
+            waiting.extend(self._schemas[part] for part in parts if part not in self._places)
+        self._root = id(schema)
+        self._last = {key: place.looks for key, place in self._places.items()}
+        self._looks = [self._last[self._root]]
+        self._settled = False
+
+    def most(self) -> int:
+        """Return the looks at a value of the worst level."""
+        at, most = 0, 0
+        while at < _MAX_LEVELS and most <= FEW and not (self._settled and at >= len(self._looks)):
+            most = max(most, self.looks(at))
+            at += 1
+        return most
+
+    def looks(self, level: int) -> int:
+        """Return the most looks at one value on a level of the arguments (0 is the whole)."""
+        while len(self._looks) <= min(level, _MAX_LEVELS) and not self._settled:
+            self._spent += self._edges
+            if self._spent > _MAX_STEPS:  # so deep a value of so large a schema is refused
+                self._looks.append(MAX_LOOKS + 1)
+                self._settled = True
+                break
+            following = {key: self._below(place) for key, place in self._places.items()}
+            self._settled = following == self._last
+            self._last = following
+            self._looks.append(following[self._root])
+        return self._looks[min(level, len(self._looks) - 1)]
+
+    def _below(self, place: _Place) -> int:
+        last = self._last
+        others = sum(last[key] * number for key, number in place.others.items())
+        named = (sum(last[key] * number for key, number in parts.items()) for parts in place.named.values())
+        return min(others + max(0, max(named, default=0)), MAX_LOOKS + 1)
+
+    def _place(self, schema: Json) -> _Place:
+        ways = self._ways(schema)
+        others: dict[int, int] = {}
+        found: dict[str | int, dict[int, int]] = {}
+        for node, number in ways:
+            named, rest, always = self._parts(node)
+            for part in (*rest, *always):
+                _add(others, part, number)
+            for label, part in named.items():
+                counts = found.setdefault(label, {})
+                _add(counts, part, number)
+                for other in rest:  # the schema of the rest is not asked about a part that is named
+                    _add(counts, other, -number)
+            self._count(len(named) + 1)
+        return _Place(sum(number for _, number in ways), found, others)
+
+    def _ways(self, schema: Json) -> list[tuple[Json, int]]:
+        """Return every schema that is applied to the same value, with the number of ways to it."""
+        order: list[Json] = []
+        state: dict[int, bool] = {}  # False while what it leads to is looked at
+        waiting: list[tuple[Json, bool]] = [(schema, False)]
+        while waiting:
+            node, done = waiting.pop()
+            if done:
+                state[id(node)] = True
+                order.append(node)
+            elif id(node) not in state:
+                state[id(node)] = False
+                waiting.append((node, True))
+                for inner in self._in_place(node):
+                    if state.get(id(inner)) is False:
+                        text = "a part of it refers to itself without describing a part of the value"
+                        raise ToolDefinitionError(f"{self._owner}: the schema cannot be checked: {text}")
+                    waiting.append((inner, False))
+        ways: dict[int, int] = {id(schema): 1}
+        for node in reversed(order):
+            for inner in self._in_place(node):
+                ways[id(inner)] = ways.get(id(inner), 0) + ways[id(node)]
+                if ways[id(inner)] > MAX_WAYS:
+                    raise self._too_many()
+        found = [(node, ways[id(node)]) for node in order]
+        if sum(number for _, number in found) > MAX_WAYS:
+            raise self._too_many()
+        return found
+
+    def _too_many(self) -> ToolDefinitionError:
+        text = f"its alternatives (anyOf, allOf, oneOf, $ref …) check one value in more than {MAX_WAYS:,} ways"
+        return ToolDefinitionError(f"{self._owner}: the schema cannot be checked in a bounded time: {text}")
+
+    def _count(self, edges: int) -> None:
+        self._edges += edges
+        if self._edges > _MAX_EDGES:
+            raise self._too_many()
+
+    def _in_place(self, node: Json) -> list[Json]:
+        """Return the schemas that a schema applies to the same value."""
+        known = self._inner.get(id(node))
+        if known is not None:
+            return known
+        if _IN_PLACE.isdisjoint(node):
+            return []
+        found = [item for key in _LISTS for item in _dicts_of(node.get(key))]
+        found += [item for key in _SINGLE for item in _dicts_of([node.get(key)])]
+        found += [item for key in _MAPS for item in _values(node.get(key))]
+        for key in _REFERENCES:
+            if isinstance(node.get(key), str):
+                found += self._references.targets(node, key)
+        if "unevaluatedProperties" in node or "unevaluatedItems" in node:
+            found += found  # they are asked once more which parts they described
+        self._count(len(found))
+        self._inner[id(node)] = found
+        return found
+
+    def _parts(self, node: Json) -> tuple[dict[str | int, int], list[int], list[int]]:
+        """Return schemas of parts: of single ones, of those that are not named here, and of any."""
+        named: dict[str | int, Any] = {}
+        properties: Any = node.get("properties")
+        if isinstance(properties, dict):
+            named.update(cast("Json", properties))
+        prefix, items = node.get("prefixItems"), node.get("items")
+        if isinstance(items, list):
+            prefix, items = cast("Any", items), node.get("additionalItems")
+        if isinstance(prefix, list):
+            named.update(enumerate(cast("list[Any]", prefix)))
+        rest = [node.get("additionalProperties"), items]
+        always = [node.get(key) for key in ("contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")]
+        always += _values(node.get("patternProperties"))
+        return (
+            {label: self._known(item) for label, item in named.items() if isinstance(item, dict)},
+            [self._known(item) for item in rest if isinstance(item, dict)],
+            [self._known(item) for item in always if isinstance(item, dict)],
+        )
+
+    def _known(self, schema: Any) -> int:
+        self._schemas[id(schema)] = schema
+        return id(schema)
+
+
+def _add(counts: dict[int, int], part: int, number: int) -> None:
+    counts[part] = counts.get(part, 0) + number
+
+
+def _dicts_of(value: Any) -> list[Json]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Json", item) for item in items if isinstance(item, dict)]
+
+
+def _values(value: Any) -> list[Json]:
+    return _dicts_of(list(cast("Json", value).values())) if isinstance(value, dict) else []
+
+
+class _References:
+    """Finds what a reference names, as JSON Schema says: relative to the nearest `$id`, by pointer or by anchor."""
+
+    def __init__(self, root: Json, owner: str) -> None:
+        self._owner = owner
+        self._named: dict[str, Json] = {"": root}
+        self._dynamic: dict[str, list[Json]] = {}
+        self._bases: dict[int, str] = {}
+        waiting: list[tuple[Any, str]] = [(root, "")]
+        while waiting:
+            item, base = waiting.pop()
+            if isinstance(item, list):
+                waiting += [(each, base) for each in cast("list[Any]", item)]
+            elif isinstance(item, dict):
+                node = cast("Json", item)
+                base = self._enter(node, base)
+                waiting += [(value, base) for key, value in node.items() if key not in _DATA]
+
+    def _enter(self, node: Json, base: str) -> str:
+        for key in ("$id", "id"):
+            named = node.get(key)
+            if isinstance(named, str) and not named.startswith("#"):
+                base = urljoin(base, named).partition("#")[0]
+                self._named.setdefault(base, node)
+            elif isinstance(named, str):
+                self._named.setdefault(f"{base}{named}", node)
+        for key in ("$anchor", "$dynamicAnchor"):
+            if isinstance(node.get(key), str):
+                self._named.setdefault(f"{base}#{node[key]}", node)
+        if isinstance(node.get("$dynamicAnchor"), str):
+            self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
+        if node.get("$recursiveAnchor") is True:
+            self._dynamic.setdefault("", []).append(node)
+        self._bases[id(node)] = base
+        return base
+
+    def targets(self, node: Json, key: str) -> list[Json]:
+        """Return the schemas that a reference may lead to. Raises ToolDefinitionError if none is found."""
+        said: str = node[key]
+        base = self._bases.get(id(node), "")
+        full = f"{base}{said}" if said.startswith("#") else urljoin(base, said)
+        document, _, within = full.partition("#")
+        found = self._pointed(document, within) if within[:1] in ("", "/") else self._named.get(full)
+        several = self._dynamic.get(within, []) if key != "$ref" else []
+        if found is None and not several and not full.startswith(_META):
+            raise ToolDefinitionError(f"{self._owner}: the reference {said[:200]!r} in its schema leads nowhere")
+        return [*several, *([] if found is None or any(found is each for each in several) else [found])]
+
+    def _pointed(self, document: str, pointer: str) -> Json | None:
+        node: Any = self._named.get(document)
+        for part in pointer.split("/")[1:]:
+            part = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, list):
+                rows = cast("list[Any]", node)
+                node = rows[int(part)] if part.isdecimal() and int(part) < len(rows) else None
+            else:
+                node = cast("Json", node).get(part) if isinstance(node, dict) else None
+        if isinstance(node, bool):
+            return _ANYTHING
+        return cast("Json", node) if isinstance(node, dict) else None

@@ -1,0 +1,158 @@
+"""Compiles a JSON Schema that anyone may have written, and checks values with it in a bounded time.
+
+The validator (jsonschema-rs) follows every way through a schema, so `branching` counts them first. Patterns are matched
+by an engine that takes linear time, which has neither look-around nor back-references.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, cast
+
+from .branching import MAX_LOOKS, WorkBound, tables, work_bound
+from .errors import ToolDefinitionError, Violation
+from .violations import MAX_VIOLATIONS, Json, properties_of, raw_violations, resolve, unknown_key
+
+MANY_LOOKS = 20_000
+"""With more work than this only the first error is reported: jsonschema-rs collects all of them first, at up to 50 µs
+each (24 s for 1 MB of wrong items)."""
+
+
+def compile_schema(schema: Json, owner: str) -> CompiledSchema:
+    """Return a validator that never fetches anything, in which no value takes long. Raises ToolDefinitionError."""
+    import jsonschema_rs
+
+    linear = jsonschema_rs.RegexOptions()
+    try:
+        validator = jsonschema_rs.validator_for(schema, retriever=_refuse_remote, pattern_options=linear)
+    except Exception as error:  # its errors share no base class
+        text = _refused(error) or f"not a valid JSON Schema: {str(error).splitlines()[0]}"
+        raise ToolDefinitionError(f"{owner}: {text}") from error
+    return CompiledSchema(schema, validator, work_bound(schema, owner))
+
+
+def _refuse_remote(uri: str) -> Any:
+    raise ValueError(f"remote references are not followed: {uri}")
+
+
+def _refused(error: Exception) -> str:
+    """Return the words for a pattern that only an engine with backtracking could match; "" for another error."""
+    found = getattr(error, "instance", None)
+    if not isinstance(found, str) or not _needs_backtracking(found):
+        return ""
+    return (
+        f"the pattern {found[:200]!r} in its schema has look-around or a back-reference, which cannot be matched in "
+        "linear time; write it without, and let the tool check the rest"
+    )
+
+
+def _needs_backtracking(pattern: str) -> bool:
+    import jsonschema_rs
+
+    def compiles(options: Any) -> bool:
+        try:
+            jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+        except Exception:  # its errors share no base class
+            return False
+        return True
+
+    return not compiles(jsonschema_rs.RegexOptions()) and compiles(jsonschema_rs.FancyRegexOptions())
+
+
+def without_backtracking(schema: Json) -> tuple[Json, list[str]]:
+    """Return somebody else's schema without the patterns that cannot be matched in linear time, and these patterns.
+
+    The descriptions name them instead: whoever wrote the schema checks them.
+    """
+    copied: Json = copy.deepcopy(schema)
+    dropped: list[str] = []
+    for node in tables(copied):
+        pattern = node.get("pattern")
+        if isinstance(pattern, str) and _needs_backtracking(pattern):
+            dropped.append(node.pop("pattern"))
+            described = node.get("description")
+            said = f"{described} " if isinstance(described, str) else ""
+            node["description"] = f"{said}(must match the pattern {pattern})"
+    return copied, dropped
+
+
+class CompiledSchema:
+    """A schema with its validator. `is_valid(value)` says whether JSON data fits; what takes too much work does not."""
+
+    is_valid: Callable[[Any], bool]
+
+    def __init__(self, schema: Json, validator: Any, bound: WorkBound) -> None:
+        self._schema, self._validator, self._bound = schema, validator, bound
+        self.is_valid = validator.is_valid if bound.graph is None else self._is_valid_within
+
+    def _is_valid_within(self, value: Any) -> bool:
+        return not self._takes_too_long(value) and self._validator.is_valid(value)
+
+    def _takes_too_long(self, value: Any) -> bool:
+        return self._bound.graph is not None and self._bound.work(value) > MAX_LOOKS
+
+    def violations(self, value: Any) -> list[Violation]:
+        """Return what is wrong with a value that does not fit."""
+        if self._takes_too_long(value):
+            text = "arguments are too large or nested too deeply: their schema has alternatives within alternatives"
+            return [Violation("", f"{text}; give less at once")]
+        if self._bound.work(value) <= MANY_LOOKS:
+            return raw_violations(self._validator.iter_errors(value), self._schema)
+        if self._bound.most == 1:
+            return [*raw_violations([self._first_error(value)], self._schema), Violation("", "… and perhaps more")]
+        return self._briefly(value)
+
+    def _first_error(self, value: Any) -> Any:
+        import jsonschema_rs
+
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return error
+        raise AssertionError("an invalid value has no error")
+
+    def _briefly(self, value: Any) -> list[Violation]:
+        """Return the parameters that are wrong, without why: the validator would describe every alternative."""
+        given = cast("Json", value) if isinstance(value, dict) else {}
+        found = list(islice(self._wrong_parameters(given), MAX_VIOLATIONS + 1))
+        if len(found) > MAX_VIOLATIONS:
+            found[-1] = Violation("", "… and more")
+        return found or [Violation("", f"arguments do not fit the schema {_TOO_MANY}")]
+
+    def _wrong_parameters(self, given: Json) -> Iterator[Violation]:
+        node = resolve(self._schema, self._schema)
+        known = properties_of(node)
+        for key in node.get("required", ()):
+            if key not in given:
+                yield Violation(key, f"missing required {key}")
+        for key, item in given.items():
+            if key in known and not member_validator(known[key], self._schema)(item):
+                yield Violation(key, f"{key} does not fit its schema {_TOO_MANY}")
+            elif key not in known and node.get("additionalProperties") is False:
+                yield unknown_key([key], self._schema)
+
+
+_TOO_MANY = "(it has too many alternatives to say why)"
+
+
+def member_validator(member: Json, root: Json) -> Callable[[Any], bool]:
+    """Return a validator of one part of a compiled schema. References inside it point into the whole schema."""
+    import jsonschema_rs
+
+    whole = {key: value for key, value in root.items() if key != "$id"}
+    whole["$defs"] = {**whole.get("$defs", {}), "toolcrib-member": member}
+    start: Json = {"$ref": "urn:toolcrib:root#/$defs/toolcrib-member"}
+    if "$schema" in root:
+        start["$schema"] = root["$schema"]
+    linear = jsonschema_rs.RegexOptions()
+    try:
+        registry = jsonschema_rs.Registry([("urn:toolcrib:root", whole)])
+        return jsonschema_rs.validator_for(start, registry=registry, pattern_options=linear).is_valid
+    except Exception:  # a part that cannot be checked alone fits nothing
+        return _never
+
+
+def _never(_value: object) -> bool:
+    return False

@@ -1,0 +1,225 @@
+"""Save what a command that runs unasked could delete or rewrite, where commands write directly to the workspace.
+
+Before the command every file that is not saved yet is copied into a private folder, under a name that stands for its
+inode, size and times: a later command copies only what has changed since. After the command the copies of files that
+are gone, or have other content, become the earlier content of changes in the journal, so that `toolcrib undo` brings
+them back. It is bounded in files, bytes and time; the output says if that left something out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from dataclasses import field
+from pathlib import Path
+
+from ..boundary.copy_tree import copy_tree
+from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.remove_tree import remove_all
+from ..builtin.command_effects import CommandOutcome
+from ..core.context import ToolContext
+from ..core.dataclass import dataclass
+from ..core.errors import ToolcribError
+from ..record.change import identity_of, kind_of, new_change
+from ..record.change import text as in_words
+from ..record.journal import Journal, fresh_name
+from ..record.state import private_folder
+
+MAX_FILES = 20_000
+MAX_FILE_BYTES = 8 * 2**20
+MAX_COPIED = 128 * 2**20
+"""Bytes that are copied before one command. What was copied earlier and is the same does not count."""
+MAX_SECONDS = 2.0
+MAX_KEPT = 2**30
+"""Bytes of all copies. Copies of files that have changed since go first."""
+STALE_SECONDS = 3600.0
+UNSAVED = frozenset({
+    "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
+})  # fmt: skip
+"""Folders that tools make again; they are large."""
+
+Key = str
+
+
+@dataclass(slots=True)
+class SavedFiles:
+    """The files of a workspace before a command: path → key. `why` says what is not saved."""
+
+    keys: dict[str, Key] = field(default_factory=dict[str, Key])
+    why: str = ""
+
+
+class FileSaver:
+    """Saves the files of one workspace. Several processes may do so at once."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._root = journal.ws.root
+        self._folder = journal.folder.saved
+
+    def covers(self, path: str) -> bool:
+        """Return whether a file would be saved, judged by its place and size, or does not exist."""
+        try:
+            parts = Path(path).relative_to(self._root).parts
+            st = os.lstat(path)
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISREG(st.st_mode) and st.st_size <= MAX_FILE_BYTES and UNSAVED.isdisjoint(parts)
+
+    def save(self) -> SavedFiles:
+        """Save the files as they are now. Blocks. Never raises: what cannot be saved is named in the result."""
+        saved = SavedFiles()
+        try:
+            private_folder(self._folder)
+            known = set(os.listdir(self._folder))
+            with closing_fd(os.open(self._folder, LISTED)) as there:
+                _Saving(saved, known, there).walk(self._root)
+            self._prune(known, set(saved.keys.values()))
+        except OSError as error:
+            saved.why = error.strerror or str(error)
+        return saved
+
+    def outcome(self, saved: SavedFiles, ctx: ToolContext) -> CommandOutcome:
+        """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
+        now = SavedFiles()
+        with contextlib.suppress(OSError):
+            _Saving(now, None, -1).walk(self._root)
+        gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
+        if now.why:  # it made so many files that some were not looked at
+            gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
+        call = ctx.call_id or "exec"
+        kept = 0
+        problem = saved.why
+        for path in gone:
+            try:
+                kept += self._keep(path, saved.keys[path], call, ctx.session_id)
+            except (OSError, ToolcribError) as error:
+                problem = str(error)
+        outcome = CommandOutcome()
+        made = 0 if problem or now.why else len(now.keys.keys() - saved.keys.keys())
+        if kept:
+            stay = f", and leaves the {_files(made)} that it made" if made else ""
+            outcome.undo = (
+                f"(it deleted or rewrote {_files(kept)}; `toolcrib undo {call}` brings back the earlier content{stay})"
+            )
+            self._journal.prune_sometimes()
+        elif made:
+            outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
+        if problem:
+            outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
+        return outcome
+
+    def _keep(self, path: str, key: Key, call: str, session_id: str | None) -> bool:
+        """Move the copy of a path to the trash, and record the change. Return whether there was a change."""
+        copy = self._folder / key
+        ws, journal = self._journal.ws, self._journal
+        try:
+            now = ws.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            now = None
+        before = copy.lstat()
+        if now is not None and stat.S_ISREG(now.st_mode) and stat.S_ISREG(before.st_mode):
+            same = now.st_size == before.st_size and stat.S_IMODE(now.st_mode) == stat.S_IMODE(before.st_mode)
+            if same and self._has_same_content(path, copy):
+                return False
+        change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
+        change.set_before(before)
+        if now is not None:
+            change.after_kind = kind_of(now)
+            change.after_identity = in_words(identity_of(now))
+        target = journal.trash_path(os.path.basename(path))
+        change.kept = f"trash/{target.parent.name}/{target.name}"
+        os.rename(copy, target)
+        journal.table.done(journal.table.insert(change), None)
+        return True
+
+    def _has_same_content(self, path: str, copy: Path) -> bool:
+        with open(self._journal.ws.open_read(path, follow=False), "rb") as file:
+            return file.read(MAX_FILE_BYTES + 1) == copy.read_bytes()
+
+    def _prune(self, known: set[Key], current: set[Key]) -> None:
+        """Delete copies of files that have changed since: old ones, and more where there are too many bytes."""
+        stale: list[tuple[float, str, int]] = []
+        total = 0
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    st = entry.stat(follow_symlinks=False)
+                    total += st.st_size
+                    if entry.name not in current:
+                        stale.append((st.st_ctime, entry.path, st.st_size))
+        for since, path, size in sorted(stale):
+            if total > MAX_KEPT or time.time() - since > STALE_SECONDS:
+                total -= size
+                remove_all(Path(path))
+
+
+class _Saving:
+    """One walk through the workspace: it notes every file, and copies those that are not in `known`."""
+
+    def __init__(self, saved: SavedFiles, known: set[Key] | None, there: int) -> None:
+        self._saved, self._known, self._there = saved, known, there
+        self._room = MAX_COPIED
+        self._deadline = time.monotonic() + MAX_SECONDS
+
+    def walk(self, root: Path) -> None:
+        with closing_fd(os.open(root, LISTED)) as fd:
+            self._folder(fd, "", 0)
+
+    def _folder(self, fd: int, prefix: str, depth: int) -> None:
+        """Walk an open folder. Links are not followed; what git keeps comes last."""
+        with os.scandir(fd) as entries:
+            found = sorted((entry.name for entry in entries), key=lambda name: (name in (".git", "objects"), name))
+        for name in found:
+            if len(self._saved.keys) >= MAX_FILES or time.monotonic() > self._deadline:
+                self._saved.why = "the workspace is too large to save it before each command"
+                return
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                st = os.lstat(name, dir_fd=fd)
+                if stat.S_ISDIR(st.st_mode):
+                    if name not in UNSAVED and depth < 100:
+                        with closing_fd(os.open(name, LISTED, dir_fd=fd)) as below:
+                            self._folder(below, f"{prefix}{name}/", depth + 1)
+                elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):
+                    self._file(fd, name, f"{prefix}{name}", st)
+
+    def _file(self, fd: int, name: str, path: str, st: os.stat_result) -> None:
+        key = _key(st)
+        if self._known is not None and key not in self._known and not self._copied(fd, name, st, key):
+            return
+        self._saved.keys[path] = key
+
+    def _copied(self, fd: int, name: str, st: os.stat_result, key: Key) -> bool:
+        if st.st_size > MAX_FILE_BYTES:
+            self._saved.why = f"files of more than {MAX_FILE_BYTES >> 20} MiB are not saved"
+            return False
+        if st.st_size > self._room:
+            self._saved.why = "the workspace is too large to save it before each command"
+            return False
+        self._room -= st.st_size
+        passing = f".{fresh_name()}"
+        try:
+            copy_tree(fd, name, self._there, passing)
+            if _key(os.lstat(name, dir_fd=fd)) != key:
+                remove_all(passing, self._there)
+                return False
+            os.rename(passing, key, src_dir_fd=self._there, dst_dir_fd=self._there)
+        except OSError as error:
+            remove_all(passing, self._there)
+            self._saved.why = f"{name[:80]} cannot be copied ({error.strerror})"
+            return False
+        return True
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _key(st: os.stat_result) -> Key:
+    """Return a name that changes with the content of a file."""
+    numbers = (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return "-".join(f"{number:x}" for number in numbers)

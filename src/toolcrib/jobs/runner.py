@@ -1,0 +1,280 @@
+"""What a worker does with a job: a call of a tool through the pipeline, or work of the agent.
+
+A call of a job is a call like any other: judged, recorded, redacted and bounded, under the job's id. What has to wait
+for a person parks the job; the same call, run again after the answer, uses the stored approval up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ..core.bound import cut
+from ..core.context import COMMAND_OUTPUT, JOB, ToolContext
+from ..core.dataclass import dataclass
+from ..core.finish import for_person
+from ..core.output import Labels, ToolOutput, from_wire
+from ..core.threads import shared_threads
+from ..record.connection import RecordError
+from .bodies import SCHEDULED_RUN, CallBody
+from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
+from .tracing import as_parent
+from .waits import ANSWER, APPROVAL, Waits
+
+if TYPE_CHECKING:
+    from ..core.call import Call
+    from ..core.interfaces import Grant
+    from ..toolbox import Toolbox
+
+log = logging.getLogger("toolcrib.jobs")
+
+PROGRESS_SECONDS = 0.5
+"""Seconds between two stored events of a call's progress."""
+PATIENCE_SECONDS, RETRY_SECONDS = 30.0, 0.5
+"""For how long a job waits for its record, and between two tries: a server that is restarted is back soon."""
+MAX_REASON = 500
+PASSING = frozenset({"timeout", "exception", "unavailable"})
+"""The kinds of errors after which a call that may be repeated is repeated."""
+
+_current: ContextVar[JobRun | None] = ContextVar("toolcrib_job_run", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a job ended, or what it waits for, for the session and the chat that it belongs to. `text` is a message to
+    the model, `answer` what the work itself said. Of reports with the same `key` only the first one counts."""
+
+    job: Job
+    state: JobState
+    text: str
+    answer: str
+    key: str
+    labels: Labels | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDone:
+    """How a piece of an agent's work ended. `waiting` are the calls that wait for a person: an `approval`, or the
+    `run_id` of a question."""
+
+    state: Literal["done", "waiting", "failed"]
+    text: str
+    reason: str = ""
+    waiting: Sequence[Mapping[str, Any]] = ()
+    session: str = ""
+    labels: Labels | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """What an agent gets with a job. `expired` are the requests for approval that nobody answered in time."""
+
+    job: Job
+    ctx: ToolContext
+    expired: frozenset[str]
+    emit: Callable[[str, Any], Awaitable[None]]
+
+
+AgentWork = Callable[[WorkOrder], Awaitable[WorkDone]]
+"""Does a job for an agent. Repeatable: a second time it goes on where the first one ended."""
+SendReport = Callable[[Report], Awaitable[None]]
+"""Sends the report of a job, once: a second one about the same job is ignored."""
+
+
+async def _patiently(do: Callable[..., object], *values: object) -> None:
+    """Write to the record, again for a while if it cannot be reached. Raises RecordError."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            await shared_threads.run(do, *values)
+            return
+        except RecordError:
+            if time.monotonic() > end:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def no_report(report: Report) -> None:
+    """Send nothing."""
+
+
+@dataclass(frozen=True)
+class JobRunner:
+    """Runs jobs with a toolbox: `call` by itself, other kinds with `work`, which has a function for each."""
+
+    box: Toolbox
+    waits: Waits
+    work: Mapping[str, AgentWork] = field(default_factory=dict[str, "AgentWork"])
+    report: SendReport = no_report
+
+    async def __call__(self, job: Job, run: JobRun) -> JobOutcome:
+        """Run a job until it ends or has to wait."""
+        token = _current.set(run)
+        await _patiently(self.waits.begin, job.id)
+        try:
+            with as_parent(job.trace):
+                outcome, labels = await self._run(job, run)
+        except RecordError as error:  # it may be back soon; a call has no effect without it
+            outcome, labels = JobOutcome("failed", reason=str(error), again=True), None
+        finally:
+            _current.reset(token)
+        if outcome.state == "parked":
+            await _patiently(self.waits.add, job.id, outcome.waits_for)
+        goes_on = outcome.again and job.repeatable and run.attempt < job.max_attempts
+        if goes_on or await self._send(_report(job, outcome, labels)):
+            with suppress(RecordError):  # then it is reported again, which counts once
+                await _patiently(self.waits.end, job.id)
+        return outcome
+
+    async def _run(self, job: Job, run: JobRun) -> tuple[JobOutcome, Labels | None]:
+        if job.kind == CallBody.KIND:
+            return await self._call(job, CallBody.from_json(job.body), run)
+        work = self.work.get(job.kind)
+        if work is None:
+            raise JobError(f"this worker cannot do {job.kind!r} jobs; it can do: {', '.join(['call', *self.work])}")
+        session = job.body.get("session")
+        ctx = self._context(job, session, job.body.get("schedule"))
+        done = await work(WorkOrder(job, ctx, _expired(run), run.emit))
+        return _outcome_of_work(done), done.labels
+
+    def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
+        """Return the context of a job's calls: its session, its chat, and who may not make schedules."""
+        deliver: Mapping[str, Any] = job.body.get("deliver") or {}
+        metadata = {**self.box.context.metadata, **({SCHEDULED_RUN: schedule} if schedule else {})}
+        return replace(
+            self.box.context, channel=deliver.get("channel") or "job", chat_id=deliver.get("chat_id"),
+            session_id=session, metadata=metadata,
+        )  # fmt: skip
+
+    # --- one call
+
+    async def _call(self, job: Job, body: CallBody, run: JobRun) -> tuple[JobOutcome, Labels | None]:
+        if expired := _expired(run):
+            text = f"Nobody answered the request {', '.join(sorted(expired))} in time, so {body.tool} was not run."
+            return JobOutcome("failed", _plain(ToolOutput.error(text, "denied")), text), None
+        ctx = self._context(job, body.session or job.id, body.schedule)
+        self.box.flow.inherit(from_wire(body.labels) or Labels(), ctx.session_id)
+
+        async def tell(text: str) -> None:
+            await run.emit("output", text)
+
+        progress = _Progress(run)
+        ctx = replace(ctx, metadata={**ctx.metadata, JOB: job.id, COMMAND_OUTPUT: tell}, on_progress=progress.report)
+        output = await self.box.call(body.tool, body.arguments, ctx, call_id=job.id)
+        if output.error_kind == "pending" and (approval := output.meta.get("approval_id")):
+            reason = f"{body.tool} waits for approval: toolcrib approvals approve {approval}"
+            return JobOutcome("parked", reason=reason, waits_for=(APPROVAL + approval,)), output.labels
+        if not output.is_error:
+            return JobOutcome("done", _plain(output)), output.labels
+        reason = cut(for_person(output), MAX_REASON, None)
+        return JobOutcome("failed", _plain(output), reason, again=output.error_kind in PASSING), output.labels
+
+    # --- reports
+
+    async def _send(self, report: Report) -> bool:
+        """Send a report. Returns whether it is sent; if not, the host of the jobs sends it later."""
+        try:
+            await self.report(report)
+        except Exception:
+            log.exception("the report of %s could not be sent", report.job.id)
+            return False
+        return True
+
+
+_HOW = {
+    "done": "is done", "failed": "failed", "cancelled": "was cancelled", "parked": "waits for a person",
+    "unknown": "was cut off: it may have had all, some or none of its effects. It is not repeated by itself",
+}  # fmt: skip
+
+
+def _report(job: Job, outcome: JobOutcome, labels: Labels | None = None) -> Report:
+    answer = outcome.reason if outcome.state == "parked" else text_of_output(outcome.output) or outcome.reason
+    text = f"[The job {job.id} ({what_of(job)}) {_HOW[outcome.state]}.]\n{answer}".rstrip()
+    return Report(job, outcome.state, text, answer, " ".join((job.id, *outcome.waits_for)), labels)
+
+
+def report_of(status: JobStatus) -> Report:
+    """Return the report about a stored job that has ended, perhaps without its runner, or that is parked."""
+    if status.state == "parked":
+        return _report(status.job, JobOutcome("parked", reason=status.reason, waits_for=status.waits_for))
+    answer = text_of_output(status.output) or status.reason
+    text = f"[The job {status.job.id} ({what_of(status.job)}) {_HOW[status.state]}.]\n{answer}".rstrip()
+    return Report(status.job, status.state, text, answer, status.job.id)
+
+
+def text_of_output(output: Any) -> str:
+    """Return the text in the output of a job; "" without one."""
+    return str(cast("Mapping[str, Any]", output).get("text", "")) if isinstance(output, Mapping) else ""
+
+
+def what_of(job: Job) -> str:
+    """Return in a few words what a job does."""
+    return str(job.body.get("tool") or job.body.get("label") or job.kind)
+
+
+def _outcome_of_work(done: WorkDone) -> JobOutcome:
+    output = {"text": done.text, "session": done.session}
+    if done.state == "waiting":
+        keys = tuple(
+            APPROVAL + each["approval"] if each.get("approval") else ANSWER + each["run_id"] for each in done.waiting
+        )
+        return JobOutcome("parked", output, done.reason, keys)
+    return JobOutcome("done" if done.state == "done" else "failed", output, done.reason)
+
+
+def _expired(run: JobRun) -> frozenset[str]:
+    """Return the requests that the job waited for and that nobody answered in time."""
+    return frozenset(s.key.removeprefix(APPROVAL) for s in run.signals if s.data == {"state": "expired"})
+
+
+def _plain(output: ToolOutput) -> dict[str, Any]:
+    """Return an output as JSON data. Images and sounds are left out: a job's row is no place for them."""
+    from pydantic_core import to_jsonable_python
+
+    text = output.for_llm
+    blocks = [block.type for block in output.content if block.type != "text"]
+    if blocks:
+        text += f"\n[not saved: {', '.join(sorted(set(blocks)))}]"
+    data = to_jsonable_python(output.data, serialize_unknown=True, inf_nan_mode="null")
+    found = {"text": text, "error_kind": output.error_kind, "data": data}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class _Progress:
+    """Stores the progress of a call as events, not too often."""
+
+    def __init__(self, run: JobRun) -> None:
+        self._run = run
+        self._last = 0.0
+
+    async def report(self, done: float, total: float | None, message: str | None) -> None:
+        now = time.monotonic()
+        if now - self._last >= PROGRESS_SECONDS or (total is not None and done >= total):
+            self._last = now
+            await self._run.emit("progress", {"done": done, "total": total, "message": message})
+
+
+@contextmanager
+def effects_guarded(box: Toolbox) -> Generator[None]:
+    """Ask the engine before each effect of a job, within this block, whether this worker may still act for it."""
+    stages = box.registry.stages
+    intent = stages.intent
+    assert intent is not None
+
+    def guarded(call: Call, grant: Grant) -> Awaitable[None] | None:
+        run = _current.get()
+        if run is not None:
+            run.check()
+        return intent(call, grant)
+
+    stages.intent = guarded
+    try:
+        yield
+    finally:
+        stages.intent = intent

@@ -1,0 +1,103 @@
+"""Find what a repository's own settings would make git run.
+
+git reads the settings of the repository that it finds from its folder upwards, and some of them name programs that even
+`git status` runs (git-config(1)). A tool can bury a repository in the workspace. Inside a sandbox that harms nothing;
+without one, git asks there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from .parts import Command, CommandPlace
+
+_MAX_BYTES = 1 << 20
+_MAX_MODULES = 200
+# Keys whose values git runs, or that name further settings. git-lfs has its own filters in many repositories.
+_KEYS = (
+    "fsmonitor|pager|editor|sshcommand|hookspath|askpass|gitproxy|textconv|external|command|driver|helper|program"
+    "|difffilter|packobjectshook|cmd|path|uploadpack|receivepack|vcs|defaultkeycommand|tool|guitool"
+    r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs\s)"
+)
+_NAMES_PROGRAM = re.compile(
+    rf"^\s*(?:\[.*\]\s*)?(?P<key>{_KEYS})\s*(?:=|$)|^\s*\[\s*(?P<section>alias|include|includeif|pager)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
+_FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree")
+
+
+def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
+    """Return what the repository of a git command would run by its own settings; None if nothing."""
+    for folder in _folders(command, place):
+        for repository in _repository_of(folder, place.workspace):
+            for config in _settings(repository):
+                try:
+                    text = config.read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+                except OSError:
+                    continue
+                if (found := _NAMES_PROGRAM.search(text)) is not None:
+                    return f"{found['key'] or found['section']} in {os.path.relpath(config, place.workspace)}"
+            for hook in _HOOKS:
+                if os.path.lexists(path := repository / "hooks" / hook):
+                    return os.path.relpath(path, place.workspace)
+            break
+    return None
+
+
+def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
+    at = command.cwd or place.cwd
+    yield at
+    args = [word.text or "" for word in command.args]
+    for number, text in enumerate(args):
+        name, _, value = text.partition("=")
+        if name in _FOLDER_OPTIONS:
+            given = value or (args[number + 1] if number + 1 < len(args) else "")
+            at = os.path.normpath(os.path.join(at, given)) if name == "-C" else at
+            yield os.path.normpath(os.path.join(at, given))
+
+
+def _repository_of(folder: str, root: str) -> Iterator[Path]:
+    """Yield the folders with settings of the repository that git finds from a folder, up to the workspace."""
+    at = Path(folder)
+    while at == Path(root) or str(at).startswith(f"{root}/"):
+        for place in (at / ".git", at):
+            if place.is_file():
+                try:
+                    text = place.read_text("utf-8", "replace")[:4096]
+                except OSError:
+                    return
+                place = Path(os.path.normpath(at / text.partition("gitdir:")[2].strip()))
+                yield place
+                return
+            if (place / "HEAD").is_file() and ((place / "objects").exists() or (place / "commondir").exists()):
+                yield place
+                return
+        at = at.parent
+
+
+def _settings(repository: Path) -> Iterator[Path]:
+    """Yield the files with settings of a repository, of its submodules and worktrees."""
+    yield from (repository / name for name in ("config", "config.worktree"))
+    try:
+        common = (repository / "commondir").read_text("utf-8", "replace")[:4096].strip()
+        yield Path(os.path.normpath(repository / common)) / "config"
+    except OSError:
+        pass
+    pending = [repository / "modules"]
+    for number, folder in enumerate(pending):
+        if number > _MAX_MODULES:
+            return
+        try:
+            inside = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        for each in inside:
+            if (each / "HEAD").exists():
+                yield each / "config"
+                pending.append(each / "modules")
+            else:
+                pending.append(each)

@@ -1,0 +1,215 @@
+"""Say what the options and operands of a program do, by the roles that its row in the table gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ...boundary.sensitive_names import sensitive_by
+from .effect import Effect
+from .kinds import PATH_KINDS
+from .parts import Word
+from .sorting import cut, literal
+from .table.spec import SortedWords, parse_operands
+from .table.wordlist import words
+
+
+def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
+    """Return the effects that follow from the roles of options and operands alone."""
+    found = list(of_options(call))
+    program = call.program
+    if call.unsure and not program.anything and (program.closed or program.options):
+        said = "has words that could be options, known only when it runs"
+        found.append(Effect("unknown", None, said, "shell:unknown-option"))
+    found += [Effect(kind) for kind in program.does]
+    if operands is None:
+        operands = program.operands
+        changed = next((given.option.operands for given in call.options if given.option.operands), "")
+        if changed:
+            operands = " ".join(
+                role if role.rstrip("*") == "text" else changed + "*" * role.endswith("*") for role in operands.split()
+            )
+    found += of_operands(call.operands, operands)
+    if not found and not program.closed:
+        found.append(Effect("unknown"))
+    return found
+
+
+def of_options(call: SortedWords) -> Iterator[Effect]:
+    """Yield the effects of the given options: by their roles, and if they are not listed, by their names."""
+    for given in call.options:
+        if given.option.effect:
+            said = "" if given.option.effect != "unknown" else f"uses {given.name}"
+            yield Effect(given.option.effect, given.value, said)
+        if given.value is not None and given.option.role != "text":
+            yield from of_role(given.option.role, given.value)
+    if call.program.anything:
+        return
+    if call.program.closed:
+        for name in call.unlisted:
+            said = f"has an option that is not known to be harmless ({name})"
+            yield Effect("unknown", None, said, "shell:unknown-option")
+    for name, word in call.odd:
+        yield from _of_unlisted(name, word)
+
+
+_WRITES = re.compile(r"-[oO]|--?[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr)[\w-]*")
+_NAMES_PROGRAM = words(
+    """
+    --to-command --use-compress-program --rsh --rsh-command --rmt-command --pager --pre --pre-invoke --post-invoke
+    --checkpoint-action --info-script --new-volume-script --compress-program --diff-program --hostname-bin --exec-path
+    --open-files-in-pager --extcmd --photo-viewer --agent-program --dirmngr-program --view --script-shell --pipe
+    --engine --provider -engine -provider --strip-program --unzip-command
+    """
+)
+
+
+_NOT_SHORT = ("--check", "--script", "--host", "--exec", "--prefix")
+
+
+def _names_program(name: str) -> bool:
+    """Return whether an option, perhaps abbreviated, names a program to run."""
+    return name in _NAMES_PROGRAM or (
+        len(name) > 5 and name not in _NOT_SHORT and any(full.startswith(name) for full in _NAMES_PROGRAM)
+    )
+
+
+def _of_unlisted(name: str, word: Word) -> Iterator[Effect]:
+    """Yield what the value of an option shows whose program does not list it: the option's name says what it is for."""
+    if _names_program(name):
+        start = "exec=" if word.start.startswith("exec=") else ""
+        yield from of_program_word(cut(word, len(start)))
+    elif _WRITES.fullmatch(name) and word.text:
+        yield Effect("write", word)
+    elif PATHISH.match(word.start) or "/" in word.start:
+        yield Effect("write" if _WRITES.fullmatch(name) else "read", word)
+    else:
+        yield from _maybe(word)
+
+
+def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
+    """Give each operand its role, and yield the effects."""
+    first, rest, last = parse_operands(roles)
+    ends = len(words) - len(last)
+    for index, word in enumerate(words):
+        if last and index >= max(ends, len(first)):
+            role = last[index - ends]
+        elif index < len(first):
+            role = first[index]
+        elif rest is not None:
+            role = rest
+        else:
+            role = "maybe"
+        if role != "text":
+            yield from of_role(role, word)
+        if word.many and last and rest is not None:  # any of its files may be the last one
+            yield from of_role(last[-1], word)
+
+
+def _maybe(word: Word) -> Iterator[Effect]:
+    """Treat a word as a path if it looks like one: it points elsewhere, or is the name of a secret (`HEAD:.env`)."""
+    if PATHISH.match(word.start):
+        yield Effect("read", word)
+        return
+    text = word.text
+    if text is None:
+        if word.glob:
+            yield Effect("read", word)
+        return
+    for name in (text, text.partition(":")[2]):
+        if name and sensitive_by(name) is not None:
+            yield Effect("read", literal(name))
+            return
+
+
+def _of_revision(word: Word) -> Iterator[Effect]:
+    """Treat an operand of git as a path, which may follow a revision (`HEAD:a.txt`). Branches do no harm."""
+    yield from _maybe(word)
+    text = word.text or ""
+    if text and text[:2] not in (":/", ":!", ":^", ":("):
+        yield Effect("read", literal(text.rpartition(":")[2]))
+
+
+# A command line that only starts a shell.
+SHELL_ONLY = re.compile(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
+PATHISH = re.compile(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
+_LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
+_REMOTE = re.compile(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
+HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
+
+
+def of_role(role: str, word: Word) -> Iterator[Effect]:
+    """Yield the effects of a word in a role."""
+    if role in PATH_KINDS:
+        if word.start.startswith(("/dev/tcp/", "/dev/udp/")) and role == "read":
+            role = "list"
+        yield Effect(role, word)
+    elif role == "maybe":
+        yield from _maybe(word)
+    elif role == "rev":
+        yield from _of_revision(word)
+    elif role == "maybelist":
+        if PATHISH.match(word.start):
+            yield Effect("list", word)
+    elif role == "remote":
+        if _REMOTE.match(word.start):
+            yield Effect("network", word)
+        else:
+            yield Effect("read", word)
+    elif role == "remotewrite":
+        if _REMOTE.match(word.start):
+            yield Effect("network", word)
+        else:
+            yield Effect("write", word)
+    elif role in ("host", "url"):
+        yield from _of_url(word)
+    elif role == "names":
+        yield Effect("read", word)
+        yield Effect("named", word)
+    elif role == "send":
+        yield from _sent(word)
+    elif role == "program":
+        yield from of_program_word(word)
+    elif role == "exec":
+        yield Effect("execute", word, f"runs {word.text or 'something'}, whose code is not known", "shell:script")
+    elif role == "shell":
+        yield Effect("shell", word)
+    elif role == "aptsetting":
+        text = "".join(part or "" for part in word.parts)
+        yield Effect("unknown", word, "gives apt a setting", "shell:unknown-option")
+        if re.search(r"invoke|dir::bin|::run\b|proxy-auto-detect", text, re.IGNORECASE):
+            yield Effect("hijack", word, "makes apt run a program")
+    elif role == "none":
+        yield Effect("unknown", word, "has an operand that is not known here", "shell:unknown-use")
+    elif role == "look":
+        if word.text not in _LOOKS:
+            yield Effect("persist", word)
+    elif role == "data":  # curl's -d: `@file` is read
+        at = word.start.find("@")
+        if at >= 0:
+            yield from _sent(cut(word, at + 1))
+    elif role != "text":
+        yield Effect(role, word)
+
+
+def _sent(word: Word) -> Iterator[Effect]:
+    """Yield the sending of a file to another machine; `-` means the input from a pipe."""
+    if word.text != "-":
+        yield Effect("send", word)
+
+
+def of_program_word(word: Word) -> Iterator[Effect]:
+    """Yield the effect of naming a program to run instead of a tool's own (a pager, an editor, a remote shell)."""
+    text = word.text
+    if text is not None and HARMLESS_PROGRAM.fullmatch(text):
+        return
+    if text is not None:
+        yield Effect("shell", word)
+    yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")
+
+
+def _of_url(word: Word) -> Iterator[Effect]:
+    if word.start.lower().startswith("file:"):
+        yield Effect("read", word)
+    else:
+        yield Effect("network", word)

@@ -1,0 +1,130 @@
+"""Keep what one reading of a script knows: the state of the shell, and the commands and problems found so far.
+
+`reader` walks the tree. The modules for loops, functions, builtins and words take this class, and read on by its
+methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+
+from .parts import Command, Problem, Script, Stdin, Word
+from .state import UNKNOWN, Array, Listed, State, Value, directories
+from .tree import Function, Item, Node
+from .unsure import Unsure
+
+MAX_COMMANDS = 4_000
+
+
+class ScriptWalk(ABC):
+    """One reading of a script: the state of the shell, and the results so far."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.commands: list[Command] = []
+        self.problems: dict[Problem, None] = {}
+        self.stdin: Stdin | None = None
+        self.via: tuple[str, ...] = ()
+        self.function: str | None = None
+        self.background = False
+        self.scripts = 0
+        self.steps = 0
+        self.repeats = False
+        self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
+        self.stack: list[tuple[Function, int, int]] = []  # functions being called, with forks and conditions outside
+        self.forks = 0
+        self.conditions = 0
+        self.recursions = 0
+        self.defined: list[Function] = []
+        self.called: set[int] = set()
+        self.arrays: dict[str, Value | Array] = {}  # those that the arguments of `declare` assign
+        self.array_names: set[str] = set()
+        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words that are being run
+        self.processes: list[tuple[Value, tuple[Command, ...]]] = []
+        self.tokens: set[int] = set()  # substitutions that print one word, which does not begin with a dash …
+        self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
+
+    def script(self) -> Script:
+        """Return the commands and problems found so far."""
+        commands = tuple(dict.fromkeys(self.commands)) if self.repeats else tuple(self.commands)
+        return Script(commands, tuple(self.problems))
+
+    def problem(self, unsure: Unsure, verdict: str = "ask") -> None:
+        """Note a part that could not be read."""
+        found = Problem("deny" if verdict == "deny" else "ask", unsure.rule, unsure.reason, unsure.source)
+        self.problems.setdefault(found)
+
+    def fall(self, failed: tuple[str | None, ...]) -> None:
+        """Continue whether or not the last statement failed."""
+        state = self.state
+        if failed is not state.cwds:
+            state.cwds = directories(state.cwds + failed)
+
+    def apart(self, walk: Callable[[], object]) -> State:
+        """Read in a subshell and return its last state: its changes do not affect the present state."""
+        state, self.state = self.state, self.state.copy()
+        self.forks += 1
+        walk()
+        self.forks -= 1
+        inner, self.state = self.state, state
+        return inner
+
+    def merge(self, ends: list[State]) -> None:
+        """Continue from any of several states."""
+        first, *others = ends
+        for other in others:
+            first.join(other)
+        self.state = first
+
+    def assigned(self, name: str) -> None:
+        """Note a variable that an expansion assigns, if its name could be one that other programs obey."""
+        if name.lower() != name:
+            self.emit(Command((), ((name, Word(UNKNOWN)),)))
+
+    def emit(self, command: Command) -> None:
+        """Note a command, once for each directory it may run in. This method fills in where and how it runs.
+
+        Raises `Unsure` if there are too many commands.
+        """
+        if not (command.words or command.assigns or command.redirects):
+            return
+        if len(self.commands) > MAX_COMMANDS:
+            raise Unsure("it runs too many commands", rule="shell:size")
+        command.via, command.function, command.background = self.via, self.function, self.background
+        cwds = self.state.cwds
+        if cwds:
+            command.cwd = cwds[0]
+        self.commands.append(command)
+        for cwd in cwds[1:]:
+            self.commands.append(replace(command, cwd=cwd))
+
+    def leave(self) -> None:
+        """Note the state in which break, continue or return leaves a loop or function."""
+        for frame in self.frames:
+            frame.append(self.state.copy())
+
+    @abstractmethod
+    def text(self, text: str, posix: bool = False) -> None:
+        """Read text in the present state. Raises `Unsure` if shells are nested too deeply."""
+
+    @abstractmethod
+    def items(self, items: tuple[Item, ...]) -> tuple[str | None, ...]:
+        """Read a list; return the directories in which its last statement may have failed."""
+
+    @abstractmethod
+    def node(self, node: Node) -> tuple[str | None, ...]:
+        """Read a command; return the directories if it fails."""
+
+    @abstractmethod
+    def invoke(self, command: Command, shell: bool = True, functions: bool = True) -> tuple[str | None, ...]:
+        """Note a command and read what it runs or changes. `shell` says that builtins apply."""
+
+    @abstractmethod
+    def substitute(self, body: tuple[Item, ...]) -> Value:
+        """Read a command substitution; return its output as far as it is known."""
+
+    @abstractmethod
+    def process(self, body: tuple[Item, ...], write: bool) -> None:
+        """Read a process substitution."""

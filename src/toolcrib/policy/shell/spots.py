@@ -1,0 +1,173 @@
+"""Find where a word of a command points.
+
+A path is normalised against the directory of its command. Inside the workspace links are followed on the real file
+system, one `lstat` per component. Outside it the spelling is enough, because nothing there is allowed silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Literal, NamedTuple
+
+from .parts import CommandPlace, Word
+from .table import places
+
+Where = Literal["stream", "workspace", "root", "granted", "readable", "scratch", "outside", "unknown"]
+
+
+class Spot(NamedTuple):
+    """The place a word points to. `path` is absolute, as far as it is known; with `below` the place lies below it."""
+
+    where: Where
+    path: str
+    below: bool = False
+    pattern: str = ""
+
+
+_FD = re.compile(r"/dev/fd/\d+|/proc/self/fd/[012]")
+_UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WILD = re.compile(r"(?<!\\)[*?\[]")
+
+
+def is_below(path: str, root: str) -> bool:
+    """Return whether `path` is `root` or lies below it; both are absolute and normalised."""
+    return path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/" or root.endswith("/"))
+
+
+NOWHERE = Spot("stream", "")
+
+
+def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Spot:
+    """Return the place a word points to when its command runs in `cwd`.
+
+    `found` says that the unknown part was found (by `find -exec`) below the known part, so it cannot lead out of it.
+    """
+    text = word.text
+    if text is None and word.source[:1] in "~$`\"'" and None in word.parts:
+        word = _spelled(word, cwd)
+        text = word.text
+    if text is not None:
+        if not text:
+            return NOWHERE  # no file has an empty name
+        if "\0" in text:
+            return Spot("unknown", "")
+        path = absolute(text, cwd, place.home)
+        return Spot("unknown", "") if path is None else _place_of(path, place)
+    if word.many and not word.origin:
+        return Spot("unknown", "")
+    return _find_partly_known(word, cwd, place, found or word.origin != "")
+
+
+_OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
+_HERE = re.compile(r"\"?(?:\$\(pwd\)|`pwd`)")
+
+
+def _spelled(word: Word, cwd: str | None) -> Word:
+    """Rewrite two spellings that are as good as known: another user's home, and `$(pwd)`."""
+    other = _OTHER_HOME.fullmatch(word.source)
+    if other is not None and "$" not in word.source and not word.glob:
+        return Word((word.source,), word.source)
+    if cwd is not None and word.parts[:1] == (None,) and _HERE.match(word.source):
+        rest = word.parts[1:]
+        joined = f"{cwd}{rest[0]}" if rest and rest[0] is not None else cwd
+        return Word((joined, *rest[1:]) if len(rest) > 1 else (joined,), word.source, word.glob)
+    return word
+
+
+def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: bool) -> Spot:
+    """Return the known place, up to the last whole component. The rest may be anything below, or elsewhere by `..`."""
+    start = word.start
+    known, pattern = start, ""
+    if word.glob:
+        wild = _WILD.search(start)
+        if wild is not None:
+            known = start[: wild.start()]
+            pattern = start[known.rfind("/") + 1 :]
+        known = _UNESCAPE.sub(r"\1", known)
+    base = known[: known.rfind("/") + 1]
+    complete = None not in word.parts
+    if found and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
+        complete = True
+        if not word.origin and known:  # `{}` of find -exec: the starting point itself, or something below it
+            base = known.rstrip("/") + "/"
+    if start == "/dev/fd/":  # the other end of a process substitution
+        return Spot("stream", "/dev/fd")
+    if complete and not base:
+        base = "."
+    if not base:  # `$x/…` or `name$x`: the word names no folder before `$x`
+        if not known or cwd is None:
+            return Spot("unknown", "")
+        base = "."
+    path = absolute(base, cwd, place.home)
+    if path is None:
+        return Spot("unknown", "")
+    spot = _place_of(path, place)
+    climbs = complete and "/.." in f"/{pattern}"
+    if spot.where == "outside" or (complete and not climbs):
+        return Spot("workspace" if spot.where == "root" else spot.where, spot.path, True, pattern)
+    return Spot("unknown", spot.path, True, pattern)
+
+
+def absolute(text: str, cwd: str | None, home: str) -> str | None:
+    """Return an absolute path, not normalised; None if the directory it starts from is unknown."""
+    if text.startswith("file:"):
+        text = re.sub(r"\Afile:(?://(?:localhost)?(?=/))?", "", text)
+    if text.startswith("~"):
+        name, _, rest = text[1:].partition("/")
+        if name not in ("", "+", "-"):
+            return f"/home/{name}/{rest}" if name != "root" else f"/root/{rest}"
+        text = f"{home}/{rest}"
+    if text.startswith("/"):
+        return text
+    return None if cwd is None else f"{cwd}/{text}"
+
+
+def _place_of(path: str, place: CommandPlace) -> Spot:
+    plain = os.path.normpath(path)
+    if plain.startswith("//"):
+        plain = plain[1:]
+    if plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain)):
+        return Spot("stream", plain)
+    for root in (place.workspace, *place.writable, *place.readable):
+        if is_below(plain, root):
+            real = _real(path, plain, root)
+            if real == plain and root == place.workspace:
+                return Spot("root" if plain == root else "workspace", plain)
+            return Spot(where_is(real, place), real)
+    return Spot(where_is(plain, place), plain)
+
+
+def where_is(path: str, place: CommandPlace) -> Where:
+    """Return in which part of a place an absolute path lies."""
+    if path == place.workspace:
+        return "root"
+    if is_below(path, place.workspace):
+        return "workspace"
+    if any(is_below(path, root) for root in place.writable):
+        return "granted"
+    if any(is_below(path, root) for root in place.readable):
+        return "readable"
+    if any(is_below(path, root) and path != root for root in place.scratch) and not is_below(place.workspace, path):
+        return "scratch"
+    return "outside"
+
+
+def _real(path: str, plain: str, root: str) -> str:
+    """Return the path with links below `root` followed. The root itself is assumed to be real."""
+    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder that contains the link
+        return os.path.realpath(path)
+    current = root
+    for part in plain[len(root) :].split("/"):
+        if not part:
+            continue
+        current = f"{current}/{part}"
+        try:
+            if os.readlink(current):
+                return os.path.realpath(plain)
+        except OSError as error:
+            if error.errno != 22:  # EINVAL: it exists and is not a link
+                return plain
+        except ValueError:
+            return plain
+    return plain

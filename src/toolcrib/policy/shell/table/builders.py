@@ -1,0 +1,143 @@
+"""Judge package managers and build tools: by the first operand they look, run the project's code, or install."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..effect import Effect
+from ..parts import Word
+from ..roles import of_operands, of_options, plain
+from .spec import Handler, SortedWords
+from .wordlist import words
+
+_RUNS = words(
+    """
+    run run-script test t tst start stop restart rebuild build b check c r bench doc fmt fix metadata clippy
+    compile exec verify package deps info list ls show version help tree why bin root outdated lint dev vet
+    generate tool bug env current which whoami where doctor locate-project read-manifest verify-project pkgid
+    rustc rustdoc expand nextest miri environment report lock init new venv config explain query prefix dedupe pkg
+    graph work completion format lint html xml --version
+    """
+)
+_LOOKS = words(
+    "list ls show version help tree why info outdated env freeze check metadata locate-project pkgid root bin"
+)
+_DISCARDS = words("clean cache prune")
+
+
+def _by_verb(call: SortedWords) -> Iterator[Effect]:
+    """Yield what the first operand of a package manager means: the project's own code, or an installation."""
+    yield from of_options(call)
+    verb = call.operands[0].text if call.operands else ""
+    rest = call.texts()[1:]
+    plain_name = call.name.partition(" ")[0]
+    looks = verb in _LOOKS or (verb == "pip" and rest[:1] and rest[0] in _LOOKS)
+    if looks and not (verb in ("config", "env") and (rest or call.has("-w", "-u"))):
+        yield Effect("check")
+    elif verb in ("config", "env", "set") and (call.has("-w", "-u") or rest[:1] in (["set"], ["delete"], ["edit"])):
+        yield Effect("persist")
+    elif verb in _DISCARDS:
+        yield Effect("discard")
+    elif verb in ("init", "new") and call.operands[1:]:
+        yield Effect("create", call.operands[1])
+    elif (plain_name == "go" and verb == "mod" and rest[:1] and rest[0] in ("graph", "why", "verify")) or (
+        not call.operands and plain_name not in ("pnpm", "yarn", "bun")
+    ):
+        yield Effect("check")
+    elif verb not in _RUNS:
+        yield Effect("install")
+        yield Effect("network")
+        yield from of_operands(call.operands[1:], "maybe*")
+    else:
+        yield Effect("execute", None, "runs the project's own code or settings", "shell:project-code")
+
+
+def _npx(call: SortedWords) -> Iterator[Effect]:
+    """npx runs a program that the project has installed; another one it fetches first."""
+    yield from of_options(call)
+    named = call.operands[0] if call.operands and not call.has("-p", "--package", "-c", "--call") else Word((None,))
+    yield Effect("fetch-and-run", named)
+
+
+def _apt(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    if call.name in ("apt-cache", "apt-config"):
+        yield Effect("unknown", None, "is a use of apt that is not known here", "shell:unknown-use")
+    elif call.operands:
+        yield Effect("install")
+        yield Effect("network")
+
+
+def _installs(look: str) -> Handler:
+    """Return a handler for dpkg and rpm: they install unless an option says that they look."""
+    looks = re.compile(look)
+
+    def handler(call: SortedWords) -> Iterator[Effect]:
+        yield from of_options(call)
+        yield from (Effect("network", word) for word in call.operands if "://" in word.start)
+        yield from of_operands(call.operands, "maybe*")
+        if not looks.match((call.command.args[0].text if call.command.args else "") or ""):
+            yield Effect("install")
+
+    return handler
+
+
+def _make(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    for word in (*call.operands, *call.values("--eval", "-E")):
+        text = word.text or ""
+        if re.match(r"SHELL\s*=", text):
+            yield Effect("hijack", word, "makes make run another shell")
+        for code in re.findall(r"(?:\$\(shell |^\s*\w*:\s*;?\s*|;|\t)([^)\n]*)", text):
+            if code.strip() and ("$(" in text or word not in call.operands):
+                yield Effect("shell", code.lstrip("-@ "))
+
+
+_FIXES = re.compile(r"-(?:w|i|a|A|e?i)|--(?:fix|write|in-place|fix-only|autofix|autocorrect|init|generate|add).*")
+
+
+def _checks(call: SortedWords) -> Iterator[Effect]:
+    """Linters and formatters that only report; their settings in the workspace can name code."""
+    found = list(plain(call))
+    fixes = any(_FIXES.fullmatch(word.text or "--fix") for word in call.command.args if word.start.startswith("-"))
+    formats = call.name in _FORMATTERS and not any(
+        "check" in (w.text or "") or "diff" in w.start for w in call.command.args
+    )
+    if call.name == "ruff" and call.operands[:1] and call.operands[0].text not in ("check", "format"):
+        formats = True
+    yield from (each for each in found if each.kind != "execute" or fixes or formats)
+    yield Effect("check")
+
+
+_FORMATTERS = words("black isort rustfmt yapf autopep8 mdformat swiftformat")
+
+
+def _compiler(call: SortedWords) -> Iterator[Effect]:
+    if [w.text for w in call.command.args] in (
+        ["-v"],
+        ["-dumpversion"],
+        ["-dumpmachine"],
+        ["--print-search-dirs"],
+        ["-version"],
+    ):
+        return
+    yield from plain(call)
+
+
+HANDLERS: dict[str, Handler] = {
+    "pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx npm:* cnpm pnpm "
+    "yarn bun cargo go gem:* brew:* port snap flatpak choco winget scoop opam luarocks bundle bundler composer "
+    "mix rebar3 stack cabal ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew "
+    "mvnw sbt lein ant bazel bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage": _by_verb,
+    "npx pnpx bunx": _npx,
+    "apt:* apt-get:* aptitude nala apt-config": _apt,
+    "dpkg": _installs(
+        r"-[lLsSpcIVC]\b|--(?:list|listfiles|status|search|print|get|contents|info|compare|verify|audit)"
+    ),
+    "rpm": _installs(r"-q|--query|-V|--verify"),
+    "make gmake bmake": _make,
+    "mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop hadolint yamllint "
+    "pycodestyle pyflakes codespell typos golangci-lint staticcheck vulture markdownlint": _checks,
+    "gcc g++ cc c++ clang clang++ java javac": _compiler,
+}

@@ -1,0 +1,281 @@
+"""Judge the programs that change files, processes and the machine, where roles alone do not say what they do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..effect import Effect
+from ..parts import Word
+from ..roles import of_operands, of_options, of_role, plain
+from ..sorting import cut, literal
+from .readers import unlisted
+from .spec import Handler, SortedWords
+
+
+def _chmod(call: SortedWords) -> Iterator[Effect]:
+    """chmod: a mode may begin with a dash (`chmod -x file`), and some modes let a file run with its owner's rights."""
+    words = [word for word in call.command.args if not _CHMOD_OPTION.fullmatch(word.text or "")]
+    mode = words[0].text if words else ""
+    if call.has("--reference"):
+        yield from of_operands(call.operands, "modify*")
+    elif mode is None:
+        yield Effect("unknown", words[0], "sets rights that are known only when it runs", "shell:unknown-option")
+    elif _SETUID.search(mode):
+        yield Effect("setuid", words[0])
+    yield from of_operands(words[1:], "modify*")
+
+
+_CHMOD_OPTION = re.compile(r"--[a-z-]*|-[Rvcf]+")
+_SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
+
+
+def _ln(call: SortedWords) -> Iterator[Effect]:
+    """`ln TARGET… LINK`: a symbolic TARGET is relative to the link's folder, a hard one to the command's folder."""
+    yield from of_options(call)
+    operands = list(call.operands)
+    into = call.values("-t", "--target-directory")
+    place = operands.pop() if len(operands) > 1 and not into else None
+    for target in operands:
+        text = target.text
+        if call.has("-s", "--symbolic") and place is not None and text is not None and not text.startswith(("/", "~")):
+            folder = place.text
+            if folder is None:
+                yield Effect("link", Word((None,), target.source))
+                continue
+            if "/" in folder.strip("/"):
+                base = folder.rstrip("/").rpartition("/")[0]
+                yield Effect("link", Word((f"{base}/{text}",), target.source))
+                continue
+        yield Effect("link", target)
+    if place is not None or not into:
+        yield Effect("create", place or literal("."))
+
+
+def _dd(call: SortedWords) -> Iterator[Effect]:
+    for word in call.command.args:
+        start = word.start
+        if start.startswith(("of=", "if=")):
+            yield Effect("write" if start[0] == "o" else "read", cut(word, 3))
+        elif word.text is None and "=" not in start:
+            yield Effect("unknown", word, "has words known only when it runs", "shell:unknown-option")
+
+
+def _kill(call: SortedWords) -> Iterator[Effect]:
+    """kill: a signal to all processes is denied; to others than its own jobs a person decides, or a sandbox."""
+    words = list(call.command.args)
+    if words and words[0].text in ("-l", "-L", "--list", "--table"):
+        return
+    index = 0
+    if words and (words[0].text or "") in ("-s", "-n", "--signal"):
+        index = 2
+    elif words and re.fullmatch(r"-(?:[A-Za-z]\w+|\d+)", words[0].text or "") and len(words) > 1:
+        index = 1
+    for word in words[index:]:
+        text = word.text
+        if text == "--":
+            continue
+        if text in ("1", "0") or (text and re.fullmatch(r"-0*1", text)):
+            yield Effect("kill-all", word)
+        elif "$PPID" in word.source or "${PPID}" in word.source or "$$" in word.source:
+            yield Effect("kill-all", word, "ends the process that runs it")
+        elif (text and text.startswith("%")) or word.source.strip("\"'") in ("$!", "${!}", "$(jobs -p)"):
+            yield Effect("session", word, "ends a job of its own")
+        else:
+            yield Effect("process", word)
+
+
+def _pkill(call: SortedWords) -> Iterator[Effect]:
+    pattern = call.operands[0].text if call.operands else None
+    wide = pattern in ("", ".", ".*", "^", "$", "[a-z]", "systemd", "init", "sshd", "dbus-daemon", "launchd")
+    if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (call.operands and wide):
+        yield Effect("kill-all", None, "ends more than its own processes")
+    else:
+        yield Effect("process")
+
+
+def _flock(call: SortedWords) -> Iterator[Effect]:
+    """flock creates its lock file if it does not exist."""
+    for word in call.operands[:1]:
+        if not (word.text or "").isdigit():
+            yield Effect("create", word)
+
+
+# --- the machine
+
+
+def _only(kind: str) -> Handler:
+    """Return a handler: what is not closed has that kind of effect, besides the question about it."""
+
+    def handler(call: SortedWords) -> Iterator[Effect]:
+        found = list(plain(call))
+        yield from found
+        if any(effect.kind == "unknown" for effect in found):
+            yield Effect(kind)
+
+    return handler
+
+
+_LOOKS = {
+    "hostnamectl": "status show hostname",
+    "timedatectl": "status show list-timezones timesync-status",
+    "localectl": "status list-locales list-keymaps",
+    "loginctl": "list-sessions session-status show-session list-users user-status show-user list-seats",
+}
+
+
+def _looks(kind: str) -> Handler:
+    """Return a handler: the first operand says whether the program only looks."""
+
+    def handler(call: SortedWords) -> Iterator[Effect]:
+        yield from of_options(call)
+        if call.operands and call.operands[0].text not in _LOOKS[call.name].split():
+            yield Effect("network" if call.has("-H", "--host") else kind)
+
+    return handler
+
+
+def _date(call: SortedWords) -> Iterator[Effect]:
+    """`date +FORMAT` prints; any other operand sets the clock."""
+    yield from of_options(call)
+    for word in call.operands:
+        if not word.start.startswith("+") and not (word.text is None and not word.start):
+            yield Effect("system", word, "sets the clock")
+    if call.has("-s", "--set"):
+        yield Effect("system", None, "sets the clock")
+
+
+def _sysctl(call: SortedWords) -> Iterator[Effect]:
+    yield from of_options(call)
+    if call.unlisted or any("=" in "".join(part or "=" for part in word.parts) for word in call.operands):
+        yield Effect("kernel")
+
+
+def _ip(call: SortedWords) -> Iterator[Effect]:
+    """`ip addr` and `ip route show` only look; everything else changes something."""
+    yield from of_options(call)
+    texts = [text or "?" for text in call.texts()]
+    if texts[:1] in (["netns"], ["vrf"]) and texts[1:2] not in ([], ["list"], ["show"]):
+        yield Effect("namespace")
+    elif texts[1:2] and texts[1] not in ("show", "list", "ls", "lst", "sh", "get", "help", "l"):
+        yield Effect("firewall")
+
+
+def _network_settings(call: SortedWords) -> Iterator[Effect]:
+    """ifconfig, route, arp, iptables …: they look without operands, or with a verb that says so."""
+    yield from of_options(call)
+    first = call.operands[0].text if call.operands else None
+    alone = call.name in ("ifconfig", "route", "arp")
+    if len(call.operands) > (call.name == "ifconfig") or (not alone and first not in ("status", "list", "show")):
+        yield Effect("firewall") if first not in ("status", "list", "show") else Effect("unknown")
+    elif not alone:
+        yield Effect("unknown")
+
+
+def _service(call: SortedWords) -> Iterator[Effect]:
+    """service: only `service NAME status` looks, and nothing comes after it."""
+    texts = call.texts()
+    if call.unlisted == ("--status-all",) and not texts:
+        return
+    if not (len(texts) == 2 and texts[1] == "status" and not call.unlisted):
+        yield Effect("service")
+    elif "/" in (texts[0] or "/"):  # it runs a file of that name below /etc/init.d, or beside it
+        yield Effect("execute", call.operands[0])
+
+
+def _crontab(call: SortedWords) -> Iterator[Effect]:
+    if [word.text for word in call.command.args] in (["-l"], ["-V"]):
+        yield Effect("unknown", None, "reads the user's schedule, outside the workspace", "shell:read-outside")
+    else:
+        yield Effect("persist", None, "makes commands run later, or deletes the user's schedule")
+
+
+def _ps(call: SortedWords) -> Iterator[Effect]:
+    """BSD's `e` (`ps auxe`) shows the environment of every process."""
+    yield from of_options(call)
+    if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or any(
+        "e" in (text or "e") and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts()
+    ):
+        yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
+
+
+def _getent(call: SortedWords) -> Iterator[Effect]:
+    yield from of_options(call)
+    database = call.operands[0].text if call.operands else None
+    if database in ("shadow", "gshadow"):
+        yield Effect("secret")
+    elif database in ("hosts", "ahosts", "ahostsv4", "ahostsv6", "networks") and len(call.operands) > 1:
+        yield Effect("network", call.operands[1])
+    elif database not in ("services", "protocols", "rpc", "ethers"):
+        yield Effect("unknown", None, "lists the users of the machine", "shell:read-outside")
+
+
+def _disk(call: SortedWords) -> Iterator[Effect]:
+    if call.has("-l", "--list", "-x") and not call.unsure:
+        yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")
+    else:
+        yield Effect("device")
+
+
+def _journal(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    yield Effect("unknown", None, "reads the system's log", "shell:read-outside")
+
+
+def _pager(call: SortedWords) -> Iterator[Effect]:
+    """less: `less +!command file` runs a command at once."""
+    yield from of_options(call)
+    yield from unlisted(call)
+    for word in call.operands:
+        if word.start.startswith("+"):
+            yield Effect("unknown", word, "gives a pager a command", "shell:unknown-option")
+            if "!" in word.start:
+                yield Effect("shell", literal(word.start.partition("!")[2]), "runs a command from a pager")
+        else:
+            yield Effect("read", word)
+
+
+def _page(call: SortedWords) -> Iterator[Effect]:
+    """man and info: a page by name is the system's; a file may include others."""
+    yield from of_options(call)
+    for word in call.operands:
+        if word.text is None or "/" in word.text or word.text.startswith("+"):
+            yield from of_role("maybe", word)
+            yield Effect("execute", word, "formats a file of its own", "shell:unknown-use")
+
+
+def _ldconfig(call: SortedWords) -> Iterator[Effect]:
+    """ldconfig writes the loader's cache, unless it prints it."""
+    yield from plain(call)
+    if not call.has("-p", "--print-cache") or call.unlisted or call.operands:
+        yield Effect("system")
+
+
+HANDLERS: dict[str, Handler] = {
+    "chmod": _chmod,
+    "ln link": _ln,
+    "dd": _dd,
+    "kill": _kill,
+    "pkill killall skill": _pkill,
+    "flock": _flock,
+    "hostnamectl timedatectl localectl": _looks("system"),
+    "loginctl": _looks("service"),
+    "date gdate": _date,
+    "hostname domainname nisdomainname dnsdomainname": _only("system"),
+    "ldconfig": _ldconfig,
+    "mount losetup": _only("mount"),
+    "blkid": _only("system"),
+    "sysctl": _sysctl,
+    "ip": _ip,
+    "ifconfig route arp iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig "
+    "wpa_cli nmcli ifup ifdown dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore "
+    "ethtool": _network_settings,
+    "service rc-service": _service,
+    "crontab at batch": _crontab,
+    "ps": _ps,
+    "getent": _getent,
+    "fdisk": _disk,
+    "journalctl": _journal,
+    "more most pg less": _pager,
+    "man whatis apropos info": _page,
+}

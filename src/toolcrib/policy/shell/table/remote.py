@@ -1,0 +1,158 @@
+"""Judge the programs that connect to other machines, to a container daemon, or work with keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..effect import Effect
+from ..parts import Word
+from ..roles import of_options, of_role, plain
+from ..sorting import cut, literal
+from .spec import SortedWords
+
+_EXEC_SSH = re.compile(
+    r"(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass|include|match)\b", re.IGNORECASE
+)
+_DAEMON = re.compile(r"(?:docker|podman|containerd|crio)\.sock")
+
+
+def _curl(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    if call.has("-O", "--remote-name", "--remote-name-all", "-J"):
+        yield Effect("create", literal("./x"))
+    for word in call.values("-F", "--form"):
+        at = re.search(r"=[@<]", word.start)
+        if at:
+            end = re.sub(r";.*", "", word.start[at.end() :]) if len(word.parts) == 1 else None
+            yield from of_role("send", literal(end) if end is not None else cut(word, at.end()))
+    for word in call.values("--unix-socket", "--abstract-unix-socket"):
+        yield Effect("escape" if _DAEMON.search(word.start) else "network", word)
+    if not call.operands and not call.values("--url") and call.command.args:
+        yield Effect("network")
+
+
+def _wget(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    if not call.has("-O", "--output-document", "--spider"):
+        yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
+
+
+def _ssh(call: SortedWords) -> Iterator[Effect]:
+    """ssh: a remote command runs on the other machine; the programs in options run on this one."""
+    if [word.text for word in call.command.args] == ["-V"]:
+        return
+    yield from _copy(call)
+
+
+def _copy(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    for word in call.values("-o"):
+        start = "".join(part or "" for part in word.parts).strip()
+        value = re.split(r"[=\s]", start, maxsplit=1)
+        if _EXEC_SSH.match(start) and value[-1].strip().lower() not in ("none", "no"):
+            yield Effect("shell", literal(value[-1]))
+            yield Effect("hijack", word, "makes ssh run a program")
+    yield Effect("network", call.operands[0] if call.operands else None)
+
+
+def _rsync(call: SortedWords) -> Iterator[Effect]:
+    yield from plain(call)
+    dest = call.operands[-1] if len(call.operands) > 1 else None
+    deletes = call.has("--del", "--delete") or any(name.startswith("--delete") for name in call.unlisted)
+    if dest is not None and deletes and not re.match(r"[\w.@-]+:|rsync://", dest.start):
+        yield Effect("delete", dest)
+    if call.has("--remove-source-files"):
+        yield from (Effect("delete", word) for word in call.operands[:-1])
+
+
+def _nc(call: SortedWords) -> Iterator[Effect]:
+    yield from of_options(call)
+    if call.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
+        yield Effect("reverse-shell")
+    yield Effect("network", call.operands[0] if call.operands else None)
+
+
+def _socat(call: SortedWords) -> Iterator[Effect]:
+    yield from of_options(call)
+    for word in call.operands:
+        text = "".join(part or "" for part in word.parts)
+        if re.match(r"(?:exec|system|shell)\b", text, re.IGNORECASE):
+            yield Effect("reverse-shell", word)
+        match = re.match(r"(?:open|create|gopen|file):([^,]*)", text, re.IGNORECASE)
+        if match:
+            yield Effect("write", literal(match[1]))
+    yield Effect("network")
+
+
+def _openssl(call: SortedWords) -> Iterator[Effect]:
+    """openssl beyond the closed uses: some of its sub-commands connect, any of them may print or make keys."""
+    yield from plain(call, "maybe*")
+    first = call.name.partition(" ")[2]
+    if first in ("s_client", "s_server", "s_time", "ocsp"):
+        yield Effect("network", next((w for name, w in call.odd if name in ("-connect", "-host", "-url")), None))
+    yield Effect("unknown", None, "is a use of openssl that is not known here", "shell:unknown-use")
+
+
+def _gpg(call: SortedWords) -> Iterator[Effect]:
+    if call.has("--export-secret-keys", "--export-secret-subkeys", "--export-ssh-key"):
+        yield Effect("secret", None, "exports private keys")
+    if call.has("--recv-keys", "--send-keys", "--search-keys", "--refresh-keys", "--fetch-keys"):
+        yield Effect("network")
+    yield from plain(call)
+    yield Effect("unknown", None, "works with keys", "shell:unknown-use")
+
+
+# --- containers: their daemon runs as root on this machine
+
+
+def _volume(word: Word) -> Iterator[Effect]:
+    """`-v HOST:INSIDE`: root changes the files at HOST from inside the container."""
+    source = word.start.partition(":")[0]
+    if _DAEMON.search(source):
+        yield Effect("escape", word, "gives a container the daemon's socket, and with it the machine")
+    elif source.startswith(("/", "~", ".", "$")):
+        yield Effect("write", Word((source,), word.source))
+    elif word.text is None and not source:
+        yield Effect("unknown", word, "mounts a folder that is known only when it runs", "shell:unknown-path")
+
+
+def _container(call: SortedWords) -> Iterator[Effect]:
+    for effect in plain(call):
+        word = effect.target if isinstance(effect.target, Word) else Word(("",))
+        text = "".join(part or "" for part in word.parts)
+        if effect.kind == "volume":
+            yield from _volume(word)
+        elif effect.kind == "mount-option":
+            if match := re.search(r"(?:^|,)(?:source|src)=([^,]*)", text):
+                yield from _volume(Word((match[1] + ":",), word.source))
+        elif effect.kind == "hostspace":
+            if text == "host":
+                yield Effect("escape", word, "gives a container the host's own processes or users")
+        elif effect.kind == "security":
+            if None in word.parts[:1] or re.search(r"unconfined|disable", text):
+                yield Effect("escape", word, "takes a container's walls away")
+        else:
+            yield effect
+    if call.name.endswith(" cp"):
+        for word in call.operands:
+            if ":" not in word.start:
+                yield Effect("write" if word is call.operands[-1] else "read", word)
+
+
+HANDLERS = {
+    "curl": _curl,
+    "wget wget2": _wget,
+    "ssh slogin autossh sshpass mosh": _ssh,
+    "scp sftp": _copy,
+    "rsync": _rsync,
+    "nc ncat netcat nc.openbsd nc.traditional": _nc,
+    "socat": _socat,
+    "openssl:*": _openssl,
+    "gpg gpg2": _gpg,
+    **{
+        f"{client}:{sub}": _container
+        for client in ("docker", "podman")
+        for sub in ("run", "create", "exec", "build", "buildx", "cp", "container", "save", "export", "load", "import")
+    },
+}

@@ -1,0 +1,181 @@
+"""Say whether the host may start a command of the settings (a hook's, a secret's, a server's), and as which program.
+
+These commands run outside the sandbox. A program that is named without a path is looked up where no tool can put
+another one (`boundary/programs.py`). What a command runs or loads in a folder that tools may write has a fingerprint,
+stored at its first start. A change asks a person before the next start: `accept` stores the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..boundary.host_files import HostFile
+from ..boundary.own_files import read_regular, replace_file
+from ..boundary.programs import host_environment, look_up
+from ..boundary.scripts import fingerprint, loaded_by
+from ..core.dataclass import dataclass
+from ..core.errors import ToolError
+from ..record.state import private_folder
+
+_MAX_BYTES = 4 << 20
+_SHOWN = 8
+
+
+class StartRefused(ToolError):
+    """A command was not started, because what it runs has changed since it was trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredStart:
+    """A command of the settings that the host starts. `who` names it for people; `remedy` accepts a change."""
+
+    who: str
+    words: tuple[str, ...]
+    cwd: Path
+    remedy: str = "toolcrib trust"
+
+
+def of_hook(command: Sequence[str]) -> DeclaredStart:
+    """Return the start of a hook's command, in the current folder."""
+    return DeclaredStart(f"the hook {os.path.basename(command[0])}", tuple(command), Path.cwd())
+
+
+def of_secret(where: str, command: Sequence[str]) -> DeclaredStart:
+    """Return the start of the command that prints a secret; `where` is its setting."""
+    return DeclaredStart(where, tuple(command), Path.cwd())
+
+
+@dataclass(frozen=True, slots=True)
+class StartDoubt:
+    """What changed in the files of a command since it was trusted, and the digest of their present state."""
+
+    text: str
+    digest: str
+
+
+class Starts:
+    """The commands that a toolbox's host starts. `writable` are the folders that its tools may write; `store` is a
+    private folder for the fingerprints. Without it, changes are not noticed."""
+
+    def __init__(self, writable: Iterable[str | Path] = (), store: Path | None = None) -> None:
+        self.writable = tuple(writable)
+        self._store = store
+
+    def command(self, words: Sequence[str], cwd: Path | None = None, path: str | None = None) -> list[str]:
+        """Return the command with the absolute path of its program. `path` is instead of this process's PATH.
+
+        Raises ToolError if there is no program that the host may run.
+        """
+        name = os.path.expanduser(words[0])
+        if os.path.dirname(name):
+            return [os.path.join(cwd or os.getcwd(), name), *words[1:]]
+        doubts: list[str] = []
+        for found, why in look_up(name, self.writable, path):
+            if why is None:
+                return [found, *words[1:]]
+            doubts.append(f"{found} is not run: {why}")
+        searched = os.environ.get("PATH", os.defpath) if path is None else path
+        raise ToolError("; ".join(doubts) or f"there is no program {name!r} on its PATH ({searched})")
+
+    def environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of such a command."""
+        return host_environment(self.writable, environ)
+
+    def checked(self, start: DeclaredStart) -> list[str]:
+        """Return the command to start. Raises ToolError if it must not start, ConfigError or OSError if that cannot be
+        known."""
+        self.check(start)
+        return self.command(start.words)
+
+    def check(self, start: DeclaredStart) -> None:
+        """Store the fingerprint at the first start. Raises StartRefused if it is another one now, and ConfigError or
+        OSError if it cannot be stored."""
+        if self._store is None:
+            return
+        now = self._now(start)
+        if not now:
+            return
+        known = self._known(start)
+        if known is None:
+            self._keep(start, now)
+        elif known != now:
+            raise StartRefused(f"{_said(start, known, now).text}. `{start.remedy}` shows the change, and asks")
+
+    def doubt(self, start: DeclaredStart) -> StartDoubt | None:
+        """Return what changed since the command was trusted; None if nothing did, or if it was never started."""
+        known = None if self._store is None else self._known(start)
+        if known is None:
+            return None
+        now = self._now(start)
+        return None if now == known else _said(start, known, now)
+
+    def accept(self, start: DeclaredStart, digest: str) -> bool:
+        """Trust the present state, if it is the one with this digest: a person saw that one. Return whether it is.
+
+        Raises ConfigError or OSError if it cannot be stored.
+        """
+        now = self._now(start)
+        if _digest(now) != digest:
+            return False
+        self._keep(start, now)
+        return True
+
+    def host_files(self, starts: Iterable[DeclaredStart]) -> tuple[HostFile, ...]:
+        """Return the files of these commands that tools may write: they ask before they change one."""
+        found: dict[str, HostFile] = {}
+        for start in starts:
+            loaded = loaded_by(start.words, start.cwd, self.writable)
+            for path in (*loaded.hashed, *loaded.kept):
+                found.setdefault(path, HostFile(path, f"{start.who} runs or loads it outside the sandbox, as you"))
+        return tuple(found.values())
+
+    def _now(self, start: DeclaredStart) -> dict[str, str]:
+        return fingerprint(loaded_by(start.words, start.cwd, self.writable))
+
+    def _path(self, start: DeclaredStart) -> Path:
+        assert self._store is not None
+        text = json.dumps([start.who, start.words, str(start.cwd)])
+        return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+    def _known(self, start: DeclaredStart) -> dict[str, str] | None:
+        """Return the stored fingerprint; {} if it cannot be read, so that a start asks."""
+        try:
+            data = read_regular(self._path(start), _MAX_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return {}
+        try:
+            files = json.loads(data or b"")["files"]
+            return {str(path): str(digest) for path, digest in files.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _keep(self, start: DeclaredStart, now: Mapping[str, str]) -> None:
+        assert self._store is not None
+        private_folder(self._store.parent)
+        private_folder(self._store)
+        replace_file(self._path(start), json.dumps({"version": 1, "who": start.who, "files": now}))
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:16]
+
+
+def _said(start: DeclaredStart, known: Mapping[str, str], now: Mapping[str, str]) -> StartDoubt:
+    changed = sorted(path for path in {*known, *now} if known.get(path) != now.get(path))
+    named: list[str] = []
+    for path in changed[:_SHOWN]:
+        before, after = known.get(path, "absent"), now.get(path, "absent")
+        what = "new" if before == "absent" else "gone" if after == "absent" else "changed"
+        named.append(f"{os.path.relpath(path, start.cwd)} ({what})")
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    text = (
+        f"what {start.who} runs outside the sandbox, with your rights, has changed since it was trusted: "
+        f"{', '.join(named)}{more}"
+    )
+    return StartDoubt(text, _digest(now))

@@ -1,0 +1,119 @@
+"""Read the audit log: calls by what they were, counts, and new calls as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from . import chain
+from .connection import Database, Where, is_url, naming
+from .database import connect
+from .query import NEWEST, Select, select
+from .rows import ApprovalRow, CallRow
+
+
+class AuditReader:
+    """Reads the audit log in the record database, on a connection that is opened at the first use."""
+
+    def __init__(self, path: Where) -> None:
+        self.path = path
+        self._shared = is_url(path)
+        self._lock = threading.Lock()  # protects the connection
+
+    @functools.cached_property
+    def _connection(self) -> Database:
+        """The connection, opened at the first use, under the lock. Raises RecordError if the record cannot be used."""
+        connection = connect(self.path, timeout=0)
+        weakref.finalize(self, connection.close)  # if `close` is never called
+        return connection
+
+    def flush(self) -> None:
+        """Write what waits, so that it is read."""
+
+    def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[CallRow]:
+        """Return rows, newest first (oldest first with `after`, the `seq` to continue from); `filters` are those of
+        `query.select`. `kind=None` returns intents too."""
+        self.flush()
+        order = "seq" if after is not None else "time" if self._shared else NEWEST
+        return self._calls(select(after=after, order=order, limit=limit, **filters))
+
+    def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
+        """Return counts and durations: one row for each value of the column `by`, the most frequent first."""
+        self.flush()
+        return [dict(row) for row in self._read(select(by=by, **filters))]
+
+    def call(self, call_id: str) -> list[CallRow]:
+        """Return all rows of one call, oldest first. An outcome is found by an index; an intent without one needs a
+        search."""
+        rows = self.query(call_id=call_id, limit=1000)
+        if not rows:
+            return self.query(call_id=call_id, kind=None, after=0, limit=1000)
+        for seq in {row["intent"] for row in rows if row["intent"] is not None}:
+            rows += self.query(kind="intent", after=seq - 1, upto=seq)
+        return sorted(rows, key=lambda row: row["seq"])
+
+    def unfinished(self, older_than: float = 0.0) -> list[CallRow]:
+        """Return intents without an outcome: calls that were interrupted by the end of a process, or that are running
+        now."""
+        return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
+
+    def rows(self, **filters: Any) -> Iterator[CallRow]:
+        """Yield all matching rows, oldest first (on Postgres chain by chain), in constant memory, as they were when the
+        first one was requested.
+
+        Raises RecordError if the record cannot be used.
+        """
+        self.flush()
+        with naming(self.path), contextlib.closing(connect(self.path)) as connection:
+            for row in connection.stream(*select(order="seq", **filters)):
+                yield _call_row(row)
+
+    def approval(self, row: CallRow) -> ApprovalRow | None:
+        """Return the stored approval request that a row's call made or used, if there is one."""
+        rule = row["rule"] or ""
+        named = row["approval"] or rule.removeprefix("approval:")
+        wanted = ("SELECT * FROM approval WHERE id = ?1 OR call_id = ?2 ORDER BY id = ?1 DESC", [named, row["call_id"]])
+        return next((cast("ApprovalRow", dict(found)) for found in self._read(wanted)), None)
+
+    def heads(self) -> list[chain.Head]:
+        """Return the ends of all chains; a file has one."""
+        self.flush()
+        with naming(self.path), self._lock:
+            connection = self._connection
+            return [chain.head(connection, number) for number in range(chain.count(connection))]
+
+    def follow(self, poll: float = 0.2, after: Sequence[chain.Head] | None = None, **filters: Any) -> Iterator[CallRow]:
+        """Yield rows after these ends of chains (None: the present ones) as this process or others write them, without
+        end.
+
+        The rows of a chain are numbered in the order of their commits, so no row can appear before the last one that
+        was seen.
+        """
+        seen = {head.seq // chain.WIDTH: head.seq for head in (self.heads() if after is None else after)}
+        while True:
+            for number, (end, _) in enumerate(self.heads()):
+                last = seen.get(number, number * chain.WIDTH)
+                while last < end:
+                    rows = self.query(after=last, upto=end, limit=500, **filters)
+                    yield from rows
+                    last = rows[-1]["seq"] if len(rows) == 500 else end
+                seen[number] = last
+            time.sleep(poll)
+
+    def _calls(self, wanted: Select) -> list[CallRow]:
+        return [_call_row(row) for row in self._read(wanted)]
+
+    def _read(self, wanted: Select) -> list[Any]:
+        with naming(self.path), self._lock:
+            return list(self._connection.stream(*wanted))
+
+
+def _call_row(row: Any) -> CallRow:
+    found: dict[str, Any] = dict(row)
+    found["hash"] = found["hash"].hex()
+    return cast("CallRow", found)

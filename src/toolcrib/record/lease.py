@@ -1,0 +1,218 @@
+"""Who may work on something that many machines share: a session, or the jobs of a worker. On Postgres.
+
+    leases = Leases(url)
+    lease = leases.take("session:20261122-1")  # None if another process has it
+    with transaction(connection):
+        lease.check(connection)                # raises LeaseOver: write nothing
+        ...                                    # what is written here is written by the holder
+    lease.release()
+
+A lease has a name, and a fencing number that grows with each holder. It can be taken if nobody has it, if its time is
+over, or if the connection of its holder has ended (an advisory lock shows that at once, before the time is over). A
+thread renews the leases of this process with the clock of the server. A lease that was not renewed in time is lost,
+even if nobody took it: a process that was stopped and goes on later finds out at its next `check`, and nobody can take
+the lease between the check and the commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import secrets
+import threading
+
+from ..core.dataclass import dataclass
+from ..core.errors import ToolcribError
+from .connection import Database, Where, naming, transaction
+from .database import connect
+
+log = logging.getLogger("toolcrib.record")
+
+LEASE_SECONDS = 15.0
+"""Seconds that a lease lasts after it was renewed; it is renewed three times as often."""
+
+STEPS = (
+    """
+CREATE TABLE IF NOT EXISTS lease (
+    name TEXT PRIMARY KEY,
+    fence INTEGER NOT NULL,          -- grows with each holder, also after the row was removed
+    holder TEXT NOT NULL,            -- host, process and a random part
+    until REAL NOT NULL,             -- of the server's clock; 0: nobody has it
+    locked INTEGER NOT NULL          -- 1: its connection holds the advisory lock, so without that it has ended
+);
+""",
+)
+_NOW = "extract(epoch FROM clock_timestamp())::double precision"
+_KEY = "hashtextextended(?1, 7203)"
+
+
+class LeaseOver(ToolcribError):
+    """Somebody else may have this lease now: what this process was about to write must not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease as it is stored, and whether its holder still lives."""
+
+    name: str
+    fence: int
+    holder: str
+    alive: bool
+
+
+class Lease:
+    """A lease that this process has taken."""
+
+    def __init__(self, leases: Leases, name: str, fence: int) -> None:
+        self._leases, self.name, self.fence = leases, name, fence
+
+    def check(self, connection: Database) -> None:
+        """Check inside a transaction that the lease is still ours, and keep others from taking it until the commit.
+        Raises LeaseOver."""
+        sql = f"SELECT 1 FROM lease WHERE name = ? AND fence = ? AND holder = ? AND until > {_NOW} FOR SHARE"  # noqa: S608
+        if connection.execute(sql, [self.name, self.fence, self._leases.holder]).fetchone() is None:
+            raise LeaseOver(
+                f"the lease of {self.name} is lost: this process was stopped or cut off for too long, and another one "
+                "may go on in its place"
+            )
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease is known to be lost or was given back. `check` knows it for certain."""
+        return not self._leases.has(self)
+
+    def release(self) -> None:
+        """Give the lease back. Does nothing if it is lost."""
+        self._leases.release(self)
+
+
+class Leases:
+    """The leases that this process has taken, on a connection of their own. Any thread may use it."""
+
+    def __init__(self, url: Where, seconds: float = LEASE_SECONDS) -> None:
+        """Connect, and make the table. Raises RecordError if the database cannot be used."""
+        self._where = url
+        self._connection = connect(url)
+        self._connection.make_tables("lease", STEPS)
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._held: dict[str, Lease] = {}
+        self._unlocked: set[str] = set()  # names of ours whose advisory lock another connection still has
+        self._backend: int | None = None
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.holder = f"{platform.node()} {os.getpid()} {secrets.token_hex(4)}"
+
+    def take(self, name: str) -> Lease | None:
+        """Take a lease; None if another holder, or another user of this object, has it. Raises RecordError."""
+        with self._lock:
+            if name in self._held:
+                return None
+            with naming(self._where), transaction(self._connection):
+                fence = self._take(name)
+            if fence is None:
+                return None
+            lease = self._held[name] = Lease(self, name, fence)
+            self._lock_again()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._renew, name="toolcrib-leases", daemon=True)
+                self._thread.start()
+            return lease
+
+    def _take(self, name: str) -> int | None:
+        execute = self._connection.execute
+        # it begins with the time: a lease that was forgotten and made again gets no number that was there before
+        new = f"INSERT INTO lease VALUES (?, ({_NOW} * 1000)::bigint, '', 0, 0) ON CONFLICT (name) DO NOTHING"  # noqa: S608
+        execute(new, [name])
+        execute("SELECT 1 FROM lease WHERE name = ? FOR UPDATE", [name])
+        locked = execute(f"SELECT pg_try_advisory_lock({_KEY})", [name]).fetchone()[0]
+        sql = (
+            f"UPDATE lease SET fence = fence + 1, holder = ?2, until = {_NOW} + ?3, locked = ?4"  # noqa: S608
+            f" WHERE name = ?1 AND (until < {_NOW} OR locked + ?4 = 2) RETURNING fence"
+        )
+        row = execute(sql, [name, self.holder, self._seconds, int(locked)]).fetchone()
+        if row and not locked:
+            self._unlocked.add(name)
+        elif locked and not row:
+            execute(f"SELECT pg_advisory_unlock({_KEY})", [name])
+        return row[0] if row else None
+
+    def _lock_again(self) -> None:
+        """Take the advisory locks that we could not have before, or have lost with the connection."""
+        backend = self._connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+        if self._backend not in (None, backend):
+            self._unlocked |= set(self._held)
+        self._backend = backend
+        for name in list(self._unlocked & set(self._held)):
+            if self._connection.execute(f"SELECT pg_try_advisory_lock({_KEY})", [name]).fetchone()[0]:
+                self._connection.execute(
+                    "UPDATE lease SET locked = 1 WHERE name = ? AND holder = ?", [name, self.holder]
+                )
+                self._unlocked.discard(name)
+
+    def has(self, lease: Lease) -> bool:
+        """Return whether a lease was neither lost nor given back, as far as it is known."""
+        return self._held.get(lease.name) is lease
+
+    def held(self, prefix: str = "") -> list[Held]:
+        """Return the leases whose names begin like this, except those that were given back. One with `alive=False` can
+        be taken. Raises RecordError."""
+        locks = (  # the two halves of the key of an advisory lock are columns of their own
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND (classid::bigint << 32) | objid::bigint = hashtextextended(name, 7203)"
+        )
+        sql = (
+            f"SELECT name, fence, holder, until > {_NOW} AND (locked = 0 OR EXISTS ({locks})) AS alive FROM lease"  # noqa: S608
+            " WHERE until > 0 AND substr(name, 1, ?::integer) = ? ORDER BY name"
+        )
+        with self._lock:
+            return [Held(*row) for row in self._connection.execute(sql, [len(prefix), prefix])]
+
+    def forget(self, name: str) -> None:
+        """Remove a lease that nobody has, so that the table does not grow. Raises RecordError."""
+        with self._lock:
+            self._connection.execute(f"DELETE FROM lease WHERE name = ? AND until < {_NOW}", [name])  # noqa: S608
+
+    def release(self, lease: Lease) -> None:
+        """Give a lease back: the next holder need not wait. Does nothing if it is lost."""
+        with self._lock:
+            if self.has(lease):
+                del self._held[lease.name]
+                self._connection.execute(
+                    "UPDATE lease SET until = 0 WHERE name = ? AND fence = ?", [lease.name, lease.fence]
+                )
+                self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})", [lease.name])
+
+    def _renew(self) -> None:
+        while not self._closed.wait(self._seconds / 3):
+            try:
+                with self._lock:
+                    self._renew_all()
+            except Exception as error:
+                log.warning("leases could not be renewed for now: %s", error)
+
+    def _renew_all(self) -> None:
+        """Renew what is still ours, and forget the rest."""
+        if not self._held:
+            return
+        sql = f"UPDATE lease SET until = {_NOW} + ? WHERE holder = ? AND until > {_NOW} RETURNING name, fence"  # noqa: S608
+        found = self._connection.execute(sql, [self._seconds, self.holder]).fetchall()
+        ours = {(row["name"], row["fence"]) for row in found}
+        for lease in [each for each in self._held.values() if (each.name, each.fence) not in ours]:
+            log.error("the lease of %s is lost", lease.name)
+            del self._held[lease.name]
+            self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})", [lease.name])
+        self._lock_again()
+
+    def close(self) -> None:
+        """Give all leases back and close the connection."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+        for lease in list(self._held.values()):
+            with contextlib.suppress(ToolcribError):
+                lease.release()
+        self._connection.close()

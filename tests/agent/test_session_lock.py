@@ -1,0 +1,204 @@
+"""One process at a time runs a session, in a file and on Postgres; one that may not any more writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from toolcrib import tool
+from toolcrib.agent import Agent
+from toolcrib.agent.history import user
+from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.session import AgentSession
+from toolcrib.agent.store import SessionError, SessionStore
+from toolcrib.config import load_settings
+from toolcrib.policy.requests import Decision, answer
+from toolcrib.record.lease import LeaseOver
+from toolcrib.record.state import StateFolder
+from toolcrib.toolbox import Toolbox
+
+from .test_loop import call
+from .test_subagents import ByTask
+
+
+def stores(tmp_path: Path, record: str) -> tuple[SessionStore, SessionStore]:
+    state = StateFolder.for_workspace(tmp_path / "work", tmp_path / "state", url=record)
+    return SessionStore(state), SessionStore(state)
+
+
+def test_one_store_at_a_time_runs_a_session(tmp_path: Path, record: str) -> None:
+    one, two = stores(tmp_path, record)
+    row = one.create(model="m", system="s")
+    with one.running(row.id):
+        one.append(row.id, 0, user("mine"))
+        for each in (one, two):
+            with pytest.raises(SessionError, match="runs already"), each.running(row.id):
+                pass
+        two.send(row.id, "steer", user("a message"))
+        two.store_result(f"{row.id}.0.question", _result())
+    with two.running(row.id):
+        two.append(row.id, 1, user("then mine"))
+    assert len(one.turns(row.id)) == 2
+    one.close()
+    two.close()
+
+
+def _result() -> Any:
+    from toolcrib.agent.history import CallResult
+
+    return CallResult("question", "ask_user", "yes")
+
+
+def test_a_session_that_another_process_took_over_is_not_written(tmp_path: Path, postgres_url: str) -> None:
+    one, two = stores(tmp_path, postgres_url)
+    row = one.create(model="m", system="s")
+    with one.running(row.id):
+        one.append(row.id, 0, user("mine"))
+        one._connection.execute("UPDATE lease SET until = 1")  # as if it was stopped for longer than its lease
+        with two.running(row.id):
+            for write in (
+                lambda: one.append(row.id, 1, user("late")),
+                lambda: one.store_result(f"{row.id}.0.x", _result()),
+                lambda: one.update(row.id, state="idle"),
+                lambda: one.cut(row.id, 0),
+                lambda: one.set_extra(row.id, "todo", []),
+                lambda: one.take(row.id, 1, ("steer",)),
+                lambda: one.end_turn(row.id),
+            ):
+                with pytest.raises(LeaseOver):
+                    write()
+            assert len(two.turns(row.id)) == 1
+            assert two.result(f"{row.id}.0.x") is None
+            two.append(row.id, 1, user("theirs"))
+    one.close()
+    two.close()
+
+
+def test_sessions_are_listed_by_workspace(tmp_path: Path, postgres_url: str) -> None:
+    here = SessionStore(StateFolder.for_workspace(tmp_path / "a", tmp_path / "state", url=postgres_url))
+    there = SessionStore(StateFolder.for_workspace(tmp_path / "b", tmp_path / "state", url=postgres_url))
+    one, two = here.create(model="m", system="NUL \0"), there.create(model="m", system="s")
+    assert [row.id for row in here.list()] == [one.id]
+    assert there.get("last").id == two.id
+    assert there.get(one.id).system == "NUL \ufffd"
+    assert here.is_first("key", 2e9)
+    assert not here.is_first("key", 2e9)
+    assert there.is_first("key", 2e9)
+    here.close()
+    there.close()
+
+
+@asynccontextmanager
+async def writes_wait(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Let nobody add a turn within this block. Yields a function that waits until somebody tries."""
+    async with await psycopg.AsyncConnection.connect(url) as holder:
+        await holder.execute("LOCK TABLE toolcrib.agent_turn IN SHARE MODE")
+
+        async def tried() -> None:  # it comes to its end only if the loop runs while a write waits
+            async with asyncio.timeout(30), await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
+                while not await (await watcher.execute(b"SELECT 1 FROM pg_locks WHERE NOT granted")).fetchone():
+                    await asyncio.sleep(0.01)
+
+        yield tried
+
+
+async def test_a_write_that_waits_does_not_hold_up_the_event_loop(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_RECORD__URL", postgres_url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    async with (
+        Toolbox.open(tmp_path / "work", builtin=False) as box,
+        await Agent.open(box, ScriptedModel([{"text": "first"}, {"text": "second"}])) as agent,
+    ):
+        session = agent.new_session()
+        async with writes_wait(postgres_url) as tried:
+            running = asyncio.create_task(agent.run("go", session))
+            await tried()
+            assert not running.done()
+        assert (await running).text == "first"
+
+        async with writes_wait(postgres_url) as tried:
+            running = asyncio.create_task(agent.run("go on", session))
+            await tried()
+            running.cancel()
+            await asyncio.sleep(0)
+            assert not running.done()  # it is still the one that writes to the session
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert len(agent.store.turns(session.id)) == len(session.entries) == 3
+        assert (await agent.run(None, session)).text == "second"
+
+
+async def test_a_run_with_subagents_and_a_plan_uses_a_far_store_in_threads(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_RECORD__URL", postgres_url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    run, loop_thread, in_loop = SessionStore._run, threading.get_ident(), list[str]()
+
+    def watched(self: SessionStore, sql: str, *values: Any) -> list[Any]:
+        if threading.get_ident() == loop_thread:
+            in_loop.append("".join(traceback.format_stack(limit=8)))
+        return run(self, sql, *values)
+
+    plan = call("todo", items=[{"text": "look", "status": "doing"}])
+    spawns = call("spawn", task="look here"), call("spawn", task="look there", wait=True)
+    model = ByTask(go=[[plan, *spawns], "I wait.", "All is said."], look=["I looked."])
+    async with Toolbox.open(tmp_path / "work") as box, await Agent.open(box, model) as agent:
+        monkeypatch.setattr(SessionStore, "_run", watched)
+        outcome = await agent.run("go")
+        monkeypatch.undo()
+        (session,) = [row for row in agent.sessions() if row.parent is None]
+        reports = [turn.text for turn in agent.store.turns(session.id) if getattr(turn, "source", "") == "subagent"]
+    assert (outcome.state, session.extra["todo"][0]["text"]) == ("done", "look")
+    assert ["is done" in text for text in reports] == [True]
+    assert not in_loop, in_loop[0]
+
+
+async def test_a_session_that_waits_goes_on_another_machine(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    @tool(category="shell")
+    async def deploy(version: str) -> str:
+        """Deploy."""
+        ran.append(version)
+        return f"deployed {version}"
+
+    async def machine(name: str) -> Toolbox:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / name / "state"))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / name / "config"))
+        os.makedirs(tmp_path / "work", exist_ok=True)
+        settings = load_settings(workspace=str(tmp_path / "work"), flags={"record.url": postgres_url})
+        return await Toolbox.open(settings=settings, builtin=False, tools=[deploy])
+
+    replies = [{"calls": [call("deploy", version="1")]}, {"text": "done", "after": "deployed"}]
+    one = await machine("one")
+    first = await Agent.open(one, ScriptedModel(replies))
+    session = first.new_session()
+    outcome = await first.run("go", session)
+    assert outcome.state == "waiting"
+    await first.aclose()
+    await one.aclose()
+
+    two = await machine("two")
+    second = await Agent.open(two, ScriptedModel(replies))
+    assert answer(two.approvals, two.approvals.pending()[0]["id"], Decision(True, approver="ann")).kept
+    going_on: AgentSession = second.session(session.id)
+    assert (await second.run(None, going_on)).text == "done"
+    assert ran == ["1"]
+    await second.aclose()
+    await two.aclose()

@@ -1,0 +1,72 @@
+"""What the host runs or loads itself, where it lies in a workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.host_files import ENVIRONMENT, HostFile, environment_in, host_file_at, host_files_in
+from toolcrib.boundary.path_judgement import RULE_PROTECTED, judge_path
+from toolcrib.boundary.workspace import Workspace
+
+
+def test_an_environment_below_a_folder_counts_and_one_around_it_does_not() -> None:
+    prefix = os.path.realpath(sys.prefix)
+    (inside,) = (each for each in environment_in(os.path.dirname(prefix)) if each.path == prefix)
+    assert inside == HostFile(prefix, ENVIRONMENT)
+    assert not any(each.path == prefix for each in environment_in(prefix))
+    assert environment_in(os.path.join(prefix, "share", "doc")) == ()
+    site = next(each.path for each in environment_in(prefix) if each.path.endswith("site-packages"))
+    assert host_file_at(prefix, f"{site}/x.pth") is not None  # the workspace is the environment
+
+
+def test_what_is_above_and_below(tmp_path: Path) -> None:
+    root = os.path.realpath(tmp_path)
+    files = [HostFile(f"{root}/tools/server", "it runs"), HostFile("/elsewhere", "not here")]
+    assert host_files_in(root, files) == files[:1]
+    for name in ("tools", "tools/server", "tools/server/a.py"):
+        assert host_file_at(root, f"{root}/{name}", files) == files[0]
+    for name in ("tool", "tools/serverless", "tools/other/server"):
+        assert host_file_at(root, f"{root}/{name}", files) is None
+
+
+def test_our_own_settings_in_a_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ".state"))
+    ws = Workspace(tmp_path)
+    for path in (".config/toolcrib/config.toml", ".state/toolcrib/trust.json", ".state"):
+        found = judge_path(ws, path, read=False, write=True)
+        assert found is not None and found.insists and "what Toolcrib allows" in found.reason
+    assert judge_path(ws, ".config/other", read=False, write=True) is None
+    ws.close()
+
+
+def test_a_module_that_python_loads_at_every_start(tmp_path: Path) -> None:
+    found = judge_path(Workspace(tmp_path), "src/sitecustomize.py", read=False, write=True)
+    assert found is not None and found.rule == RULE_PROTECTED
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "editable"])
+def test_the_command_loads_no_module_of_the_project(tmp_path: Path, how: str) -> None:
+    """Optional modules are looked for while Toolcrib runs: none may come from the project."""
+    marker = tmp_path / "marker"
+    for name in ("keyring", "uvloop", "apprise", "tomllib"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
+    code = (
+        f"import sys; {'' if how == 'PYTHONPATH' else f'sys.path.insert(0, {str(tmp_path)!r});'}"
+        "sys.argv = ['toolcrib', '--version']\n"
+        "from toolcrib.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import tomllib\n"
+        "try: import keyring\n"
+        "except ImportError: print('none')\n"
+    )
+    env = {**os.environ, **({"PYTHONPATH": str(tmp_path)} if how == "PYTHONPATH" else {})}
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not marker.exists()

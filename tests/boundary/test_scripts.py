@@ -1,0 +1,93 @@
+"""What a command of the settings loads in a workspace, as far as it can be known, and its fingerprint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.scripts import fingerprint, loaded_by
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n")
+
+
+def relative(ws: Path, words: Sequence[str]) -> list[str]:
+    return sorted(os.path.relpath(path, ws) for path in fingerprint(loaded_by(words, ws, [ws])))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["python", "tools/server.py"], ["tools/helper.py", "tools/server.py", "tools/sub/x.so"]),
+        (["./notify.sh", "now"], ["notify.sh"]),
+        (["notify.sh"], []),  # looked up on PATH
+        (["python", "-m", "pack.main"], ["pack/__init__.py", "pack/main.py"]),
+        (["python", "-m", "pack"], ["pack/__init__.py", "pack/main.py"]),
+        (["node", "--require=./hook.js", "-e", "1"], ["hook.js"]),
+        (["sh", "-c", "exit"], []),
+        (["cat", "/etc/passwd"], []),
+        (["npx", "-y", "@scope/some@1.2"], [".npmrc", "node_modules/.bin/some", "node_modules/@scope/some"]),
+        (["uv", "run", "tools/sub/x.so"], ["pyproject.toml", "tools/sub/x.so", "uv.toml"]),
+    ],
+)
+def test_what_is_named_and_what_lies_beside_it(tmp_path: Path, words: list[str], found: list[str]) -> None:
+    fill(tmp_path, "tools/server.py", "tools/helper.py", "tools/sub/x.so", "tools/__pycache__/x.pyc", "notify.sh")
+    fill(tmp_path, "pack/__init__.py", "pack/main.py", "hook.js", "src/app.py")
+    assert relative(tmp_path, words) == found
+
+
+def test_a_script_in_the_top_folder_brings_what_it_imports(tmp_path: Path) -> None:
+    fill(tmp_path, "server.py", "helper.py", "deep.py", "pack/a.py", "pack/b.py", "unrelated.py", "src/app.py")
+    (tmp_path / "server.py").write_text("import json, helper as h\nfrom pack.a import x\nfrom . import deep\n")
+    (tmp_path / "helper.py").write_text("def f():\n    from deep import y\n")
+    found = relative(tmp_path, ["python", "server.py"])
+    assert {"server.py", "helper.py", "deep.py", "pack/a.py", "pack/b.py"} <= set(found)
+    assert "json.py" in found  # it would take the place of Python's own
+    assert "unrelated.py" not in found and "src/app.py" not in found
+    (tmp_path / "main.mjs").write_text("import {x} from './lib/x.js'\nconst y = require('./y')\n")
+    fill(tmp_path, "lib/x.js", "y.js", "z.js")
+    assert {"main.mjs", "lib/x.js", "y.js"} == set(relative(tmp_path, ["node", "main.mjs"]))
+
+
+def test_every_change_shows(tmp_path: Path) -> None:
+    fill(tmp_path, "tools/server.py", "tools/a.py")
+    loaded = loaded_by(["python", "tools/server.py"], tmp_path, [tmp_path])
+    first = fingerprint(loaded)
+    assert fingerprint(loaded) == first
+    seen = [first]
+    (tmp_path / "tools" / "a.py").write_text("# other\n")
+    seen.append(fingerprint(loaded))
+    (tmp_path / "tools" / "new.py").write_text("")
+    seen.append(fingerprint(loaded))
+    (tmp_path / "tools" / "server.py").chmod(0o755)
+    seen.append(fingerprint(loaded))
+    (tmp_path / "tools" / "a.py").unlink()
+    seen.append(fingerprint(loaded))
+    (tmp_path / "tools" / "server.py").unlink()
+    (tmp_path / "tools" / "server.py").symlink_to("/dev/null")
+    seen.append(fingerprint(loaded))
+    assert len({str(each) for each in seen}) == len(seen)
+
+
+def test_an_environment_is_kept_as_a_whole(tmp_path: Path) -> None:
+    fill(tmp_path, "venv/pyvenv.cfg", "venv/bin/python", "venv/lib/x.py")
+    loaded = loaded_by(["venv/bin/python", "-c", "1"], tmp_path, [tmp_path])
+    assert loaded.kept == (str(tmp_path / "venv"),)
+    assert loaded.hashed == ()
+
+
+def test_a_link_out_of_the_workspace_and_into_it(tmp_path: Path) -> None:
+    ws, outside = tmp_path / "ws", tmp_path / "outside"
+    fill(ws, "tools/server.py")
+    fill(outside, "other.py")
+    (ws / "link.py").symlink_to(outside / "other.py")
+    (outside / "back.py").symlink_to(ws / "tools" / "server.py")
+    assert str(ws / "link.py") in loaded_by(["python", "link.py"], ws, [ws]).hashed
+    assert str(ws / "tools" / "server.py") in loaded_by(["python", str(outside / "back.py")], ws, [ws]).hashed

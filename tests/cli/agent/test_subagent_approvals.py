@@ -1,0 +1,72 @@
+"""A background subagent that waits for approval, with the real commands: each process ends or goes on by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ...agent.task_provider import Replies, Reply, task_provider
+from ...agent.test_loop import call
+from ...waiting import wait_until
+from ..conftest import Cli
+
+
+def parent(number: int, last: str) -> Reply:
+    if number == 0:
+        return {"calls": [call("spawn", task="look after it", label="looker")]}
+    return {"text": "All done." if "I removed it." in last else "I wait."}
+
+
+REPLIES: dict[str, Replies] = {
+    "go": parent,
+    "look": [{"calls": [call("delete_file", path="a.txt")]}, {"text": "I removed it."}],
+}
+
+
+@pytest.fixture
+def env(cli: Cli) -> Iterator[dict[str, str]]:
+    cli.write("a.txt", "alpha\n")
+    with task_provider(REPLIES) as env:
+        yield env
+
+
+def pending(cli: Cli) -> list[str]:
+    return [row["id"] for row in cli.json("approvals", "--json") if row["state"] == "pending"]
+
+
+def test_a_run_names_it_and_the_next_run_goes_on(cli: Cli, env: dict[str, str]) -> None:
+    first = cli("run", "--model", "chat:tasks", "go", env=env, code=3)
+    assert first.stdout.endswith("I wait.\n")
+    how = next(line for line in first.stderr.splitlines() if "waits for approval" in line)
+    cli(*how.split("approval: toolcrib ")[1].split())
+    assert cli("run", "--session", "last", env=env).stdout.endswith("All done.\n")
+    assert not (cli.work / "a.txt").exists()
+
+
+def test_a_chat_goes_on_by_itself_when_another_process_answers(cli: Cli, env: dict[str, str]) -> None:
+    chat = subprocess.Popen(
+        [sys.executable, "-m", "toolcrib", "chat", "--model", "chat:tasks"], cwd=cli.work, env={**cli.env, **env},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write("go\n")
+    chat.stdin.flush()
+    try:
+        assert chat.stdout.readline() == "I wait.\n"
+        wait_until(lambda: pending(cli))
+        cli("approvals", "approve", pending(cli)[0])
+        while (line := chat.stdout.readline()) == "I wait.\n":
+            pass
+        assert line == "All done.\n"
+        assert not (cli.work / "a.txt").exists()
+        chat.stdin.close()
+        assert chat.wait(20) == 0
+    finally:
+        chat.kill()
+        chat.wait()
+        for pipe in (chat.stdin, chat.stdout):
+            pipe.close()

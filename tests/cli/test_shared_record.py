@@ -1,0 +1,45 @@
+"""The commands on a record that many machines share: record.url, --db, and what a person reads without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..postgres import Cluster
+from .conftest import Cli
+
+
+def test_two_machines_share_calls_and_approvals(cli: Cli, tmp_path: Path, postgres_url: str) -> None:
+    other = Cli(tmp_path / "other", cli.work, cli.nursery)
+    other.home.mkdir()
+    (cli.work / "a.txt").write_text("x")
+    shared = {"RECORD": postgres_url, "TOOLCRIB_RECORD__URL": "${RECORD}"}
+    refused = cli("call", "exec", "command=rm a.txt", env=shared, code=3)
+    ident = next(word for word in refused.stderr.split() if word.startswith("ap_"))
+    assert ident in other("approvals", "--db", postgres_url).stdout
+    assert "Approved exec" in other("approvals", "approve", ident, "--db", postgres_url).stderr
+    cli("call", "exec", "command=rm a.txt", env=shared)
+    listed = other("log", "--db", postgres_url).stdout
+    assert "pending" in listed
+    assert "ok" in listed
+    said = other("log", "verify", "--db", postgres_url).stdout
+    assert "rows are intact" in said
+    kept = said.split("end of the chain: ")[1].strip()
+    other("log", "verify", "--db", postgres_url, "--from", kept)
+    assert "There are no sessions yet" in other("sessions", "--db", postgres_url).stderr
+    assert not list(cli.home.glob(".local/state/toolcrib/*/record.db"))
+
+
+def test_what_is_wrong_is_named_without_the_password(cli: Cli, postgres_cluster: Cluster) -> None:
+    url = postgres_cluster.url("none").replace("postgres@", "ann:hunter22@")
+    said = cli("log", "--db", url, code=1).stderr
+    assert f"127.0.0.1:{postgres_cluster.port}/none cannot be reached" in said
+    assert "hunter22" not in said
+    assert "hunter22" not in cli("config", env={"TOOLCRIB_RECORD__URL": url}).stdout
+    assert "PASS is not set" in cli("log", env={"TOOLCRIB_RECORD__URL": "${PASS}"}, code=2).stderr
+    assert "postgresql://" in cli("log", "--db", "mysql://x", code=2).stderr
+
+
+def test_an_untrusted_project_cannot_move_the_record(cli: Cli) -> None:
+    (cli.work / "toolcrib.toml").write_text('[record]\nurl = "postgresql://127.0.0.1:1/theirs"\n')
+    cli("call", "list_dir")
+    assert "list_dir" in cli("log").stdout

@@ -1,0 +1,226 @@
+"""What a command deletes or rewrites unasked, while it writes directly to the workspace, can be brought back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Toolbox
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.context import ToolContext
+from toolcrib.effects import saved_files
+from toolcrib.effects.saved_files import FileSaver
+from toolcrib.policy.shell.judge import judge_command
+from toolcrib.policy.shell.parts import CommandPlace
+from toolcrib.record.journal import Journal
+from toolcrib.record.pruning import clean
+from toolcrib.record.state import StateFolder
+from toolcrib.record.undoing import undo
+
+CTX = ToolContext(session_id="s", call_id="call_1")
+
+
+class Room:
+    """A workspace whose files are saved, without commands."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "ws"
+        self.root.mkdir()
+        self.journal = Journal(StateFolder.for_workspace(self.root, base / "state"), Workspace(self.root), sync=False)
+        self.saver = FileSaver(self.journal)
+
+    def state(self) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for path in sorted(self.root.rglob("*")):
+            name = str(path.relative_to(self.root))
+            if path.is_symlink():
+                found[name] = os.readlink(path)
+            elif path.is_file():
+                found[name] = (path.read_bytes(), path.stat().st_mode & 0o777)
+        return found
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
+    for name in ("a", "sub/b", "sub/deep/c", "mode", "moved", ".git/HEAD", "was_file"):
+        (room.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (room.root / name).write_text(name)
+    (room.root / "link").symlink_to("a")
+    (room.root / "mode").chmod(0o755)
+    before = room.state()
+    saved = room.saver.save()
+    (room.root / "a").write_text("rewritten, in place")
+    subprocess.run(["rm", "-r", "sub", "link", ".git"], cwd=room.root, check=True)
+    (room.root / "mode").chmod(0o600)
+    os.replace(room.root / "moved", room.root / "elsewhere")
+    (room.root / "was_file").unlink()
+    (room.root / "was_file").mkdir()
+    (room.root / "new").write_text("new")
+    outcome = room.saver.outcome(saved, CTX)
+    assert "it deleted or rewrote 8 files; `toolcrib undo call_1`" in outcome.undo and not outcome.notes
+    assert "leaves the 2 files that it made" in outcome.undo
+    undo(room.journal, "call_1")
+    after = room.state()
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {"elsewhere", "new"}
+
+
+def test_nothing_is_said_where_nothing_was_lost(room: Room) -> None:
+    (room.root / "a").write_text("a")
+    saved = room.saver.save()
+    (room.root / "new").write_text("x")
+    os.utime(room.root / "a")  # as a build does
+    outcome = room.saver.outcome(saved, CTX)
+    assert "undo does not cover" in outcome.undo and not room.journal.changes()
+
+
+def test_clean_knows_them(room: Room) -> None:
+    (room.root / "a").write_text("a" * 100)
+    os.utime(room.root / "a", (1, 1))  # its copy is new all the same
+    room.saver.save()
+    folder = room.journal.folder
+    assert folder.sizes()["saved"] == 100
+    assert not clean(folder).removed
+    found = clean(folder, journal_quota=0, dry_run=True).removed
+    assert [(each.part, each.size) for each in found] == [("saved", 100)]
+    assert clean(folder, journal_quota=0).freed == 100
+    assert folder.sizes()["saved"] == 0
+    saved = room.saver.save()  # and the next command is saved again
+    (room.root / "a").unlink()
+    room.saver.outcome(saved, CTX)
+    undo(room.journal, "call_1")
+    assert (room.root / "a").read_text() == "a" * 100
+
+
+def test_truncating_does_not_ask_where_undo_brings_the_content_back(room: Room) -> None:
+    (room.root / "small").write_text("x")
+    (room.root / "node_modules").mkdir()
+    (room.root / "node_modules/made").write_text("x")
+    with open(room.root / "large", "wb") as file:
+        file.truncate(saved_files.MAX_FILE_BYTES + 1)
+    (room.root / "link").symlink_to("small")
+    root = str(room.root)
+    place = CommandPlace(root, root, "/home/x", contained=True, on_disk=True, undo_covers=room.saver.covers)
+    for command, unknown in {
+        "truncate -s0 small": True, "truncate -s 0 link": True, "truncate -s0 large": False, "rm small": False,
+        "truncate -s0 node_modules/made": False, "truncate -s0 *": False, "truncate -s0 $x": False,
+        "truncate -s0 none": True, "truncate -s0 small large": False,
+    }.items():  # fmt: skip
+        found = judge_command(command, place)
+        assert (found.verdict, found.unknown) == ("ask", unknown), command
+    assert not judge_command("truncate -s0 small", replace(place, undo_covers=None)).unknown
+
+
+def test_only_what_has_changed_is_copied_again(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        (room.root / str(number)).write_text("x" * 100)
+    room.saver.save()
+    monkeypatch.setattr(saved_files, "MAX_COPIED", 150)  # room for one
+    (room.root / "7").write_text("y" * 100)
+    again = FileSaver(room.journal).save()  # as another process would
+    assert not again.why and len(again.keys) == 20
+
+
+def test_what_cannot_be_saved_is_said(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_files, "MAX_FILE_BYTES", 10)
+    (room.root / "large").write_text("x" * 11)
+    (room.root / "small").write_text("x")
+    saved = room.saver.save()
+    for path in room.root.iterdir():
+        path.unlink()
+    outcome = room.saver.outcome(saved, CTX)
+    assert "1 file;" in outcome.undo
+    assert outcome.notes and "undo does not cover all" in outcome.notes[0]
+    monkeypatch.setattr(saved_files, "MAX_FILES", 3)
+    for number in range(5):
+        (room.root / str(number)).write_text("x")
+    assert "too large" in room.saver.save().why
+
+
+def test_links_are_not_followed(room: Room, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (room.root / "out").symlink_to(tmp_path)
+    (room.root / "file").symlink_to(tmp_path / "secret")
+    saved = room.saver.save()
+    assert set(saved.keys) == {"out", "file"}
+    copies = list((room.journal.folder.path / "saved").iterdir())
+    assert all(copy.is_symlink() for copy in copies)
+    assert (room.journal.folder.path / "saved").stat().st_mode & 0o777 == 0o700
+
+
+def test_old_copies_are_deleted(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        (room.root / "a").write_text("x" * (100 + number))
+        room.saver.save()
+    folder = room.journal.folder.path / "saved"
+    assert len(list(folder.iterdir())) == 5
+    monkeypatch.setattr(saved_files, "STALE_SECONDS", -1.0)
+    room.saver.save()
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.fixture
+async def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolbox]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "ws").mkdir()
+    async with Toolbox.open(workspace=tmp_path / "ws") as box:
+        yield box
+
+
+COMMANDS = {
+    "mv a /tmp/x": ("a",),  # a folder of the command alone: it is a deletion
+    "mv a b": ("a", "b"),
+    "gzip a": ("a",),
+    "xz --rm a": ("a",),
+    "echo x > a": ("a",),
+    "sed -i s/one/1/ a": ("a",),
+    "cp b a": ("a",),
+    "truncate -s 0 a b": ("a", "b"),
+    'python3 -c \'import os; os.unlink("a"); open("b", "w")\'': ("a", "b"),
+    "sh script.sh": ("a", "sub/c"),
+    "git clean -n --no-dry-run -fd": ("sub/c",),
+    "git rm -f a": ("a",),
+    "git checkout-index -f -a": ("a",),
+    "git read-tree --reset HEAD": (),
+    "git prune": (),
+    "git update-ref -d refs/heads/main": (),
+    f"mv a /tmp/{'x' * 200}; : {'y' * 11_000}": ("a",),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_every_command_asks_or_is_covered_by_undo(box: Toolbox, command: str) -> None:
+    if not box.sandbox().active:
+        pytest.skip("no sandbox here")
+    root = Path(box.journal.ws.root)
+    (root / "a").write_text("one\n")
+    (root / "b").write_text("two\n")
+    (root / "sub").mkdir()
+    (root / "sub" / "c").write_text("three\n")
+    (root / "script.sh").write_text("rm -rf a sub\n")
+    run = {"cwd": root, "check": True, "capture_output": True}
+    subprocess.run(["git", "init", "-q"], **run)
+    subprocess.run(["git", "add", "a", "b", "script.sh"], **run)
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "x"], **run)
+    (root / "a").write_text("one, not committed\n")
+    before = {name: (root / name).read_bytes() for name in ("a", "b", "sub/c", ".git/HEAD")}
+    output = await box.call("exec", {"command": command})
+    if output.error_kind in ("pending", "denied"):
+        assert {name: (root / name).read_bytes() for name in before} == before
+        return
+    lost = [name for name in before if not (root / name).exists() or (root / name).read_bytes() != before[name]]
+    assert set(lost) <= set(COMMANDS[command])
+    if lost:
+        assert "toolcrib undo" in output.for_llm
+        undo(box.journal, box.journal.table.last_call())
+    assert {name: (root / name).read_bytes() for name in before} == before

@@ -1,0 +1,116 @@
+"""M3: a repository in the workspace whose settings name programs. No tool makes one unasked, and what a command runs
+there it runs inside the sandbox, or after a question."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Toolbox
+from toolcrib.policy.requests import ApprovalRequest, Decision
+
+PROGRAMS = [
+    "[core]\n\tfsmonitor = {}\n",
+    "[core] fsmonitor={}\n",
+    "[core]\n\tbare = false\n\tpager = {}\n[pager]\n\tstatus = true\n",
+    '[filter "x"]\n\tclean = {}\n',
+    '[diff "x"]\n\ttextconv = {}\n[diff]\n\texternal = {}\n',
+    "[alias]\n\tst = !{}\n",
+    "[include]\n\tpath = ../more\n",
+    "[core]\n\thooksPath = .\n",
+    "[gpg]\n\tprogram = {}\n",
+]
+
+
+class Ground:
+    def __init__(self, folder: Path) -> None:
+        self.ws, self.marker, self.config = folder / "ws", folder / "marker", folder / "own.toml"
+        self.ws.mkdir()
+        self.program = self.ws / "evil.sh"
+        self.program.write_text(f"#!/bin/sh\necho x >> '{self.marker}'\n")
+        self.program.chmod(0o755)
+        self.asked: list[str] = []
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        self.asked.append(request.reason)
+        return Decision(False)
+
+    def open(self, backend: str, mode: str = "assistant"):
+        self.config.write_text(f'[sandbox]\nbackend = "{backend}"\n')
+        return Toolbox.open(workspace=self.ws, config=self.config, mode=mode, approve=self.approve)
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Ground(tmp_path)
+
+
+def bury(ground: Ground, settings: str, *, bare: bool = False) -> Path:
+    folder = ground.ws / "buried"
+    subprocess.run(["git", "init", "-q", *(["--bare"] if bare else []), str(folder)], check=True)
+    config = folder / "config" if bare else folder / ".git" / "config"
+    config.write_text(config.read_text() + settings.replace("{}", str(ground.program)))
+    if not bare:
+        (folder / "a.txt").write_text("x\n")
+    return folder
+
+
+@pytest.mark.parametrize("settings", PROGRAMS)
+async def test_without_a_sandbox_it_is_asked(ground: Ground, settings: str) -> None:
+    bury(ground, settings)
+    commands = ["git -C buried status", "cd buried && git status", "cd buried; git log"]
+    commands.append("git --git-dir=buried/.git diff")
+    async with ground.open("none") as box:
+        for command in commands:
+            assert (await box.call("exec", {"command": command})).is_error
+    assert len(ground.asked) == len(commands)
+    assert all("the repository's own settings name" in reason for reason in ground.asked)
+    assert not ground.marker.exists()
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+async def test_inside_a_sandbox_it_harms_nothing(ground: Ground, backend: str) -> None:
+    bury(ground, PROGRAMS[0])
+    async with ground.open(backend) as box:
+        await box.call("exec", {"command": "cd buried && git status"})
+    assert not ground.marker.exists()  # it lies outside the workspace
+
+
+async def test_an_ordinary_repository_is_not_asked_about(ground: Ground) -> None:
+    ordinary = '[remote "origin"]\n\turl = https://example.com/x\n[branch "clean"]\n\tremote = origin\n'
+    lfs = '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\tprocess = git-lfs filter-process\n'
+    bury(ground, ordinary + lfs)
+    async with ground.open("none") as box:
+        assert not (await box.call("exec", {"command": "git -C buried status"})).is_error
+    assert ground.asked == []
+
+
+@pytest.mark.parametrize("mode", ["assistant"])
+async def test_no_file_tool_makes_a_repository_unasked(ground: Ground, mode: str) -> None:
+    orders = [
+        ["config", "objects/keep", "refs/keep", "HEAD"],
+        ["HEAD", "config", "refs/keep", "objects/keep"],
+        ["hooks/post-index-change", "objects/keep", "HEAD"],
+        ["objects/keep", "HEAD", "config"],
+        ["config", "HEAD", "commondir"],
+    ]
+    async with ground.open("none", mode) as box:
+        for number, names in enumerate(orders):
+            before = len(ground.asked)
+            for name in names:
+                await box.call("write_file", {"path": f"r{number}/{name}", "content": "ref: refs/heads/main\n"})
+            assert len(ground.asked) > before, names
+        before = len(ground.asked)
+        for name in ("sub/.git/config", "sub/.git/hooks/x", "sub/.git"):
+            await box.call("write_file", {"path": name, "content": "x"})
+        assert len(ground.asked) == before + 3
+
+
+async def test_a_folder_with_such_names_is_not_a_repository(ground: Ground) -> None:
+    async with ground.open("none") as box:
+        for name in ("app/config/x.py", "app/objects/y.py", "app/hooks/z.py", "HEAD", "config"):
+            assert not (await box.call("write_file", {"path": name, "content": "x"})).is_error
+    assert ground.asked == []

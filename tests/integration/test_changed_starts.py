@@ -1,0 +1,166 @@
+"""H3: servers, hooks and secrets' commands whose files lie in the workspace. Tools change them only after a question,
+and a change by anybody is asked about before they start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox
+from toolcrib.core.errors import ToolcribError
+from toolcrib.policy.requests import ApprovalRequest, Decision
+
+RAW = Path(__file__).parent.parent / "sources" / "mcp" / "servers" / "raw.py"
+
+
+class World:
+    """A workspace with a server, a hook's script and a secret's script, and settings of the person that name them."""
+
+    def __init__(self, folder: Path, backend: str = "bubblewrap") -> None:
+        self.ws, self.marker, self.notes = folder / "ws", folder / "marker", folder / "notes"
+        (self.ws / "tools").mkdir(parents=True)
+        self.server = self.ws / "tools" / "server.py"
+        shutil.copy(RAW, self.server)
+        for name in ("notify.sh", "vault.sh"):
+            script = self.ws / name
+            script.write_text(f"#!/bin/sh\ncat > /dev/null\necho {name} >> '{self.notes}'\necho secret-value-1234\n")
+            script.chmod(0o755)
+        options = json.dumps({"tools": ["echo"], "offers": ["resources"]})
+        self.config = folder / "own.toml"
+        self.config.write_text(
+            f'[sandbox]\nbackend = "{backend}"\n'
+            f"[mcp_servers.notes]\ncommand = {sys.executable!r}\nargs = ['tools/server.py', '{options}']\n"
+            f"[[hooks]]\naction = 'log'\ntools = ['list_dir']\ncommand = ['{self.ws}/notify.sh']\n"
+            f"[secrets.TOKEN]\ntools = ['exec']\ncommand = ['{self.ws}/vault.sh']\n"
+        )
+        self.asked: list[str] = []
+        self.answer = False
+
+    async def approve(self, request: ApprovalRequest) -> Decision:
+        self.asked.append(request.reason)
+        return Decision(self.answer)
+
+    def open(self, **options: Any) -> Any:
+        return Toolbox.open(workspace=self.ws, config=self.config, approve=self.approve, **options)
+
+    def plant(self, path: Path) -> None:
+        """Change a script as something outside would: it leaves a mark when it runs."""
+        mark = f"open({str(self.marker)!r}, 'a').write('x')" if path.suffix == ".py" else f"echo x >> '{self.marker}'"
+        lines = path.read_text().splitlines()
+        at = 1 if path.suffix == ".sh" else next(n for n, line in enumerate(lines) if line.startswith("import "))
+        path.write_text("\n".join([*lines[:at], mark, *lines[at:]]) + "\n")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+async def test_file_tools_ask(world: World, mode: str) -> None:
+    calls = [
+        ("write_file", {"path": "tools/server.py", "content": "evil"}),
+        ("write_file", {"path": "tools/json.py", "content": "evil"}),
+        ("edit_file", {"path": "notify.sh", "old_text": "secret", "new_text": "evil"}),
+        ("delete_file", {"path": "vault.sh"}),
+        ("delete_file", {"path": "tools"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: tools/a/b.py\n+evil\n*** End Patch\n"}),
+    ]
+    async with world.open(mode=mode, start_servers=False) as box:
+        for name, arguments in calls:
+            assert (await box.call(name, arguments)).is_error
+        assert not (await box.call("write_file", {"path": "src/app.py", "content": "x"})).is_error
+    assert len(world.asked) == len(calls)
+    assert all("runs or loads it outside the sandbox, as you" in reason for reason in world.asked)
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "none"])
+async def test_commands_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = World(tmp_path, backend)
+    before = world.server.read_text(), (world.ws / "notify.sh").read_text()
+    async with world.open(mode="autonomous", start_servers=False) as box:
+        for command in ("echo evil > tools/server.py", "cp notify.sh tools/json.py", "mv tools other", "rm notify.sh"):
+            await box.call("exec", {"command": command})
+        if backend != "none":
+            await box.call("exec", {"command": "sh -c 'echo evil > notify.sh; echo evil > tools/x.py'"})
+    assert (world.server.read_text(), (world.ws / "notify.sh").read_text()) == before
+    assert sorted(path.name for path in (world.ws / "tools").iterdir()) == ["server.py"]
+    if backend == "none":
+        assert len(world.asked) == 4
+
+
+async def test_a_changed_server_starts_only_after_a_yes(world: World) -> None:
+    async with world.open() as box:
+        assert box.mcp.servers["notes"].state == "connected"
+    world.plant(world.server)
+    async with world.open(mode="autonomous") as box:  # its tools are known; it is not started
+        output = await box.call("mcp_notes_resources", {})
+        assert output.is_error
+        assert "tools/server.py (changed)" in world.asked[-1] and "outside the sandbox" in world.asked[-1]
+        for start in (lambda: box.mcp.connect("notes"), lambda: box.mcp.reload("notes")):
+            try:
+                await start()
+            except ToolcribError as error:
+                assert "toolcrib mcp accept notes" in str(error)
+        assert not world.marker.exists()
+        world.answer = True
+        output = await box.call("mcp_notes_echo", {"text": "hello"})
+        assert not output.is_error, output.for_llm
+        assert world.marker.exists()
+        count = len(world.asked)
+        assert not (await box.call("mcp_notes_echo", {"text": "hello"})).is_error
+        assert len(world.asked) == count
+
+
+async def test_a_yes_is_for_the_change_that_was_shown(world: World) -> None:
+    async with world.open():
+        pass
+    world.plant(world.server)
+
+    async def approve(request: ApprovalRequest) -> Decision:
+        (world.server.parent / "json.py").write_text(f"open({str(world.marker)!r}, 'a').write('y')\n")
+        return Decision(True)
+
+    async with Toolbox.open(workspace=world.ws, config=world.config, approve=approve) as box:
+        output = await box.call("mcp_notes_echo", {"text": "hello"})
+        assert output.is_error and "tools/json.py (new)" in output.for_llm
+    assert not world.marker.exists()
+
+
+async def test_a_file_beside_the_script_counts(world: World) -> None:
+    async with world.open():
+        pass
+    (world.server.parent / "threading.py").write_text(f"open({str(world.marker)!r}, 'a').write('y')\n")
+    async with world.open() as box:
+        assert (await box.call("mcp_notes_echo", {"text": "hello"})).is_error
+        assert "tools/threading.py (new)" in world.asked[-1]
+    assert not world.marker.exists()
+
+
+async def test_changed_hooks_and_secrets_do_not_run(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async def use() -> None:
+        async with world.open(start_servers=False, mode="autonomous") as box:
+            await box.call("list_dir", {"path": "."})
+            await box.call("exec", {"command": "true"})
+            for _ in range(500):
+                if "notify.sh" in (world.notes.read_text() if world.notes.exists() else "") or caplog.records:
+                    break
+                await asyncio.sleep(0.01)
+
+    await use()
+    assert {"notify.sh", "vault.sh"} <= set(world.notes.read_text().split())
+    world.notes.unlink()
+    world.plant(world.ws / "notify.sh")
+    world.plant(world.ws / "vault.sh")
+    await use()
+    assert not world.marker.exists() and not world.notes.exists()
+    assert "`toolcrib trust` shows the change" in caplog.text

@@ -1,0 +1,262 @@
+"""Messages to the agent as jobs: answered, parked until a person answers, and told what its own jobs did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolcrib import tool
+from toolcrib.agent import Agent, AgentSession
+from toolcrib.agent.history import ResultTurn, UserTurn
+from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.cli.jobs import agent_work
+from toolcrib.cli.jobs.agent_work import AgentJobs
+from toolcrib.cli.jobs.hosts import hosted_jobs
+from toolcrib.jobs import host as host_module
+from toolcrib.jobs.bodies import CallBody, MessageBody
+from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus
+from toolcrib.jobs.host import JobHost
+from toolcrib.jobs.runner import WorkOrder
+from toolcrib.policy.requests import Decision, answer
+from toolcrib.testing import temporary_toolbox
+
+from ..agent.test_subagents import ByTask
+
+ran: list[str] = []
+
+
+@tool(category="destructive")
+def launch(what: str) -> str:
+    """Launch something."""
+    ran.append(what)
+    return f"launched {what}"
+
+
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def message(text: str, **more: Any) -> Job:
+    return Job("message", MessageBody(text=text, **more).to_json(), repeatable=True)
+
+
+@asynccontextmanager
+async def hosted(
+    *replies: dict[str, Any], model: Any = None, stays: bool = False
+) -> AsyncIterator[tuple[Agent, JobHost, JobEngine]]:
+    ran.clear()
+    async with temporary_toolbox(tools=[launch]) as box:
+        box.settings = replace(box.settings, jobs=replace(box.settings.jobs, engine="memory"))
+        async with await Agent.open(box, model or ScriptedModel(replies)) as agent:
+
+            async def opened() -> Agent:
+                return agent
+
+            async with hosted_jobs(box, opened, attached=agent, schedules=stays) as host:
+                yield agent, host, await host.engine()
+
+
+async def parked(engine: JobEngine, job_id: str) -> JobStatus:
+    async with asyncio.timeout(30):
+        while (status := await engine.status(job_id)).state != "parked":
+            await asyncio.sleep(0.01)
+    return status
+
+
+async def test_a_message_is_answered_in_a_session_of_its_own() -> None:
+    async with hosted({"text": "It is late."}) as (agent, _, engine):
+        job = message("what time is it?")
+        await engine.submit(job)
+        status = await engine.result(job.id, 30)
+        assert (status.state, status.output["text"]) == ("done", "It is late.")
+        session = agent.session(status.output["session"])
+        assert session.row.title == "what time is it?"
+
+
+async def test_a_message_that_is_repeated_after_a_crash_is_said_once() -> None:
+    async with hosted({"text": "It is late."}) as (agent, host, _):
+
+        async def opened() -> Agent:
+            return agent
+
+        async def emit(kind: str, data: Any) -> None: ...
+
+        jobs = AgentJobs(agent.box, opened, host.engine)
+        order = WorkOrder(message("what time is it?"), agent.box.context, frozenset(), emit)
+        first, second = await jobs.message(order), await jobs.message(order)
+        await jobs.aclose()
+        assert (first.text, first.session) == (second.text, second.session) == ("It is late.", second.session)
+        assert len(agent.session(first.session).entries) == 2
+
+
+async def test_a_message_whose_call_asks_is_parked_and_goes_on() -> None:
+    replies = {"calls": [call("launch", what="rocket")]}, {"text": "It flies.", "after": "launched rocket"}
+    async with hosted(*replies) as (agent, _, engine):
+        job = message("launch it")
+        await engine.submit(job)
+        status = await parked(engine, job.id)
+        assert not ran
+        request = status.waits_for[0].removeprefix("approval:")
+        assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
+        status = await engine.result(job.id, 30)
+        assert (status.state, status.output["text"], ran) == ("done", "It flies.", ["rocket"])
+
+
+async def test_nobody_answers_a_request_of_a_message() -> None:
+    replies = {"calls": [call("launch", what="rocket")]}, {"text": "Nobody wants it.", "after": "Nobody answered"}
+    async with hosted(*replies) as (agent, _, engine):
+        job = message("launch it")
+        await engine.submit(job)
+        agent.box.approvals.expire((await parked(engine, job.id)).waits_for[0].removeprefix("approval:"))
+        status = await engine.result(job.id, 30)
+        assert (status.state, status.output["text"], ran) == ("done", "Nobody wants it.", [])
+
+
+async def test_a_question_is_answered_from_anywhere() -> None:
+    replies = {"calls": [call("ask_user", question="Red or blue?")]}, {"text": "Red it is.", "after": "red"}
+    async with hosted(*replies) as (agent, _, engine):
+        job = message("paint it")
+        await engine.submit(job)
+        status = await parked(engine, job.id)
+        assert status.reason == "Red or blue?" and status.waits_for[0].startswith("answer:")
+        agent.session(status.output["session"]).answer_question(status.waits_for[0].removeprefix("answer:"), "red")
+        assert (await engine.result(job.id, 30)).output["text"] == "Red it is."
+
+
+async def test_a_session_goes_on_with_the_outcome_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    replies = (
+        {"calls": [call("job", action="start", tool="launch", arguments={"what": "rocket"})]},
+        {"text": "I wait."},
+        {"text": "A person must say yes.", "after": "waits for a person"},
+        {"text": "It flies.", "after": "launched rocket"},
+    )
+    async with hosted(*replies) as (agent, host, engine):
+        session = agent.new_session()
+        assert (await agent.run("launch it", session)).text == "I wait."
+        job = next(status for status in await engine.jobs() if status.job.kind == "call")
+        request = (await parked(engine, job.job.id)).waits_for[0].removeprefix("approval:")
+        await said(agent, session, "A person must say yes.")
+        assert await host.next_end(session.id)  # it waits for a person
+        assert not await host.next_end(session.id)
+        assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
+        await said(agent, session, "It flies.")
+        assert ran == ["rocket"]
+
+
+async def test_a_report_that_could_not_be_sent_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(host_module, "SWEEP_SECONDS", 0.05)
+    replies = (
+        {"text": "A person must say yes.", "after": "waits for a person"},
+        {"text": "It flies.", "after": "launched"},
+    )
+    async with hosted(*replies) as (agent, host, engine):
+        submit, fails = engine.submit, Counter[str]()
+
+        async def fails_once(job: Job) -> str:
+            fails[job.id] += 1
+            if job.kind == "message" and fails[job.id] == 1:  # the message is stored, and nobody goes on with it yet
+                raise JobError("the database is gone")
+            return await submit(job)
+
+        monkeypatch.setattr(engine, "submit", fails_once)
+        session = agent.new_session()
+        body = CallBody("launch", {"what": "rocket"}, session=session.id)
+        await engine.submit(Job("call", body.to_json(), id="job-l"))
+        request = (await parked(engine, "job-l")).waits_for[0].removeprefix("approval:")
+        await said(agent, session, "A person must say yes.")
+        assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
+        await said(agent, session, "It flies.")
+        turns = [turn.text for turn in agent.session(session.id).entries if isinstance(turn, UserTurn)]
+        assert [text.splitlines()[0] for text in turns] == [
+            "[The job job-l (launch) waits for a person.]", "[The job job-l (launch) is done.]"
+        ]  # fmt: skip
+        async with asyncio.timeout(30):
+            while await asyncio.to_thread(host.waits.begun):
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_command_in_the_background_is_a_job_where_the_process_stays(
+    stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    slow = {"command": "until [ -e go ]; do sleep 0.05; done; echo $((40+2))", "background": True}
+    fed = {"command": "cat", "background": True, "interactive": True}
+    replies = (
+        {"calls": [call("exec", **slow), call("exec", **fed)]},
+        {"text": "I wait.", "after": "Started session"},
+        {"text": "It says 42.", "after": "is done"},
+    )
+    async with hosted(*replies, stays=stays) as (agent, _, engine):
+        session = agent.new_session()
+        outcome = await agent.run("go", session)
+        assert outcome.text == "I wait.", (outcome, session.entries)
+        results = next(turn.results for turn in session.entries if isinstance(turn, ResultTurn))
+        jobs = [status.job for status in await engine.jobs() if status.job.kind == "call"]
+        mine = replace(agent.box.context, session_id=session.id)
+        sessions = (await agent.box.call("exec_session", {"action": "list"}, mine)).for_llm
+        assert "cat" in sessions
+        assert len(jobs) == stays
+        if stays:
+            assert results[0].text.startswith(f"Job {jobs[0].id} started: exec.")
+            (agent.box.workspace.root / "go").touch()
+            await said(agent, session, "It says 42.")
+            heads = [turn.text for turn in agent.session(session.id).entries if isinstance(turn, UserTurn)]
+            assert "\n42\nExit code: 0" in heads[-1]
+        else:
+            assert results[0].text.startswith("Started session")
+
+
+async def test_a_command_that_a_subagent_begins_in_the_background_is_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ByTask(
+        go=[[call("spawn", task="look at a.txt", wait=True)], "I go on."],
+        look=[[call("exec", command="cat", background=True)], "It runs."],
+    )
+    async with hosted(model=model, stays=True) as (agent, _, engine):
+        session = agent.new_session()
+        assert (await agent.run("go", session)).text == "I go on."
+        (subagent,) = agent.store.children(session.id)
+        results = [turn for turn in agent.session(subagent.id).entries if isinstance(turn, ResultTurn)]
+        assert results[0].results[0].text.startswith("Started session")
+        assert await engine.jobs() == []
+
+
+async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    model = ByTask(
+        go=[[call("spawn", task="look at a.txt", label="looker")], "I go on.", "It says alpha."],
+        look=[[call("exec", command="echo alpha > b.txt; sudo true")], "I found alpha."],
+    )
+    async with hosted(model=model) as (agent, _, engine):
+        session = agent.new_session()
+        assert (await agent.run("go", session)).text == "I go on."
+        (job,) = [status.job for status in await engine.jobs() if status.job.kind == "subagent"]
+        mine = replace(agent.box.context, session_id=session.id)
+        assert "looker" in (await agent.box.call("job", {"action": "list"}, mine)).for_llm
+        status = await parked(engine, job.id)
+        assert not agent.subagents.of(session.id)
+        request = status.waits_for[0].removeprefix("approval:")
+        assert answer(agent.box.approvals, request, Decision(False, approver="me")).kept
+        assert (await engine.result(job.id, 30)).output["text"] == "I found alpha."
+        heads: list[str] = []
+        async with asyncio.timeout(30):
+            while len(heads) < 2:
+                await asyncio.sleep(0.05)
+                turns = [turn for turn in agent.session(session.id).entries if isinstance(turn, UserTurn)]
+                heads = [turn.text.splitlines()[0] for turn in turns if turn.source == "subagent"]
+        waits, done = "[The subagent 'looker' waits for an approval.]", "[The subagent 'looker' is done.]"
+        assert heads == [waits, done]
+
+
+async def said(agent: Agent, session: AgentSession, text: str) -> None:
+    async with asyncio.timeout(30):
+        while agent.session(session.id).answer != text:
+            await asyncio.sleep(0.02)

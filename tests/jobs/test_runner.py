@@ -1,0 +1,265 @@
+"""A worker runs calls as jobs: output while they run, approvals that park them, effects that a lost lease prevents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from toolcrib import tool
+from toolcrib.builtin.tool_search import search_tools
+from toolcrib.core.context import ToolContext
+from toolcrib.core.output import ToolOutput
+from toolcrib.jobs import runner
+from toolcrib.jobs.bodies import CallBody
+from toolcrib.jobs.engine import Job, JobRun, JobStatus, Served
+from toolcrib.jobs.job_tool import JobTool, stored_events
+from toolcrib.jobs.memory import MemoryEngine
+from toolcrib.jobs.placing import workspace_of
+from toolcrib.jobs.runner import AgentWork, JobRunner, Report, WorkDone, WorkOrder, effects_guarded
+from toolcrib.jobs.waits import Waits, wake
+from toolcrib.policy.requests import Decision, answer
+from toolcrib.record.connection import RecordError
+from toolcrib.testing import temporary_toolbox
+from toolcrib.toolbox import Toolbox
+
+from ..waiting import until
+
+ran: list[str] = []
+
+
+@tool(category="destructive")
+def launch(what: str) -> str:
+    """Launch something."""
+    ran.append(what)
+    return f"launched {what}"
+
+
+@tool(category="memory", read_only=True)
+async def flaky(ctx: ToolContext) -> str:
+    """Fail once."""
+    await ctx.progress(1, 2, "half")
+    ran.append("flaky")
+    if len(ran) == 1:
+        raise OSError("not yet")
+    return "now"
+
+
+class Jobs:
+    """A toolbox with an engine in memory that runs its jobs."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self.box, self.engine, self.waits = box, MemoryEngine(first_pause=0.01), Waits(box.state.record_db)
+        self.reports: list[Report] = []
+
+    async def report(self, report: Report) -> None:
+        self.reports.append(report)
+
+    async def job(self, session: str = "s1", /, **arguments: Any) -> ToolOutput:
+        return await self.box.call("job", arguments, ToolContext(session_id=session))
+
+    async def parked(self, job_id: str) -> JobStatus:
+        async with asyncio.timeout(30):
+            while (status := await self.engine.status(job_id)).state != "parked":
+                await asyncio.sleep(0.01)
+        return status
+
+    def answer(self, status: JobStatus, approve: bool = True) -> None:
+        request = status.waits_for[0].removeprefix("approval:")
+        assert answer(self.box.approvals, request, Decision(approve, "because", approver="me")).kept
+
+
+@asynccontextmanager
+async def jobs(work: Mapping[str, AgentWork] | None = None, **more: Any) -> AsyncIterator[Jobs]:
+    ran.clear()
+    async with temporary_toolbox(tools=[launch, flaky], **more) as box:
+        made = Jobs(box)
+
+        async def engine() -> MemoryEngine:
+            return made.engine
+
+        box.registry.register(JobTool(box, engine))
+        with effects_guarded(box):
+            serves = Served(workspaces=(workspace_of(box), ""))
+            await made.engine.work(JobRunner(box, made.waits, work or {}, made.report), serves=serves)
+            waking = asyncio.create_task(wake(made.engine, made.waits, lambda key: state_of(box, key)))
+            try:
+                yield made
+            finally:
+                waking.cancel()
+                await made.engine.aclose()
+                made.waits.close()
+
+
+def state_of(box: Toolbox, key: str) -> str:
+    row = box.approvals.get(key.removeprefix("approval:"))
+    return row["state"] if row else "expired"
+
+
+async def test_a_command_in_the_background_is_read_while_it_runs() -> None:
+    async with jobs(yes=True) as made:
+        command = "echo $((40+2)); until [ -e go ]; do sleep 0.05; done; echo $((40+3))"
+        started = await made.job(action="start", tool="exec", arguments={"command": command})
+        assert started.is_async, started
+        job_id = started.meta["job"]
+        async with asyncio.timeout(30):
+            while not (shown := (await made.job(action="output", id=job_id)).for_llm).endswith("\n42"):
+                await asyncio.sleep(0.05)
+        assert "running" in shown
+        (made.box.workspace.root / "go").touch()
+        ended = await made.job(action="output", id=job_id, wait=30)
+        assert "done" in ended.for_llm and "\n42\n43\nExit code: 0" in ended.for_llm
+        assert "is done.]\n42\n43" in made.reports[0].text
+
+
+async def test_cancelling_a_job_ends_its_command() -> None:
+    async with jobs(yes=True) as made:
+        command = "echo begun; sleep 300"
+        job_id = (await made.job(action="start", tool="exec", arguments={"command": command})).meta["job"]
+        async with asyncio.timeout(30):
+            while not (await made.job(action="output", id=job_id)).for_llm.endswith("\nbegun"):
+                await asyncio.sleep(0.05)
+        await made.job(action="cancel", id=job_id)
+        assert (await made.engine.status(job_id)).state == "cancelled"
+        await until(lambda: made.box.audit.query(call_id=job_id, kind="outcome", limit=1), 30)
+        assert made.box.audit.call(job_id)[-1]["outcome"] == "cancelled"
+
+
+async def test_a_job_that_asks_is_parked_and_runs_once_after_the_yes() -> None:
+    async with jobs() as made:
+        started = await made.job(action="start", tool="launch", arguments={"what": "rocket"})
+        job_id = started.meta["job"]
+        assert "asks first" in started.for_llm
+        made.answer(await made.parked(job_id))
+        status = await made.engine.result(job_id, 30)
+        assert (status.state, status.output["text"], ran) == ("done", "launched rocket", ["rocket"])
+        assert [report.state for report in made.reports] == ["parked", "done"]
+        rows = made.box.audit.query(call_id=job_id, kind="intent", limit=10)
+        assert len(rows) == 1 and rows[0]["approval"]
+
+
+async def test_a_denial_and_an_expired_request_wake_a_job_too() -> None:
+    async with jobs() as made:
+        ids = [(await made.job(action="start", tool="launch", arguments={"what": w})).meta["job"] for w in "ab"]
+        first, second = [await made.parked(job_id) for job_id in ids]
+        made.answer(first, approve=False)
+        made.box.approvals.expire(second.waits_for[0].removeprefix("approval:"))
+        denied, expired = [await made.engine.result(job_id, 30) for job_id in ids]
+        assert denied.state == expired.state == "failed" and not ran
+        assert "denied by user approval. because" in denied.output["text"]
+        assert "Nobody answered" in expired.output["text"]
+        assert {report.job.id for report in made.reports if report.state == "failed"} == set(ids)
+
+
+async def test_what_is_denied_is_not_started() -> None:
+    async with jobs(mode="observer") as made:
+        output = await made.job(action="start", tool="launch", arguments={"what": "x"})
+        assert output.is_error and output.error_kind == "denied"
+        wrong = await made.job(action="start", tool="launch", arguments={"wat": "x"})
+        assert wrong.error_kind == "invalid", wrong
+        assert await made.engine.jobs() == []
+
+
+async def test_a_record_that_is_away_for_a_moment_makes_no_job_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RETRY_SECONDS", 0.01)
+    async with jobs() as made:
+        left = dict.fromkeys(("begin", "add", "end"), 2)
+
+        def failing(name: str) -> None:
+            do = getattr(made.waits, name)
+
+            def fails_twice(*values: Any) -> Any:
+                if left[name]:
+                    left[name] -= 1
+                    raise RecordError("the record is away")
+                return do(*values)
+
+            monkeypatch.setattr(made.waits, name, fails_twice)
+
+        for name in left:
+            failing(name)
+        job_id = (await made.job(action="start", tool="launch", arguments={"what": "rocket"})).meta["job"]
+        made.answer(await made.parked(job_id))
+        assert (await made.engine.result(job_id, 30)).state == "done"
+        assert (ran, list(left.values())) == (["rocket"], [0, 0, 0])
+        assert made.waits.begun() == []
+
+
+async def test_work_goes_on_after_its_record_was_away() -> None:
+    tries: list[str] = []
+
+    async def work(order: WorkOrder) -> WorkDone:
+        tries.append(order.job.id)
+        if len(tries) < 2:
+            raise RecordError("the record is away")
+        return WorkDone("done", "here")
+
+    async with jobs(work={"message": work}) as made:
+        job = Job("message", {"text": "go"}, repeatable=True)
+        await made.engine.submit(job)
+        assert (await made.engine.result(job.id, 30)).output["text"] == "here"
+        assert [report.state for report in made.reports] == ["done"]
+
+
+async def test_a_call_that_only_reads_is_repeated_after_a_failure() -> None:
+    async with jobs() as made:
+        job_id = (await made.job(action="start", tool="flaky", arguments={})).meta["job"]
+        status = await made.engine.result(job_id, 30)
+        assert (status.state, status.output["text"], ran) == ("done", "now", ["flaky", "flaky"])
+        assert [report.state for report in made.reports] == ["done"]
+        events = await stored_events(made.engine, job_id)
+        assert {"done": 1.0, "total": 2.0, "message": "half"} in [event.data for event in events]
+
+
+async def test_a_worker_without_its_lease_has_no_effect() -> None:
+    async with jobs(yes=True) as made:
+
+        class Lost:
+            attempt, signals, cut_off = 1, (), False
+
+            async def emit(self, kind: str, data: Any) -> None: ...
+
+            def check(self) -> None:
+                raise OSError("the lease is lost")
+
+        run: JobRun = Lost()
+        job = Job("call", CallBody(tool="launch", arguments={"what": "x"}).to_json())
+        outcome = await JobRunner(made.box, made.waits)(job, run)
+        assert outcome.state == "failed" and "was not run" in outcome.reason and not ran
+
+
+async def test_a_session_sees_its_own_jobs_only() -> None:
+    async with jobs() as made:
+        job_id = (await made.job(action="start", tool="launch", arguments={"what": "x"})).meta["job"]
+        assert job_id in (await made.job(action="list")).for_llm
+        assert (await made.job("s2", action="list")).for_llm == "No jobs."
+        for action in ("status", "output", "cancel"):
+            assert "there is no job" in (await made.job("s2", action=action, id=job_id)).for_llm
+        await made.parked(job_id)
+        assert "is cancelled" in (await made.job(action="cancel", id=job_id)).for_llm
+
+
+async def test_a_secret_in_the_arguments_is_not_stored() -> None:
+    async with jobs() as made:
+        secret = "ghp_" + "a1B2" * 9
+        output = await made.job(action="start", tool="launch", arguments={"what": secret})
+        assert output.is_error and "secret" in output.for_llm and secret not in output.for_llm
+        assert await made.engine.jobs() == []
+
+
+@pytest.mark.parametrize("name", ["job", "nothing"])
+async def test_some_tools_are_not_started(name: str) -> None:
+    async with jobs() as made:
+        assert (await made.job(action="start", tool=name, arguments={})).is_error
+
+
+async def test_a_tool_that_is_not_listed_runs_in_the_background() -> None:
+    async with jobs(yes=True) as made:
+        for tool_ in search_tools(made.box.exposure):
+            made.box.registry.register(tool_)
+        arguments = {"name": "launch", "arguments": {"what": "x"}, "background": True}
+        started = await made.box.call("call_tool", arguments, ToolContext(session_id="s1"))
+        assert (await made.engine.result(started.meta["job"], 30)).output["text"] == "launched x"

@@ -1,0 +1,80 @@
+"""What is allowed because it only reads does so: every option of the closed programs is run for real, with walls and
+without. Whatever changes a file, runs a planted program or prints a planted secret fails."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.sandbox import SandboxSettings, select_for_reading
+from toolcrib.core.errors import SandboxUnavailable
+
+from .hostile_ground import Ground, commands_of, is_there, said_of_themselves, subjects, verdict
+
+pytestmark = pytest.mark.skipif(not is_there("bwrap"), reason="bubblewrap keeps what goes wrong from this machine")
+SHARDS = 6
+# Some of each kind: a program, a part of git, the shell's own.
+SAMPLE = [("sort",), ("diff",), ("git", "branch"), ("declare",), ("jobs",)]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    root = tmp_path.resolve() / "ground"
+    root.mkdir()
+    return Ground(root)
+
+
+def some(commands: Iterable[str], count: int) -> list[str]:
+    """Return as many of the commands, always the same ones."""
+    return sorted(set(commands), key=lambda each: hashlib.sha256(each.encode()).digest())[:count]
+
+
+def allowed(words: Iterable[tuple[str, ...]], ground: Ground) -> Iterator[str]:
+    for each in words:
+        yield from (command for command in commands_of(each, ground) if verdict(command, ground) == "allow")
+
+
+def test_the_ground_notices_what_it_is_for(ground: Ground) -> None:
+    harms = [
+        "touch made.txt",
+        "./mark.sh",
+        f"cat {ground.outside}/secret.txt",
+        f"rm {ground.home}/notes.txt",
+        "cat a.txt",
+    ]
+    assert set(ground.try_all(harms)) == set(harms[:-1])
+    assert {command: found.split()[0] for command, found in ground.try_all(harms).items()} == dict(
+        zip(harms, ("wrote", "ran", "told", "wrote"), strict=False)
+    )
+
+
+def test_options_of_some_programs(ground: Ground) -> None:
+    assert ground.try_all(some(allowed(SAMPLE, ground), 48)) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_options_of_every_program(ground: Ground, shard: int) -> None:
+    """Without any wall. One of the shards also asks all programs for their help and version."""
+    commands = list(allowed(list(subjects())[shard::SHARDS], ground))
+    if shard == 0:
+        commands += [each for each in said_of_themselves() if verdict(each, ground) == "allow"]
+    assert ground.try_all(commands) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "none"])
+def test_options_behind_the_wall_for_reading(ground: Ground, backend: str) -> None:
+    """Behind a wall more is allowed: also options that nobody knows. `.env` is a secret there, too."""
+    try:
+        wall = select_for_reading(SandboxSettings(backend=backend), ground.work)  # type: ignore[arg-type]
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    commands: list[str] = []
+    for words in subjects():
+        walled = (each for each in commands_of(words, ground) if verdict(each, ground, walled=True) == "allow")
+        commands += some(walled, 8)
+    assert ground.try_all(commands, wall) == {}

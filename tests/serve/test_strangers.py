@@ -1,0 +1,68 @@
+"""Connections without a token cannot keep those with one out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from urllib.parse import urlsplit
+
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.serve.strangers import MAX_STRANGERS, Strangers
+
+from ..waiting import until
+from .test_http import connected, serving
+
+
+class End:
+    """A transport that only knows whom it leads to, and whether it was ended."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.ended = port, False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+async def test_the_oldest_stranger_makes_room_and_nobody_else() -> None:
+    strangers = Strangers(most=3, seconds=600)
+    ends = [End(port) for port in range(6)]
+    for end in ends[:3]:
+        strangers.came(end)  # type: ignore[arg-type]
+    strangers.passed(("127.0.0.1", 0))
+    for end in ends[3:]:
+        strangers.came(end)  # type: ignore[arg-type]
+    assert [end.ended for end in ends] == [False, True, True, False, False, False]
+    assert len(strangers) == 3
+
+
+async def test_a_stranger_that_says_nothing_is_ended() -> None:
+    strangers, silent, known = Strangers(seconds=0.01), End(1), End(2)
+    strangers.came(silent)  # type: ignore[arg-type]
+    strangers.came(known)  # type: ignore[arg-type]
+    strangers.passed(["127.0.0.1", 2])
+    await until(lambda: silent.ended)
+    assert not known.ended and not len(strangers)
+
+
+async def test_a_crowd_keeps_no_client_out() -> None:
+    async with serving(ToolRegistry()) as url:
+        place = urlsplit(url)
+        crowd = []
+        try:
+            async with connected(url, "auto") as before:
+                for _ in range(MAX_STRANGERS * 3):
+                    crowd.append(await asyncio.open_connection(place.hostname, place.port))
+                    crowd[-1][1].write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n")
+                await before.list_tools()  # it is no stranger any more
+                async with connected(url, "auto") as later:
+                    await later.list_tools()
+            ended = sum(reader.at_eof() or reader.exception() is not None for reader, _ in crowd)
+            assert ended >= MAX_STRANGERS
+        finally:
+            for _, writer in crowd:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()

@@ -1,0 +1,124 @@
+"""Every start of a program in the source is in the table of starts, and nothing in the table is absent."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.starts import STARTS
+
+SRC = Path(__file__).parent.parent / "src" / "toolcrib"
+
+# What starts or loads other programs: functions of modules, and functions and classes by their own names.
+MODULES = {
+    "subprocess": {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"},
+    "os": {"system", "popen", "startfile", "posix_spawn", "posix_spawnp", "fork", "forkpty"},
+    "pty": {"spawn", "fork"},
+    "webbrowser": {"open", "open_new", "open_new_tab", "get"},
+    "runpy": {"run_path", "run_module"},
+    "multiprocessing": {"Process", "Pool", "get_context"},
+    "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
+    "importlib": set[str](),
+    "ctypes": set[str](),
+}
+NAMES = {
+    "Spawn", "NoSandbox", "async_playwright", "ProcessPoolExecutor", "entry_points", "spec_from_file_location",
+    "stdio_client", "Popen",
+}  # fmt: skip
+# Only `programs.py` looks programs up, and says which interpreter is ours.
+ONLY_IN_PROGRAMS = {("shutil", "which"), ("sys", "executable")}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_start(call: ast.Call) -> bool:
+    func = call.func
+    if isinstance(func, ast.Name):
+        return func.id in NAMES
+    if not isinstance(func, ast.Attribute):
+        return False
+    if func.attr in NAMES or (func.attr.startswith(("exec", "spawnv", "spawnl")) and _is(func.value, "os")):
+        return True
+    if func.attr == "launch" and isinstance(func.value, ast.Attribute) and func.value.attr == "chromium":
+        return True
+    if func.attr == "import_module" and call.args and isinstance(call.args[0], ast.Name):
+        return func.value.__class__ is ast.Name and call.args[0].id == "module"
+    if func.attr == "CDLL":
+        return not (isinstance(call.args[0], ast.Constant) and call.args[0].value is None)
+    return isinstance(func.value, ast.Name) and func.attr in MODULES.get(func.value.id, ())
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def starts(tree: ast.AST, module: str) -> set[str]:
+    """The functions of a module that start something, as `module:name`."""
+    found: set[str] = set()
+    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(tree, ())]
+    while pending:
+        node, within = pending.pop()
+        if isinstance(node, ast.Call) and is_start(node):
+            found.add(f"{module}:{'.'.join(within)}")
+        inner = within
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = (*within, node.name)
+        pending += [(child, inner) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    return {module_of(path): ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
+
+
+@functools.cache
+def in_source() -> set[str]:
+    return {found for module, tree in trees().items() for found in starts(tree, module)}
+
+
+def test_every_start_is_in_the_table() -> None:
+    listed = {where for start in STARTS for where in start.where}
+    assert in_source() - listed == set(), "add it to boundary/starts.py, with the reason why the host may run it"
+    assert listed - in_source() == set(), "boundary/starts.py names what is no longer there"
+
+
+def test_programs_are_looked_up_in_one_place() -> None:
+    found = {
+        f"{module} {node.attr}"
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in ONLY_IN_PROGRAMS
+    }
+    assert found == {
+        "boundary.programs executable",  # the answer
+        "boundary.ripgrep executable",  # where the packaged program lies
+        "boundary.sandbox.outlet executable",  # the interpreter without its environment
+        "cli.install executable",  # names it in the settings of a client
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "subprocess.run(['x'])", "import subprocess as s\nsubprocess.Popen('x')", "os.execv('x', [])",
+        "os.system('x')", "await asyncio.create_subprocess_exec('x')", "NoSandbox().wrap(['x'])",
+        "ctypes.CDLL('x.so')", "Spawn(['x'], '/', {})", "webbrowser.open('x')",
+    ],
+)  # fmt: skip
+def test_a_new_start_is_seen(source: str) -> None:
+    text = "async def new():\n" + "".join(f"    {line}\n" for line in source.splitlines())
+    assert starts(ast.parse(text), "room.module") == {"room.module:new"}
+
+
+def test_each_says_why() -> None:
+    assert len({start.name for start in STARTS}) == len(STARTS)
+    assert all(start.why and start.where for start in STARTS)
