@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -20,14 +21,30 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own t
 
 
 @pytest.fixture
-async def pipe() -> AsyncIterator[tuple[int, int]]:
+def pipe() -> Iterator[tuple[int, int]]:
+    """A pipe whose descriptors nobody uses any more when the next test gets the same numbers.
+
+    A test that closes an end does it with `close`: the number may be somebody else's soon after.
+    """
     ends = os.pipe()
     yield ends
-    for end in ends:
-        try:
+    for end in (ends[1], ends[0]):  # a reader's thread ends with the writing end, then nobody reads from the other
+        if end in closed:
+            closed.remove(end)
+        else:
             os.close(end)
-        except OSError:
-            pass
+        for thread in threading.enumerate():
+            if thread.name == "toolcrib-stdin":
+                thread.join(30)
+                assert not thread.is_alive()
+
+
+closed: set[int] = set()
+
+
+def close(end: int) -> None:
+    os.close(end)
+    closed.add(end)
 
 
 def nobody() -> None:
@@ -56,7 +73,7 @@ async def test_messages_of_any_length_and_cut_anywhere(pipe: tuple[int, int]) ->
         place = 0
         while place < len(data):
             place += os.write(pipe[1], data[place : place + 65_537])
-        os.close(pipe[1])
+        close(pipe[1])
 
     writing = asyncio.create_task(asyncio.to_thread(write))
     assert [text_of(message) async for message in reader] == texts
@@ -75,7 +92,7 @@ async def test_many_messages_wait_until_they_are_wanted(pipe: tuple[int, int]) -
         nonlocal written
         for number in range(count):
             written += os.write(pipe[1], line(str(number)))
-        os.close(pipe[1])
+        close(pipe[1])
 
     writing = asyncio.create_task(asyncio.to_thread(write))
     await asyncio.sleep(0.3)
@@ -144,7 +161,7 @@ async def test_a_message_that_was_begun_is_written_to_its_end(pipe: tuple[int, i
 async def test_nobody_reads_what_is_written(pipe: tuple[int, int]) -> None:
     told: list[bool] = []
     writer = MessageWriter(pipe[1], lambda: told.append(True))
-    os.close(pipe[0])
+    close(pipe[0])
     for text in ("z", "y" * 500_000):
         with pytest.raises(anyio.BrokenResourceError):
             await writer.send(note(text))
