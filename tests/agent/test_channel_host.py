@@ -190,7 +190,7 @@ async def test_an_approval_is_answered_after_a_restart() -> None:
     async with place(*DELETE) as made:
         _, ident = await approval_of(made)
         made.restart()
-        made.host._load()
+        await made.host._load()
         assert (await made.says(f"yes {ident}"))[-1] == "It is gone."
 
 
@@ -279,7 +279,7 @@ async def test_a_session_that_was_cut_off_goes_on_when_the_host_starts() -> None
         made.agent.store.set_extra(session.id, "chat", ["chat", "c1"])
         session.say("what is there?")
         made.agent.store.update(session.id, state="running")
-        made.host._load()
+        await made.host._load()
         await made.host.idle()
         assert made.channel.texts() == ["There is a.txt."]
 

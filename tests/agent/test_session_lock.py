@@ -6,8 +6,9 @@ import asyncio
 import os
 import threading
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,24 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.agent import Agent
+from toolcrib.agent.bus import InboundMessage, MessageBus
+from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import user
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionError, SessionStore
+from toolcrib.cli.agent import conversation
+from toolcrib.cli.agent.chat_commands import command_of
+from toolcrib.cli.agent.conversation import Conversation
+from toolcrib.cli.agent.display import AnswerLines
+from toolcrib.cli.agent.run import opened_session, stored_model
 from toolcrib.config import load_settings
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.record.lease import LeaseOver
 from toolcrib.record.state import StateFolder
 from toolcrib.toolbox import Toolbox
 
+from .test_channel_host import ANN, FakeChannel
 from .test_loop import call
 from .test_subagents import ByTask
 
@@ -140,9 +149,9 @@ async def test_a_write_that_waits_does_not_hold_up_the_event_loop(
         assert (await agent.run(None, session)).text == "second"
 
 
-async def test_a_run_with_subagents_and_a_plan_uses_a_far_store_in_threads(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def far_store(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """`with far_store():` fails if sessions, on Postgres, are used in the event loop's own thread."""
     monkeypatch.setenv("TOOLCRIB_RECORD__URL", postgres_url)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "work").mkdir()
@@ -153,18 +162,86 @@ async def test_a_run_with_subagents_and_a_plan_uses_a_far_store_in_threads(
             in_loop.append("".join(traceback.format_stack(limit=8)))
         return run(self, sql, *values)
 
+    @contextmanager
+    def watch() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            patch.setattr(SessionStore, "_run", watched)
+            yield
+        assert not in_loop, in_loop[0]
+
+    return watch
+
+
+async def test_a_run_with_subagents_and_a_plan_uses_a_far_store_in_threads(
+    tmp_path: Path, far_store: Callable[[], Any]
+) -> None:
     plan = call("todo", items=[{"text": "look", "status": "doing"}])
     spawns = call("spawn", task="look here"), call("spawn", task="look there", wait=True)
     model = ByTask(go=[[plan, *spawns], "I wait.", "All is said."], look=["I looked."])
     async with Toolbox.open(tmp_path / "work") as box, await Agent.open(box, model) as agent:
-        monkeypatch.setattr(SessionStore, "_run", watched)
-        outcome = await agent.run("go")
-        monkeypatch.undo()
+        with far_store():
+            outcome = await agent.run("go")
         (session,) = [row for row in agent.sessions() if row.parent is None]
         reports = [turn.text for turn in agent.store.turns(session.id) if getattr(turn, "source", "") == "subagent"]
     assert (outcome.state, session.extra["todo"][0]["text"]) == ("done", "look")
     assert ["is done" in text for text in reports] == [True]
-    assert not in_loop, in_loop[0]
+
+
+async def test_a_conversation_uses_a_far_store_in_threads(
+    tmp_path: Path, far_store: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "POLL_SECONDS", 0.01)
+    replies = [
+        {"text": "one"},
+        {"calls": [call("delete_file", path="a.txt")]},
+        {"text": "gone", "after": "Deleted"},
+        {"calls": [call("ask_user", question="Which?")]},
+        {"text": "so be it", "after": "red"},
+    ]
+    (tmp_path / "work/a.txt").write_text("alpha")
+    async with Toolbox.open(tmp_path / "work") as box, await Agent.open(box, ScriptedModel(replies)) as agent:
+        with far_store():
+            session, shown = await opened_session(agent, None), AnswerLines()
+            talk = Conversation(agent, session, shown._screen, shown, box.context, command_of)
+            await talk.use(session)
+            watch = asyncio.create_task(talk.watch())
+            ended = asyncio.Event()
+            talk.turn_ended = ended.set
+
+            async def enter(line: str) -> None:
+                ended.clear()
+                await talk.enter(line)
+                await talk.wait()
+
+            await enter("first")
+            await enter("remove it")
+            (request,) = box.approvals.pending()
+            ended.clear()
+            answer(box.approvals, request["id"], Decision(True, approver="ann"))
+            await asyncio.wait_for(ended.wait(), 30)
+            assert session.answer == "gone"
+            await enter("ask me")
+            await enter("red")
+            assert session.answer == "so be it"
+            for line in ("/cost", "/plan", "/sessions", "/fork", f"/resume {session.id}", "/rewind 0", "/undo", "/new"):
+                await enter(line)
+            assert (await stored_model(box, session.id)) == "scripted:replies"
+            watch.cancel()
+
+
+async def test_channels_use_a_far_store_in_threads(tmp_path: Path, far_store: Callable[[], Any]) -> None:
+    replies = [{"calls": [call("ask_user", question="Which?")]}, {"text": "so be it", "after": "red"}]
+    async with Toolbox.open(tmp_path / "work") as box:
+        box.settings = replace(box.settings, channels={"chat": ANN})
+        channel = FakeChannel()
+        async with await Agent.open(box, ScriptedModel(replies), bus=MessageBus({"chat": channel})) as agent:
+            for said in ("paint", "red", "/stop", "/new"):
+                host = ChannelHost(agent)
+                with far_store():
+                    await host._load()
+                    await host.handle(InboundMessage("chat", "ann", "c1", said, metadata={"message_id": said}))
+                    await host.idle()
+            assert channel.texts() == ["Which?", "so be it", "Stopped.", "A new session begins."]
 
 
 async def test_a_session_that_waits_goes_on_another_machine(

@@ -61,6 +61,8 @@ class _Chat:
     """What it and its subagents wait for, since its last turn."""
     announced: frozenset[str] = frozenset()
     """The requests and questions that were shown in the chat."""
+    steered: int = 0
+    """How many messages were stored for a running turn."""
 
     @property
     def runs(self) -> bool:
@@ -81,7 +83,7 @@ class ChannelHost:
 
     async def run(self) -> None:
         """Run all channels until it is cancelled. Raises ConfigError if one cannot begin to listen."""
-        self._load()
+        await self._load()
         works = [channel.listen(self.bus.publish_inbound) for channel in self.bus.channels.values()]
         tasks = [asyncio.ensure_future(work) for work in (self._read(self.bus), self._watch(), *works)]
         try:
@@ -125,7 +127,7 @@ class ChannelHost:
         if not approves and not _may_talk(settings, message.sender_id):
             log.info("%s: a message of the sender %r is ignored", message.channel, message.sender_id)
             return
-        if not self._is_first(message):
+        if not await self._is_first(message):
             return
         async with self._turns.setdefault((message.channel, message.chat_id), asyncio.Lock()):
             if approves:
@@ -135,13 +137,13 @@ class ChannelHost:
             else:
                 await self._give(message)
 
-    def _is_first(self, message: InboundMessage) -> bool:
+    async def _is_first(self, message: InboundMessage) -> bool:
         """Return whether a message comes for the first time: a channel may deliver it again after a failure."""
         message_id = message.metadata.get("message_id")
         if message_id is None:
             return True
         key = f"chat\0{message.channel}\0{message.chat_id}\0{message_id}"
-        return self.agent.store.is_first(key, time.time() + SEEN_SECONDS)
+        return await self.agent.store.do(self.agent.store.is_first, key, time.time() + SEEN_SECONDS)
 
     async def _answer_approval(self, message: InboundMessage) -> None:
         reply = parse_reply(message.content)
@@ -156,19 +158,20 @@ class ChannelHost:
 
     async def _give(self, message: InboundMessage) -> None:
         """Give a message to the session of its chat."""
-        chat, text = self._chat(message.channel, message.chat_id), message.content.strip()
+        chat, text = await self._chat(message.channel, message.chat_id), message.content.strip()
         command = text.split("@")[0].casefold()
         if command in ("/stop", "/new"):
             await self._stop(chat)
             if command == "/new":
                 del self._chats[chat.channel, chat.chat_id]
-                self._chat(message.channel, message.chat_id, new=True)
+                await self._chat(message.channel, message.chat_id, new=True)
             await self._say(chat.channel, chat.chat_id, "Stopped." if command == "/stop" else "A new session begins.")
             return
         images, rest = await shared_threads.run(_images, message.media)
         text = "\n".join([text, *rest]).strip()
         if chat.runs:
             await chat.session.do(chat.session.steer, text)
+            chat.steered += 1
             self._start(chat, None)  # if its run ended meanwhile
             return
         await chat.session.do(chat.session.reload)
@@ -185,7 +188,7 @@ class ChannelHost:
         if chat.task is not None:
             chat.task.cancel()
             await asyncio.gather(chat.task, return_exceptions=True)
-        await self._expire(waits_of(self.agent.store, chat.session.id))
+        await self._expire(await chat.session.do(waits_of, self.agent.store, chat.session.id))
 
     async def _expire(self, waiting: Sequence[Waits]) -> None:
         """End the requests that calls wait for: they do not run any more."""
@@ -194,28 +197,40 @@ class ChannelHost:
 
     # --- sessions
 
-    def _load(self) -> None:
+    async def _load(self) -> None:
         """Load the session of each chat, and go on with those that a process left in the middle."""
-        for channel in self.bus.channels:
-            for row in self.agent.store.chats(channel):
-                _, chat_id = row.extra["chat"]
-                waits = waits_of(self.agent.store, row.id)
-                self._chats[channel, chat_id] = _Chat(channel, chat_id, self.agent.session(row.id), waiting=waits)
-        for chat in self._chats.values():
-            left = self.agent.store.waiting(chat.session.id, ("steer", "queue"))
-            if chat.session.row.state == "running" or (left and chat.session.row.state == "idle"):
+        for chat, goes_on in await self.agent.store.do(self._stored):
+            self._chats[chat.channel, chat.chat_id] = chat
+            if goes_on:
                 self._start(chat, None)
 
-    def _chat(self, channel: str, chat_id: str, *, new: bool = False) -> _Chat:
+    def _stored(self) -> list[tuple[_Chat, bool]]:
+        """Return the newest session of each chat, and whether it was left in the middle."""
+        store = self.agent.store
+        found: dict[tuple[str, str], tuple[_Chat, bool]] = {}
+        for channel in self.bus.channels:
+            for row in store.chats(channel):
+                _, chat_id = row.extra["chat"]
+                chat = _Chat(channel, chat_id, self.agent.session(row.id), waiting=waits_of(store, row.id))
+                left = row.state == "idle" and store.waiting(row.id, ("steer", "queue")) is not None
+                found[channel, chat_id] = chat, left or row.state == "running"
+        return list(found.values())
+
+    async def _chat(self, channel: str, chat_id: str, *, new: bool = False) -> _Chat:
         """Return a chat with its stored session, or with a new one."""
         chat = self._chats.get((channel, chat_id))
         if chat is None:
-            row = None if new else self.agent.store.of_chat(channel, chat_id)
-            session = self.agent.session(row.id) if row is not None else self.agent.new_session()
-            if row is None:
-                self.agent.store.set_extra(session.id, "chat", [channel, chat_id])
+            session = await self.agent.store.do(self._session_of, channel, chat_id, new)
             chat = self._chats[channel, chat_id] = _Chat(channel, chat_id, session)
         return chat
+
+    def _session_of(self, channel: str, chat_id: str, new: bool) -> AgentSession:
+        row = None if new else self.agent.store.of_chat(channel, chat_id)
+        if row is not None:
+            return self.agent.session(row.id)
+        session = self.agent.new_session()
+        self.agent.store.set_extra(session.id, "chat", [channel, chat_id])
+        return session
 
     def _start(
         self,
@@ -249,9 +264,18 @@ class ChannelHost:
                 return
             chat.waiting = outcome.waiting
             await self._report(chat, outcome)
-            if outcome.state != "done" or not self.agent.store.waiting(chat.session.id, ("steer", "queue")):
-                return  # nothing waits between this look and the end of the task
+            if outcome.state != "done" or not await self._has_message(chat):
+                return
             text, images = None, ()
+
+    async def _has_message(self, chat: _Chat) -> bool:
+        """Return whether a message waits for a chat. After a False none was stored before the end of its task."""
+        while True:
+            steered = chat.steered
+            if await chat.session.do(self.agent.store.waiting, chat.session.id, ("steer", "queue")) is not None:
+                return True
+            if chat.steered == steered:
+                return False
 
     async def _watch(self) -> None:
         """Go on with sessions whose approval or question was answered elsewhere, also one of a subagent; and with those

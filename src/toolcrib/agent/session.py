@@ -52,6 +52,13 @@ class AgentSession:
         return next((entry for entry in reversed(self.entries) if not isinstance(entry, Compaction)), None)
 
     @property
+    def is_open(self) -> bool:
+        """Whether its last turn was interrupted: only a person lets it go on."""
+        last = self.last
+        ended = last is None or (isinstance(last, ModelTurn) and not last.calls and last.stop != "interrupted")
+        return not ended and self.row.state != "waiting"
+
+    @property
     def answer(self) -> str:
         """The text of the last reply."""
         last = self.last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
@@ -40,6 +40,16 @@ def is_answered(box: Toolbox, store: SessionStore, waiting: Iterable[Waits]) -> 
     return any(
         store.result(waits["run_id"]) is not None or state_of(box, waits) in ("approved", "denied") for waits in waiting
     )
+
+
+def news_of(
+    box: Toolbox, store: SessionStore, session_id: str, waiting: Iterable[Waits]
+) -> Literal["answer", "report", ""]:
+    """Return why a session that runs nowhere goes on by itself: a person answered what it waits for, or a report of a
+    job came. Blocks."""
+    if is_answered(box, store, without_jobs(waiting)):
+        return "answer"
+    return "report" if session_id in store.told() else ""
 
 
 def state_of(box: Toolbox, waits: Waits) -> str | None:

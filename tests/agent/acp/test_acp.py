@@ -19,8 +19,10 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from toolcrib.agent.acp import session as acp_session
 from toolcrib.agent.history import Text, UserTurn
 from toolcrib.agent.store import SessionStore
+from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
 from .editor import Editor, Question, call
@@ -265,6 +267,70 @@ async def test_a_question_is_answered_by_the_next_message(editing: Editing, scri
         assert "Which colour?\n- red\n- blue" in editor.text
         await editor.say(session, "red")
         assert editor.text.endswith("Red it is.")
+
+
+async def test_an_answer_elsewhere_lets_the_session_go_on(
+    editing: Editing, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_session, "POLL_SECONDS", 0.01)
+    model = scripted(
+        {"calls": [call("delete_file", path="a.txt")]},
+        {"calls": [call("delete_file", path="b.txt")], "after": "Deleted"},
+        {"text": "Both are gone.", "after": "Deleted"},
+        {"text": "And on."},
+    )
+
+    def cannot(question: Question) -> str:
+        raise RequestError(-32601, "this editor asks nothing")
+
+    async with editing(model) as editor:
+        (editor.work / "b.txt").write_text("beta")
+        editor.answer = cannot
+        session = await editor.new()
+        approvals = Approvals(StateFolder.for_workspace(editor.work).record_db)
+        assert (await editor.say(session, "remove both")).stop_reason == "end_turn"
+        assert "delete_file waits for approval: `toolcrib approvals approve ap_" in editor.text
+        assert editor.statuses("_0_0") == ["pending", "in_progress", "pending"]
+        approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
+        await editor.until(lambda: editor.text.count("waits for approval") == 2)  # the next call, in a turn of its own
+        assert editor.statuses("_0_0")[3:] == ["in_progress", "completed"]
+        assert not (editor.work / "a.txt").exists()
+    async with editing(model) as editor:  # another process of the editor, which is told while nothing of it runs
+        editor.answer = cannot
+        await editor.agent.load_session(cwd=str(editor.work), session_id=session, mcp_servers=[])
+        approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
+        await editor.until(lambda: editor.text.endswith("Both are gone."))
+        assert editor.statuses("_1_0")[-1] == "completed"
+        await editor.say(session, "again")
+        assert editor.text.endswith("And on.")
+
+
+async def test_a_prompt_while_it_goes_on_by_itself_waits_for_that_turn(
+    editing: Editing, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_session, "POLL_SECONDS", 0.01)
+    remove = {"calls": [call("delete_file", path="a.txt")]}
+    model = scripted(remove, {"calls": [call("exec", command="sleep 60")]}, {"text": "Interrupted."})
+
+    def cannot(question: Question) -> str:
+        if question.call.tool_call_id.endswith("_1_0"):
+            return "once"
+        raise RequestError(-32601, "this editor asks nothing")
+
+    async with editing(model) as editor:
+        editor.answer = cannot
+        session = await editor.new()
+        approvals = Approvals(StateFolder.for_workspace(editor.work).record_db)
+        await editor.say(session, "remove it")
+        approvals.resolve(approvals.pending()[0]["id"], True, approver="cli:test")
+        await editor.until(lambda: "in_progress" in editor.statuses("_1_0"))
+        turn = asyncio.create_task(editor.say(session, "and now?"))
+        await editor.until(lambda: editor.of("agent_thought_chunk"))
+        await editor.agent.cancel(session_id=session)
+        assert (await turn).stop_reason == "cancelled"
+        assert editor.statuses("_1_0")[-1] == "failed"  # the stop was meant for all that ran
+        assert (await editor.say(session, "hello?")).stop_reason == "end_turn"
+        assert editor.text.endswith("Interrupted.")
 
 
 async def test_a_message_from_elsewhere_reaches_the_turn(editing: Editing, scripted: Scripted) -> None:

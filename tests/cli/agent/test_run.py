@@ -161,7 +161,7 @@ async def test_a_model_that_was_found_is_looked_for_again(monkeypatch: pytest.Mo
         store = SessionStore(box.state)
         local, named = (store.create(model=name, system="s").id for name in ("chat:llama", "anthropic:claude"))
         monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-        assert (stored_model(box, local), stored_model(box, named)) == (None, "anthropic:claude")
+        assert (await stored_model(box, local), await stored_model(box, named)) == (None, "anthropic:claude")
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-        assert stored_model(box, local) == "chat:llama"
+        assert await stored_model(box, local) == "chat:llama"
         store.close()

@@ -21,7 +21,7 @@ COMMANDS = [
     AvailableCommand(
         name="undo", description="Take back the last message: its file changes, and it and what followed."
     ),
-    AvailableCommand(name="continue", description="Go on, for example after an approval elsewhere."),
+    AvailableCommand(name="continue", description="Go on with a turn that did not end."),
 ]
 
 
@@ -34,7 +34,7 @@ async def answer_command(agent: Agent, session: AgentSession, text: str) -> str 
         case "/cost":
             return _cost(session)
         case "/undo":
-            return _undo(agent, session)
+            return await session.do(_undo, agent, session)
         case _:
             return None
 

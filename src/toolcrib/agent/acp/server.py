@@ -42,6 +42,7 @@ from ...core.errors import ToolcribError
 from ...record.state import StateFolder
 from ..agent import Agent
 from ..store import SessionError, SessionStore
+from ..waiting import waits_of
 from . import updates
 from .lines import LineTransport
 from .prompts import invalid, read_servers
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ...sources.mcp.config import ServerConfig
     from ...toolbox import Toolbox
     from ...toolbox.toolbox import Opening
+    from ..store import SessionRow
 
 log = logging.getLogger("toolcrib.acp")
 
@@ -141,7 +143,7 @@ class EditorServer:
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
         """Change the mode of a session."""
-        self._session(session_id).set_mode(mode_id)
+        await self._session(session_id).set_mode(mode_id)
         return SetSessionModeResponse()
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
@@ -180,11 +182,7 @@ class EditorServer:
             try:
                 box = await self._open_box(folder)
                 stack.push_async_callback(box.aclose)
-                stored = None if session_id is None else _row(box, session_id)
-                if stored is not None and fork:
-                    store = SessionStore(box.state)
-                    stored = store.fork(stored.id)
-                    store.close()
+                stored = None if session_id is None else await asyncio.to_thread(_row, box, session_id, fork)
                 name = self._model or (None if stored is None else stored.model)
                 agent = await Agent.open(box, name, say=self._say)
                 stack.push_async_callback(agent.aclose)
@@ -192,7 +190,8 @@ class EditorServer:
             except ToolcribError as error:
                 raise RequestError(-32603, str(error)) from None
             notes = [*await _connect(box, configs), *await asyncio.to_thread(agent.left_out)]
-            session = EditorSession(box, agent, made, self._notify, self._ask)
+            waits = () if made.is_open else await made.do(waits_of, agent.store, made.id)
+            session = EditorSession(box, agent, made, waits, self._notify, self._ask)
             stack.pop_all()
         self._sessions[session.id] = session
         loop = asyncio.get_running_loop()
@@ -216,18 +215,18 @@ def _folder(cwd: str) -> str:
     return cwd
 
 
-def _row(box: Toolbox, session_id: str) -> Any:
-    """Return a stored session by its whole id. Raises RequestError."""
+def _row(box: Toolbox, session_id: str, fork: bool) -> SessionRow:
+    """Return a stored session by its whole id, or a copy of it. Raises RequestError."""
     store = SessionStore(box.state)
     try:
         row = store.get(session_id)
+        if row.id == session_id:
+            return store.fork(row.id) if fork else row
     except SessionError:
-        row = None
+        pass
     finally:
         store.close()
-    if row is None or row.id != session_id:
-        raise RequestError(-32002, f"there is no session {session_id!r} in {box.workspace.root}")
-    return row
+    raise RequestError(-32002, f"there is no session {session_id!r} in {box.workspace.root}")
 
 
 def _listed(folder: str) -> list[SessionInfo]:

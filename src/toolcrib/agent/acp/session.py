@@ -40,6 +40,7 @@ from ..events import (
 )
 from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn
 from ..model import TextDelta, ThinkingDelta
+from ..waiting import POLL_SECONDS, news_of
 from . import updates
 from .commands import COMMANDS, CONTINUE, answer_command
 from .diffs import made_diffs, planned_diffs
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ...toolbox import Toolbox
     from ..agent import Agent
     from ..session import AgentSession
+    from ..waiting import Waits
     from .updates import ShownCall
 
 log = logging.getLogger("toolcrib.acp")
@@ -69,17 +71,21 @@ class EditorSession:
     """A session that an editor has open. `notify` sends it an update, from any thread; `ask` puts a question."""
 
     def __init__(
-        self, box: Toolbox, agent: Agent, session: AgentSession, notify: Callable[[str, Any], None], ask: Any
-    ) -> None:
+        self, box: Toolbox, agent: Agent, session: AgentSession, waiting: Sequence[Waits],
+        notify: Callable[[str, Any], None], ask: Any,
+    ) -> None:  # fmt: skip
         self.box, self.agent, self.session = box, agent, session
         self._notify, self._ask = notify, ask
+        self._waiting = waiting
         self._turn: asyncio.Task[Outcome] | None = None
+        self._prompted = False  # whether a prompt began that turn
         self._open: dict[str, ShownCall] = {}  # calls that an editor shows as not ended
         self._title = session.row.title
         box.approval_service.approver = self._approve
         kept = session.row.extra.get("mode")
         if kept in self.modes:
             self.box.use_mode(kept)
+        self._watching = asyncio.create_task(self._watch())
 
     @property
     def id(self) -> str:
@@ -92,6 +98,7 @@ class EditorSession:
 
     async def aclose(self) -> None:
         """End the turn, and close the agent and the toolbox. The session stays stored."""
+        self._watching.cancel()
         await self.cancel()
         await self.agent.aclose()
         await self.box.aclose()
@@ -110,7 +117,7 @@ class EditorSession:
         modes = [SessionMode(id=mode, name=mode.capitalize(), description=MODES[mode]) for mode in self.modes]
         return SessionModeState(current_mode_id=self.box.policy.mode, available_modes=modes)
 
-    def set_mode(self, mode: str) -> None:
+    async def set_mode(self, mode: str) -> None:
         """Change the mode. Raises RequestError for one that is looser than the configuration allows."""
         if mode not in MODES:
             raise invalid(f"there is no mode {mode!r}; there are {', '.join(self.modes)}")
@@ -120,7 +127,7 @@ class EditorSession:
                 f'mode = "{mode}" in your own settings, or start `toolcrib acp --mode {mode}`'
             )
         self.box.use_mode(mode)
-        self.agent.store.set_extra(self.id, "mode", mode)
+        await self.session.do(self.agent.store.set_extra, self.id, "mode", mode)
         self.update(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode))
 
     # --- a turn
@@ -128,25 +135,43 @@ class EditorSession:
     async def prompt(self, parts: list[Any]) -> PromptResponse:
         """Run one turn to its end. Raises RequestError if a turn runs already, or if the model fails."""
         text, files = read_prompt(parts)
-        if self._turn is not None and not self._turn.done() and not self._turn.cancelling():
+        if self._turn is not None and self._prompted and not self._turn.done() and not self._turn.cancelling():
             raise RequestError(-32600, "a turn of this session runs; cancel it, or wait for its end")
         turn = self._turn = asyncio.create_task(self._run_after(self._turn, text, files))
+        self._prompted = True
         try:
             await asyncio.wait({turn})
         finally:
             turn.cancel()  # of no effect at its end
-        self._end_calls()
-        self._tell_title()
-        if turn.cancelled():
-            return PromptResponse(stop_reason="cancelled")
-        error = turn.exception()
-        if isinstance(error, ToolcribError):
-            raise RequestError(-32603, str(error)) from None
-        return self._ended(turn.result())
+        return self._ended(turn)
+
+    async def _watch(self) -> None:
+        """Go on with the session as soon as what it waits for was answered elsewhere, or a report of a job came."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            with contextlib.suppress(ToolcribError, ConnectionError):
+                waits = self.box, self.agent.store, self.id, self._waiting
+                if self.busy or not await self.session.do(news_of, *waits) or self.busy:
+                    continue
+                turn = self._turn = asyncio.create_task(self._run(None))
+                self._prompted = False
+                await asyncio.wait({turn})
+                try:
+                    self._ended(turn)
+                except RequestError as error:  # no prompt could be answered with it
+                    self.update(updates.said(f"\n\n({error})"))
 
     async def _run_after(self, before: asyncio.Task[Outcome] | None, text: str, files: list[Content]) -> Outcome:
         if before is not None and not before.done():
-            await asyncio.wait({before})
+            if not before.cancelling():
+                self.update(updates.thought("(your message is read after this turn)"))
+            try:
+                await asyncio.wait({before})
+            except asyncio.CancelledError:
+                if not before.cancelling():
+                    before.cancel()
+                await asyncio.wait({before})
+                raise
         if text.startswith("/") and not files:
             if text.strip() == CONTINUE:
                 return await self._run(None)
@@ -156,13 +181,16 @@ class EditorSession:
                 return Outcome("done", answer)
         asked = self.session.question
         if asked is not None:  # the message is the answer to the question that ended the last turn
-            self.session.answer_question(asked["run_id"], text, *files)
+            await self.session.do(self.session.answer_question, asked["run_id"], text, *files)
             return await self._run(None)
         return await self._run(text, files)
 
     async def _run(self, text: str | None, files: Sequence[Content] = ()) -> Outcome:
         ctx = replace(self.box.context, channel="acp")
-        return await self.agent.run(text, self.session, files=files, emit=self._show, ctx=ctx)
+        self._waiting = ()
+        outcome = await self.agent.run(text, self.session, files=files, emit=self._show, ctx=ctx)
+        self._waiting = outcome.waiting
+        return outcome
 
     async def cancel(self) -> None:
         """End the turn that runs. The session stays valid."""
@@ -181,7 +209,16 @@ class EditorSession:
         """Whether a turn runs."""
         return self._turn is not None and not self._turn.done()
 
-    def _ended(self, outcome: Outcome) -> PromptResponse:
+    def _ended(self, turn: asyncio.Task[Outcome]) -> PromptResponse:
+        """Tell the editor how a turn ended. Raises RequestError if it failed."""
+        self._end_calls()
+        self._tell_title()
+        if turn.cancelled():
+            return PromptResponse(stop_reason="cancelled")
+        error = turn.exception()
+        if isinstance(error, ToolcribError):
+            raise RequestError(-32603, str(error)) from None
+        outcome = turn.result()
         for waits in outcome.waiting:
             if waits["kind"] == "question":
                 options = "".join(f"\n- {option}" for option in waits["options"])
@@ -189,7 +226,7 @@ class EditorSession:
             else:
                 approve = f"toolcrib approvals approve {waits['approval']} -w {self.box.workspace.root}"
                 self.update(
-                    updates.said(f"\n\n{waits['tool']} waits for approval: `{approve}`. Then go on with `/continue`.")
+                    updates.said(f"\n\n{waits['tool']} waits for approval: `{approve}`. Then the agent goes on.")
                 )
         if outcome.state == "error":
             raise RequestError(-32603, outcome.reason or "the model gave no answer")
@@ -243,25 +280,31 @@ class EditorSession:
             self.update(shown.begun())
 
     def _end_call(self, event: CallDone) -> None:
-        call = self._open.pop(event.run_id, None)
+        call = self._open.get(event.run_id)
         if call is None:
             return
         output = event.output
+        if output.pause_for_input:  # it waits for a person
+            self.update(call.changed("pending"))
+            return
+        del self._open[event.run_id]
         diffs = [] if output.is_error else made_diffs(self.box, event.run_id)
         status = "failed" if output.is_error else "completed"
         self.update(call.changed(status, updates.output_content(output, diffs)))
 
     def _end_calls(self) -> None:
-        """Say how the calls ended that never ran, or were interrupted."""
-        if not self._open:
+        """Say how the calls ended that never ran, or were interrupted. Those that wait for a person have not ended."""
+        waiting = {waits["run_id"] for waits in self._waiting}
+        ended = {run_id: call for run_id, call in self._open.items() if run_id not in waiting}
+        if not ended:
             return
         last = next((e for e in reversed(self.session.entries) if isinstance(e, ResultTurn)), None)
         results = {f".{r.call_id}": r for r in (last.results if last is not None else ())}
-        for run_id, call in self._open.items():
+        for run_id, call in ended.items():
+            del self._open[run_id]
             found = next((result for end, result in results.items() if run_id.endswith(end)), None)
             content = [updates.fenced("The turn ended before this call." if found is None else found.text)]
             self.update(call.changed("failed" if found is None or found.is_error else "completed", content))
-        self._open.clear()
 
     # --- approvals
 
@@ -326,7 +369,9 @@ class EditorSession:
 
     def _replay_call(self, call: ShownCall, result: CallResult | None) -> None:
         self.update(call.begun("pending" if result is None else "in_progress"))
-        if result is not None:
+        if result is None:
+            self._open[call.id] = call
+        else:
             diffs = [] if result.is_error else made_diffs(self.box, call.id)
             status = "failed" if result.is_error else "completed"
             self.update(call.changed(status, updates.result_content(result, diffs)))

@@ -50,14 +50,14 @@ def chat(
 
 async def _chat(options: Options, model: str | None, session_id: str | None, max_cost: str | None) -> int:
     from ...agent import Agent
-    from .run import agent_jobs, stored_model, with_cost
+    from .run import agent_jobs, opened_session, stored_model, with_cost
 
     async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
-        chosen = model or stored_model(box, session_id)
+        chosen = model or await stored_model(box, session_id)
         async with await Agent.open(box, chosen, say=show.say) as agent:
             for line in agent.left_out():
                 show.say(line, "dim")
-            session = agent.session(session_id) if session_id else agent.new_session()
+            session = await opened_session(agent, session_id)
             async with agent_jobs(agent):
                 return await _talk(agent, session)
 
@@ -76,6 +76,7 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     agent.box.approval_service.approver = approver = terminal_approver(agent.box.starts, floor=reader.floor)
     ctx = replace(agent.box.context, ask=None if approver is None else approver.ask)
     talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
+    await talk.use(session)
     talk.turn_ended = lambda: None if talk.leaving else reader.ask()
     if session.entries:
         talk.show_end_of_session()

@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from ...agent.events import Compacted
 from ...agent.history import UserTurn
-from ...agent.session import AgentSession
+from ...agent.todo import plan_text
 from ...core.finish import for_person
 from ...core.text import clip, one_line
 from ...policy.policy import MODES
@@ -55,7 +55,7 @@ async def _undo(talk: Conversation, call_id: str) -> None:
         if last is None:
             raise Usage("this session has changed no files that could be taken back")
         call_id = last.call_id
-    done = undo(talk.box.journal, call_id)
+    done = await talk.session.do(undo, talk.box.journal, call_id)
     talk.say("\n".join(done.lines))
     talk.note(f"/undo {done.undo_id} brings it back; the agent is not informed")
 
@@ -90,14 +90,14 @@ def show_last(talk: Conversation, number: int = 1) -> None:
 async def _model(talk: Conversation, name: str) -> None:
     if name:
         await talk.agent.use_model(name)
-        talk.session.set_model(name)
+        await talk.session.do(talk.session.set_model, name)
     names = [model.name for model in talk.agent.models]
     talk.say(f"model: {names[0]}" + (f" (then {', '.join(names[1:])})" if names[1:] else ""))
 
 
 async def _fork(talk: Conversation, about: str) -> None:
-    copy = talk.agent.store.fork(talk.session.id)
-    talk.use(talk.agent.session(copy.id))
+    copy = await talk.session.do(talk.agent.store.fork, talk.session.id)
+    await talk.use(await talk.session.do(talk.agent.session, copy.id))
     talk.note(f"this is {copy.id} now, a copy of {copy.extra['forked_from']}")
 
 
@@ -117,8 +117,8 @@ async def _compact(talk: Conversation, about: str) -> None:
 
 
 async def _cost(talk: Conversation, about: str) -> None:
-    row = talk.agent.store.get(talk.session.id)
-    usage, last = row.usage, talk.outcome
+    row, last = talk.session.row, talk.outcome
+    usage = row.usage
     if last is not None and last.requests:
         talk.say(f"last turn: {used(last.usage, last.cost, last.requests)}")
     cost = "the price of the model is not known (agent.prices)" if row.cost is None else f"${row.cost:.4f}"
@@ -126,7 +126,7 @@ async def _cost(talk: Conversation, about: str) -> None:
 
 
 async def _sessions(talk: Conversation, about: str) -> None:
-    rows = [row for row in talk.agent.sessions(MAX_LISTED) if row.title]
+    rows = [row for row in await talk.session.do(talk.agent.sessions, MAX_LISTED) if row.title]
     _columns(
         talk,
         [
@@ -140,11 +140,11 @@ async def _sessions(talk: Conversation, about: str) -> None:
 async def _resume(talk: Conversation, session_id: str) -> None:
     if not session_id:
         raise Usage("/resume ID; /sessions lists them")
-    talk.switch(talk.agent.session(session_id))
+    await talk.switch(await talk.session.do(talk.agent.session, session_id))
 
 
 async def _new(talk: Conversation, about: str) -> None:
-    talk.switch(talk.agent.new_session())
+    await talk.switch(await talk.session.do(talk.agent.new_session))
 
 
 async def _rewind(talk: Conversation, number: str) -> None:
@@ -160,8 +160,8 @@ async def _rewind(talk: Conversation, number: str) -> None:
     if turn not in [n for n, _ in said]:
         raise Usage(f"there is no message {turn}; /rewind lists them")
     text = next(spoken(entry) for n, entry in said if n == turn)
-    copy = talk.agent.store.fork(talk.session.id)
-    done = rewind_session(talk.box, talk.session, turn)
+    copy = await talk.session.do(talk.agent.store.fork, talk.session.id)
+    done = await talk.session.do(rewind_session, talk.box, talk.session, turn)
     for line in done.undone:
         talk.say(line)
     for line in done.left:
@@ -171,14 +171,14 @@ async def _rewind(talk: Conversation, number: str) -> None:
 
 
 async def _plan(talk: Conversation, about: str) -> None:
-    plan = AgentSession(talk.agent.store, talk.agent.store.get(talk.session.id)).plan
-    talk.say(plan or "there is no plan")
+    row = await talk.session.do(talk.agent.store.get, talk.session.id)
+    talk.say(plan_text(row.extra.get("todo") or []) or "there is no plan")
 
 
 async def _queue(talk: Conversation, text: str) -> None:
     if not text:
         raise Usage("/queue TEXT: a message for after the running turn")
-    talk.send(text, queue=True)
+    await talk.send(text, queue=True)
 
 
 async def _continue(talk: Conversation, about: str) -> None:

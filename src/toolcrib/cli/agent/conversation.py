@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...agent.events import Outcome
-from ...agent.history import Content, ModelTurn, UserTurn
-from ...agent.waiting import POLL_SECONDS, is_answered, waits_of, without_jobs
+from ...agent.history import Content, UserTurn
+from ...agent.waiting import POLL_SECONDS, Waits, news_of, waits_of
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from .. import show
@@ -48,7 +48,8 @@ class Conversation:
         self.screen, self.display, self.ctx = screen, display, ctx
         self._command_of = command_of
         self.outcome: Outcome | None = None
-        self.use(session)
+        self.session = session
+        self.waiting: tuple[Waits, ...] = ()
         self.draft = ""
         """A text to begin the next line with."""
         self.leaving = False
@@ -72,7 +73,7 @@ class Conversation:
         try:
             command = self._command_of(text)
             if command is None:
-                self.send(text)
+                await self.send(text)
             elif self.is_running and not command.while_running:
                 self.note(f"{command.name} waits for the end of the turn; Ctrl-C interrupts it")
             else:
@@ -80,19 +81,19 @@ class Conversation:
         except (ToolcribError, Usage, OSError) as error:
             self.screen.line(f"toolcrib: {error}", "red")
 
-    def send(self, text: str, *, queue: bool = False) -> None:
+    async def send(self, text: str, *, queue: bool = False) -> None:
         """Give the session a message: it starts a turn, or goes to the running one, or waits for that one's end."""
         names, missing = mentioned(text, self.box.workspace.root)
         files = read_files(names, self.box.workspace.root)
         for name in missing:
             self.note(f"there is no file {name}; @{name} is sent as text")
         if self.is_running:
-            (self.session.queue if queue else self.session.steer)(text, *files)
+            await self.session.do(self.session.queue if queue else self.session.steer, text, *files)
             self.note("queued: it is sent after this turn" if queue else "sent: the agent reads it at its next step")
             return
         asked = self.session.question
         if asked is not None:
-            self.session.answer_question(asked["run_id"], text, *files)
+            await self.session.do(self.session.answer_question, asked["run_id"], text, *files)
             self.start(self._run(None))
         else:
             self.start(self._run(text, *files))
@@ -138,7 +139,7 @@ class Conversation:
             await work
         except asyncio.CancelledError:
             self.display.stop()
-            waits = self.agent.store.waiting(self.session.id, ("steer", "queue"))
+            waits = await self.session.do(self.agent.store.waiting, self.session.id, ("steer", "queue"))
             more = "; what was sent meanwhile goes with your next message" if waits else ""
             self.screen.line(f"(interrupted; the session is kept{more})", "yellow")
             self.outcome = Outcome("interrupted")
@@ -158,13 +159,14 @@ class Conversation:
         job, or a subagent that is one, has reported."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
+            session = self.session
             with contextlib.suppress(ToolcribError):
                 if self.is_running or self.leaving:
                     continue
-                if is_answered(self.box, self.agent.store, without_jobs(self.waiting)):
-                    self.note("the answer came: the agent goes on")
-                    self.go_on()
-                elif self.session.id in self.agent.store.told():
+                news = await session.do(news_of, self.box, self.agent.store, session.id, self.waiting)
+                if news and not self.is_running and not self.leaving and session is self.session:
+                    if news == "answer":
+                        self.note("the answer came: the agent goes on")
                     self.go_on()
 
     async def _run(self, text: str | None, *files: Content) -> None:
@@ -181,22 +183,15 @@ class Conversation:
 
     # --- the session
 
-    def switch(self, session: AgentSession) -> None:
+    async def switch(self, session: AgentSession) -> None:
         """Go on with another session, and show where it is."""
-        self.use(session)
+        await self.use(session)
         self.show_end_of_session()
 
-    def use(self, session: AgentSession) -> None:
+    async def use(self, session: AgentSession) -> None:
         """Take another session as that of the conversation."""
-        self.session = session
-        self.waiting = () if self._is_open(session) else waits_of(self.agent.store, session.id)
-
-    @staticmethod
-    def _is_open(session: AgentSession) -> bool:
-        """Return whether the last turn of a session was interrupted: only a person lets it go on."""
-        last, waits = session.last, session.row.state == "waiting"
-        ended = last is None or (isinstance(last, ModelTurn) and not last.calls and last.stop != "interrupted")
-        return not ended and not waits
+        waits = () if session.is_open else await session.do(waits_of, self.agent.store, session.id)
+        self.session, self.waiting = session, waits
 
     def show_end_of_session(self) -> None:
         """Show the last message and answer, and what the session waits for."""
@@ -211,12 +206,12 @@ class Conversation:
             self.screen.line(self.session.plan)
         for waits in self.waiting:
             self.screen.line(f"waits for: {waits.get('question') or waits.get('text')}", "yellow")
-        if self._is_open(self.session):
+        if self.session.is_open:
             self.note("the last turn did not end: /continue resumes it")
 
     def totals(self) -> str:
         """Return what the whole session has cost, in words."""
-        row = self.agent.store.get(self.session.id)
+        row = self.session.row
         cost = "" if row.cost is None else f", ${row.cost:.4f}"
         return f"session: {row.usage.input + row.usage.output} tokens{cost}"
 

@@ -232,9 +232,10 @@ def folded(event: CallDone, room: int) -> tuple[str, str]:
     lines = text.count("\n") + 1
     said = first if lines == 1 or output.is_error else f"{lines} lines"
     mark, style = ("✗", "red") if output.is_error else ("✓", "green")
-    if output.error_kind in ("pending", "cancelled"):
-        mark, style = ("…", "yellow") if output.error_kind == "pending" else ("■", "yellow")
-        said = "waits for a person" if output.error_kind == "pending" else "interrupted"
+    if output.pause_for_input:
+        mark, style, said = "…", "yellow", "waits for a person"
+    elif output.error_kind == "cancelled":
+        mark, style, said = "■", "yellow", "interrupted"
     call, took = call_line(event.call), lasted(event.seconds)
     left = max(12, room - len(took) - 4)
     call = clip(call, left if not output.is_error else max(12, left // 2))

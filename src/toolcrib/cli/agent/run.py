@@ -19,7 +19,7 @@ from ..reader import Argument, CliCommand, Option
 from .attachments import MAX_INPUT, read_files
 
 if TYPE_CHECKING:
-    from ...agent import Agent, AgentEvent, Outcome, RunLimits
+    from ...agent import Agent, AgentEvent, AgentSession, Outcome, RunLimits
     from ...config import Settings
     from ...toolbox import Toolbox
     from .display import AnswerLines, JsonLines
@@ -79,10 +79,10 @@ async def _run(
     async with options.open(settings, warm_up=False) as box:
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
         box.approval_service.approver = approver = terminal_approver(box.starts, floor=display.floor)
-        async with await Agent.open(box, model or stored_model(box, session_id), say=show.say) as agent:
+        async with await Agent.open(box, model or await stored_model(box, session_id), say=show.say) as agent:
             for line in agent.left_out():
                 show.say(line, "dim")
-            session = agent.session(session_id) if session_id else agent.new_session()
+            session = await opened_session(agent, session_id)
             given = read_files(files)
             said = "" if text is None and given else text
             if said is None and session.last is None:
@@ -170,15 +170,24 @@ def _limits(limits: RunLimits, iterations: int | None) -> RunLimits:
     return limits if iterations is None else replace(limits, iterations=iterations)
 
 
-def stored_model(box: Toolbox, session_id: str | None) -> str | None:
+async def opened_session(agent: Agent, session_id: str | None) -> AgentSession:
+    """Return a stored session, or a new one. Raises SessionError."""
+    return await agent.store.do(partial(agent.session, session_id) if session_id else agent.new_session)
+
+
+async def stored_model(box: Toolbox, session_id: str | None) -> str | None:
     """Return the model of a session; None for one that was found on this machine: it is looked for again.
 
     Raises SessionError.
     """
     from ...agent.store import SessionStore
 
-    name = SessionStore(box.state).get(session_id).model if session_id else None
-    at_url = name is not None and name.startswith(("chat:", "responses:"))
+    if not session_id:
+        return None
+    store = SessionStore(box.state)
+    name = (await store.do(store.get, session_id)).model
+    await store.do(store.close)
+    at_url = name.startswith(("chat:", "responses:"))
     return None if at_url and not (box.settings.agent.base_url or os.environ.get("OPENAI_BASE_URL")) else name
 
 

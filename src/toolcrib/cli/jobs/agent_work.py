@@ -89,7 +89,7 @@ class AgentJobs:
             await shared_threads.run(self._store.tell, session.id, turn, f"job\0{order.job.id}\0message")
         for waits in session.row.waiting:
             if waits.get("approval") in order.expired:
-                _expire(session, waits)
+                await shared_threads.run(_expire, session, waits)
         outcome = await self._run(agent, session, order, only_if_told=not body.text)
         if outcome is None:
             return WorkDone("done", "", session=session.id)
@@ -156,10 +156,10 @@ class AgentJobs:
     async def subagent(self, order: WorkOrder) -> WorkDone:
         """Run a background subagent to its outcome. It reports to its parent by itself."""
         agent = self.attach(await self._opened())
-        session = agent.session(order.job.body["subagent"])
+        session = await shared_threads.run(agent.session, order.job.body["subagent"])
         for waits in session.row.waiting:
             if waits.get("approval") in order.expired:
-                _expire(session, waits)
+                await shared_threads.run(_expire, session, waits)
         outcome = await agent.subagents.work_on(session, order.ctx)
         done = _work_done(outcome, session.id, agent.box.session(session.id).labels)
         return replace(done, state="done") if done.state == "failed" else done  # its report says how it ended
