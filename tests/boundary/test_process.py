@@ -315,7 +315,7 @@ sys.path[:0] = sys.argv[1:]
 from toolcrib.boundary import process_tree
 from toolcrib.boundary.process import run
 from toolcrib.boundary.spawn import Spawn
-assert process_tree.become_subreaper()
+assert process_tree.claim_process()
 command = "setsid sh -c 'setsid sleep 77.5 & setsid sleep 77.5 & wait' >/dev/null 2>&1 & sleep 0.2; echo x"
 result = asyncio.run(run(Spawn(["/bin/bash", "-c", command], "/tmp", {"PATH": "/usr/bin:/bin"}), timeout=9))
 assert result.stdout.excerpt().text == "x\\n"
@@ -327,6 +327,25 @@ except ChildProcessError:
     done = subprocess.run([sys.executable, "-c", unique(script)], capture_output=True, text=True, timeout=20)
     assert done.stdout == "no children left\n", done.stderr
     assert not alive("77.5")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_other_programs_of_the_user_look_not_into_a_claimed_process() -> None:
+    script = """
+import ctypes, os, subprocess
+from toolcrib.boundary import process_tree
+if os.geteuid() == 0:  # root may look into everything
+    os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+def seen():
+    looks = [["head", "-c1", f"/proc/{os.getpid()}/{name}"] for name in ("environ", "maps", "auxv")]
+    return [subprocess.run(look, capture_output=True, cwd="/").returncode for look in looks]
+before = seen()
+process_tree.claim_process()
+print(before, [bool(code) for code in seen()])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    assert done.stdout == "[0, 0, 0] [True, True, True]\n", done.stderr
 
 
 def test_importing_does_not_make_us_the_subreaper() -> None:

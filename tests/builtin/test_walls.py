@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
 from toolcrib.builtin.shell import ONLY_CHANGES, ONLY_READS
 from toolcrib.core.call import Call
 from toolcrib.core.context import EMPTY_CONTEXT, Wall
@@ -450,6 +451,36 @@ async def test_a_model_changes_no_rules_trust_or_state(unattended: OpenToolbox, 
     assert sorted(path.name for path in (home / ".config/toolcrib").iterdir()) == ["config.toml"]
     assert list((home / ".local/state/toolcrib").glob("*/record.db"))
     assert (home / "workspace/made.txt").exists()
+
+
+@pytest.mark.skipif(landlock_abi() < ABI_REFER, reason="this kernel has no wall for it")
+@pytest.mark.parametrize("file", ["environ", "maps", "mem", "auxv", "fd/0", "root/etc/hostname", "cwd/."])
+async def test_it_looks_into_no_process_of_its_user(unattended: OpenToolbox, file: str) -> None:
+    """Tokens are there. From Linux 6.13 on, root reads some of it past Landlock, with CAP_PERFMON or CAP_SYS_ADMIN."""
+    output = await run(unattended, f"head -c 1 /proc/{os.getpid()}/{file} > x; [ -s x ] && echo 'REA''D'", "all")
+    assert "READ" not in output.for_llm
+    own = await run(unattended, "head -c 1 /proc/self/environ > x; [ -s x ] && echo 'REA''D'", "all")
+    assert "READ" in own.for_llm
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads the devices of disks")
+@pytest.mark.skipif(landlock_abi() < ABI_REFER, reason="this kernel has no wall for it")
+async def test_root_opens_no_disk_to_read_the_same_there(unattended: OpenToolbox) -> None:
+    disks = [f"/dev/{each}" for each in os.listdir("/sys/class/block") if _opens(f"/dev/{each}")]
+    if not disks:
+        pytest.skip("this machine has no disk that root may open")
+    device = os.stat(disks[0]).st_rdev
+    made = f"mknod made b {os.major(device)} {os.minor(device)}"
+    output = await run(unattended, f"{made}; for each in made {disks[0]}; do : < $each && echo 'OPE''NED'; done", "all")
+    assert "OPENED" not in output.for_llm
+
+
+def _opens(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 async def test_everything_else_works_without_a_sandbox(unattended: OpenToolbox) -> None:

@@ -6,8 +6,10 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -54,9 +56,8 @@ def test_stdio_speaks_the_protocol_and_nothing_else(cli: Cli) -> None:
 
 def test_http_starts_without_a_word_too_many_and_ends_on_a_signal(cli: Cli) -> None:
     env = {**cli.env, "TOOLCRIB_HTTP_TOKEN": "t" * 32}
-    child = subprocess.Popen(
-        [*COMMAND, "serve", "--http", "127.0.0.1:0"], cwd=cli.work, env=env, stderr=subprocess.PIPE, text=True
-    )
+    command = [*COMMAND, "serve", "--http", "127.0.0.1:0", "--token", "A-TOKEN-OF-A-COMMAND-LINE"]
+    child = subprocess.Popen(command, cwd=cli.work, env=env, stderr=subprocess.PIPE, text=True)
     try:
         assert child.stderr is not None
         first = child.stderr.readline()
@@ -66,6 +67,8 @@ def test_http_starts_without_a_word_too_many_and_ends_on_a_signal(cli: Cli) -> N
             urllib.request.urlopen(url, data=b"{}", timeout=10)
         refused.value.close()
         assert refused.value.code == 401
+        if sys.platform == "linux":
+            assert b"--token\0***" in Path(f"/proc/{child.pid}/cmdline").read_bytes()
         child.send_signal(signal.SIGINT)
         assert child.wait(15) in (0, 130)
         assert "Traceback" not in child.stderr.read()

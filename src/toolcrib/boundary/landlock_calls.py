@@ -12,6 +12,7 @@ import os
 import stat
 import struct
 import sys
+from collections.abc import Iterable
 from typing import cast
 
 from .descriptors import closing_fd
@@ -26,6 +27,9 @@ _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _CAPBSET_DROP, _SET_SECUREBITS, _CAP_AMBIENT, _AMBIENT_CLEAR = 24, 28, 47, 4
 _NO_ROOT = 0b1111  # SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked (linux/securebits.h)
 _CAPABILITY_VERSION_3, _MAX_CAPABILITIES = 0x20080522, 64
+# SYS_MODULE, SYS_RAWIO (/proc/kcore, /dev/mem), SYS_PTRACE, SYS_ADMIN, MKNOD (a disk's device), PERFMON (from Linux
+# 6.13 on, like SYS_ADMIN: /proc/PID/environ and maps of every process), BPF and CHECKPOINT_RESTORE.
+_OF_KERNEL = (16, 17, 19, 21, 27, 38, 39, 40)
 
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -134,12 +138,28 @@ def drop_capabilities() -> None:
     """Drop all capabilities of the calling thread, now and after any exec. Raises OSError."""
     libc = _libc()
     libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    for capability in range(_MAX_CAPABILITIES):  # both need CAP_SETPCAP; without it only no_new_privs protects
+    libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
+    _drop(range(_MAX_CAPABILITIES))
+
+
+def drop_kernel_capabilities() -> None:
+    """Drop the capabilities of the calling thread that open the memory of other processes or of the kernel, whatever
+    Landlock says. After `restrict_thread` no exec gives them back. Raises OSError."""
+    _drop(_OF_KERNEL)
+
+
+def _drop(dropped: Iterable[int]) -> None:
+    libc = _libc()
+    for capability in dropped:  # it needs CAP_SETPCAP; without it only no_new_privs protects
         if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break
-    libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
-    header, nothing = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
-    if libc.capset(header, nothing) != 0:
+    header, data = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
+    kept = ~sum(1 << capability for capability in dropped)
+    if libc.capget(header, data) != 0:
+        raise _error("capabilities were not read")
+    words = struct.unpack("=6I", data.raw)  # effective, permitted and inheritable: the lower halves, then the upper
+    left = [word & (kept >> 32 * (number // 3)) & 0xFFFFFFFF for number, word in enumerate(words)]
+    if libc.capset(header, struct.pack("=6I", *left)) != 0:
         raise _error("capabilities were not dropped")
 
 

@@ -1,6 +1,6 @@
 """End a running command with all its processes, and notice its end: by its process group and by pid 1 of its sandbox.
 
-An unsandboxed command can leave processes behind in other sessions. They are ended only after `become_subreaper`: then
+An unsandboxed command can leave processes behind in other sessions. They are ended only after `claim_process`: then
 orphans of our commands become our children and are found by the marker in their environment. Our command line and
 server call it. A library must not, because it changes which process reaps the orphans of everything else in the host
 application. Everything else happens in the process thread.
@@ -27,7 +27,7 @@ from .group_watcher import group_watcher
 from .spawner import Watched, spawner
 
 MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has: it begins with the process that started it
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36  # linux/prctl.h
 _SWEEP_SECONDS = 2.0
 _ENDING_MS = 500
 
@@ -154,14 +154,27 @@ class ProcessTree:
 # --- what an unsandboxed command left behind
 
 
-def become_subreaper() -> bool:
-    """Make orphans of our commands our children, so that `_sweep` finds them. Return False if the system cannot."""
+def claim_process() -> bool:
+    """Take the whole process for ourselves: orphans of our commands become our children, so that `_sweep` finds them,
+    and no other process of the same user can read our memory, environment and open files, in which tokens are (root
+    can). Return False if the system cannot."""
     global _subreaper
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _subreaper = libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     return _subreaper
+
+
+def hide_argument(secret: str) -> None:
+    """Overwrite a secret in our own command line, which every user of the machine can read in /proc (Linux)."""
+    if sys.platform != "linux" or not secret:
+        return
+    start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    at = ctypes.string_at(start, end - start).find(os.fsencode(secret))
+    if at >= 0:
+        ctypes.memset(start + at, ord("*"), len(os.fsencode(secret)))
 
 
 def _sweep(session: int, marker: str) -> int:

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end. SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP SystemExit(128 + n), after cleaning up."""
-    from ..boundary.process_tree import become_subreaper
+    from ..boundary.process_tree import claim_process
 
-    become_subreaper()  # this process is only ours, so it may reap processes that commands leave behind
+    claim_process()
     caught: list[int] = []
 
     async def guarded() -> T:

@@ -45,12 +45,13 @@ def serve(
     import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
 
     async def work() -> None:
-        from ..boundary.process_tree import become_subreaper
+        from ..boundary.process_tree import claim_process, hide_argument
         from ..boundary.spawner import end_at_once_on_signals
         from ..builtin.ask_user import AskUserTool
         from ..serve import serve_http, serve_stdio
 
-        become_subreaper()
+        claim_process()
+        hide_argument(token or "")
         async with options.open(start_servers=False) as box:  # the gateway starts them
             if box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")

@@ -2,11 +2,13 @@
 
 Landlock's rules leave out our state and settings, so the command can neither read nor change approvals, rules, trust
 and the record. Rules are needed for everything else: each folder above those files is opened entry by entry. What is
-made directly in these folders (`~`) cannot be written by the command. A yes of a person lifts this wall.
+made directly in these folders (`~`) cannot be written by the command. The devices of disks, and what root reads of the
+memory of other processes and of the kernel, are closed, too: the same is there. A yes of a person lifts this wall.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +39,7 @@ class DoorsWall:
         """Return what to start instead of the command. Raises OSError if it cannot be prepared."""
         ruleset = landlock_calls.create_ruleset(landlock_calls.handled_files(self._rights))
         try:
-            rules = FileRules(ruleset, self._rights, map(os.path.realpath, self._hidden))
+            rules = FileRules(ruleset, self._rights, (*map(os.path.realpath, self._hidden), *_disks()))
             with os.scandir("/") as entries:
                 for entry in entries:
                     if not entry.is_symlink():
@@ -49,7 +51,20 @@ class DoorsWall:
             argv=argv,
             cwd=str(cwd),
             env=env,
-            confine=lambda: landlock_calls.restrict_thread(ruleset),
+            confine=lambda: _confine(ruleset),
             outlives_thread=True,
             cleanup=lambda: os.close(ruleset),
         )
+
+
+def _disks() -> list[str]:
+    """Return the devices of disks, for a user who may open any of them."""
+    with contextlib.suppress(OSError):
+        if os.geteuid() == 0:
+            return [f"/dev/{name.replace('!', '/')}" for name in os.listdir("/sys/class/block")]
+    return []
+
+
+def _confine(ruleset: int) -> None:
+    landlock_calls.drop_kernel_capabilities()  # Landlock alone does not close our own process to root
+    landlock_calls.restrict_thread(ruleset)
