@@ -250,14 +250,19 @@ async def test_behind_that_wall_they_do_nothing_else_and_are_told(bare: OpenTool
     assert sorted(path.name for path in root.parent.iterdir()) == ["outside.txt", "toolcrib.toml", "workspace"]
 
 
-async def test_a_session_in_the_background_says_so_too(bare: OpenToolbox) -> None:
-    command = script(bare, 'print(pathlib.Path("../outside.txt").read_text())')
-    output = await bare.registry.execute("exec", {"command": command, "background": True})
+async def test_a_session_in_the_background_says_so_at_its_end(bare: OpenToolbox) -> None:
+    command = script(bare, 'print(pathlib.Path("../outside.txt").read_text())') + "; read line; exit 1"
+    output = await bare.registry.execute("exec", {"command": command, "background": True, "interactive": True})
+    session = {"session_id": output.meta["session_id"]}
     said = output.for_llm
-    while output.meta.get("running", said.startswith("Started")):
-        read = {"action": "read", "session_id": output.meta["session_id"], "wait": 20}
-        output = await bare.registry.execute("exec_session", read)
-        said += output.for_llm
+    while "PermissionError" not in said:
+        said += (await bare.registry.execute("exec_session", {"action": "read", "wait": 20, **session})).for_llm
+    assert ONLY_CHANGES not in said
+    said = (
+        await bare.registry.execute("exec_session", {"action": "write", "input": "\n", "wait": 20, **session})
+    ).for_llm
+    while "Exit code: 1" not in said:
+        said += (await bare.registry.execute("exec_session", {"action": "read", "wait": 20, **session})).for_llm
     assert ONLY_CHANGES in said
 
 

@@ -7,7 +7,7 @@ import functools
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -223,10 +223,9 @@ class ShellTools:
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
         if not done:
-            text = [
-                *streams(*session.process.take(), self._redact),
-                f"[session {session.id} is running, {session.age:.0f} s]",
-            ]
+            printed = streams(*session.process.take(), self._redact)
+            session.held_back = session.held_back or _was_held_back(printed)
+            text = [*printed, f"[session {session.id} is running, {session.age:.0f} s]"]
             return ToolOutput("\n".join(text), meta=meta)
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
@@ -238,7 +237,7 @@ class ShellTools:
         unused = f"[session {session.id} was ended: it had not been used for too long]"
         killed = f"[session {session.id} was ended, and everything it had started]"
         text = _printed(result, self._redact, meta, unused, killed)
-        if result.exit_code and session.more_rights and _HELD_BACK.search("\n".join(text)):
+        if result.exit_code and session.more_rights and (session.held_back or _was_held_back(text)):
             text.append(session.more_rights)
         effects = self._runner.effects
         outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
@@ -416,7 +415,7 @@ def _answer(
     text = _printed(result, redact, meta, slow, "The command was ended before it was done.")
     if not result.reaped:
         text.append("[it did not end when it was killed; something may still be running]")
-    if result.exit_code and (hint := _more_rights(prepared)) and _HELD_BACK.search("\n".join(text)):
+    if result.exit_code and (hint := _more_rights(prepared)) and _was_held_back(text):
         text.append(hint)
     text += outcome.notes
     if sandbox.profile != "read-only" and outcome.undo:
@@ -425,6 +424,10 @@ def _answer(
     if result.ended_by == "exit" or outcome.kind is not None:
         return _with_kind(answer, outcome, meta)
     return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
+
+
+def _was_held_back(printed: Sequence[str]) -> bool:
+    return _HELD_BACK.search("\n".join(printed)) is not None
 
 
 def _wall_of(session: CommandSession | None) -> Wall | None:
