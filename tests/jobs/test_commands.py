@@ -110,7 +110,7 @@ async def test_jobs_are_run_shown_cancelled_and_repeated(place: Place) -> None:
         assert again.returncode == 0, again.stderr
         new = again.stderr.split()[3].rstrip(";")
         assert place.run("jobs", "cancel", new).returncode == 0
-        assert place.run("jobs", "retry", quick.id).returncode == 2
+        assert place.run("jobs", "retry", quick.id).returncode == 1
 
         await engine.submit(last)
         wait_until(lambda: place.alive("echo end > last.txt"))
@@ -137,6 +137,31 @@ async def test_a_second_signal_cuts_off_what_runs(place: Place) -> None:
         assert worker.returncode == 1 and "Some jobs were cut off" in said, said
     assert not place.alive("sleep\0005555")
     assert (await engine.status(job.id)).state == "unknown"
+    await engine.aclose()
+
+
+async def test_following_a_job_says_why_it_does_not_go_on(place: Place) -> None:
+    place.config.write_text('mode = "autonomous"\n[approval]\nrequire_for = ["exec"]\n')
+    engine = place.engine()
+    job = call("echo $((40+2))")
+    await engine.submit(job)
+    follow = subprocess.Popen(
+        place.words("jobs", "output", job.id, "--follow"), env=place.env, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert follow.stderr is not None
+        assert "1 job waits for a worker, and none is there. Start one" in follow.stderr.readline()
+        with place.worker():
+            said = follow.stderr.readline()
+            assert f"{job.id} waits for a person: exec waits for approval: toolcrib approvals approve" in said
+            answered = place.run("approvals", "approve", said.split()[-1])
+            assert f"the job {job.id} goes on" in answered.stderr
+            printed, _ = follow.communicate(timeout=60)
+            assert printed.startswith("42\n") and follow.returncode == 0
+    finally:
+        follow.kill()
+        follow.communicate()
     await engine.aclose()
 
 

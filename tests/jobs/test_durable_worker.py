@@ -82,6 +82,7 @@ async def test_a_killed_worker_loses_nothing(
     async with asyncio.timeout(DEADLINE):
         while (await engine.status("parked")).state != "parked":
             await asyncio.sleep(0.02)
+    began = (await engine.status("effects")).started
     first.kill()
     assert await engine.signal("parked", "go")
     await engine.submit(Job("work", {"seconds": 0}, id="later"))
@@ -94,6 +95,8 @@ async def test_a_killed_worker_loses_nothing(
     }  # fmt: skip
     assert ends["effects"].attempt == ends["waits"].attempt == 1
     assert "not known" in ends["effects"].reason
+    assert f":{first.process.pid}:" in str(ends["effects"].worker)  # not the one that noticed it
+    assert ends["effects"].started == began
     count = Counter(line[:2] for line in lines(log))
     assert count["begin", "effects"] == count["begin", "waits"] == 1
     assert count["effect", "effects"] == 0
@@ -101,6 +104,30 @@ async def test_a_killed_worker_loses_nothing(
     events = [(e.number, e.kind) async for e in engine.events("again")]
     assert [number for number, _ in events] == [*range(1, len(events) + 1)]
     assert events[-1][1] == "end"
+
+
+async def test_cancelling_what_was_cut_off_leaves_it_unknown(
+    engine: DurableEngine, url: str, start: Callable[..., Worker], tmp_path: Path
+) -> None:
+    engine.lease = 1.0
+    first = start(url, lease=1.0)
+    await engine.submit(Job("work", {"seconds": 60}, id="effects"))
+    await engine.submit(Job("work", {"seconds": 60}, id="again", repeatable=True))
+    for job in ("effects", "again"):
+        await until(saw(tmp_path / "log", "begin", job))
+    first.kill()
+    async with asyncio.timeout(DEADLINE):
+        while await engine.workers():
+            await asyncio.sleep(0.02)
+    for job in ("effects", "again"):
+        assert await engine.cancel(job)
+    status = await engine.status("effects")
+    assert (status.state, (await engine.status("again")).state) == ("unknown", "cancelled")
+    assert "not known" in status.reason and f":{first.process.pid}:" in str(status.worker)
+    start(url, lease=1.0)
+    await until(lambda: sum(line[0] == "ready" for line in lines(tmp_path / "log")) == 2)
+    assert (await engine.status("effects")).state == "unknown"
+    assert not await engine.cancel("effects")
 
 
 async def test_a_sqlite_file_has_one_worker(start: Callable[..., Worker], tmp_path: Path) -> None:

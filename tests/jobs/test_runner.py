@@ -154,6 +154,36 @@ async def test_a_denial_and_an_expired_request_wake_a_job_too() -> None:
         assert {report.job.id for report in made.reports if report.state == "failed"} == set(ids)
 
 
+async def test_what_a_cancelled_job_asks_ends_with_it() -> None:
+    async with jobs() as made:
+        open_, given = [
+            (await made.job(action="start", tool="launch", arguments={"what": what})).meta["job"] for what in ("a", "b")
+        ]
+        requests = [(await made.parked(job)).waits_for[0].removeprefix("approval:") for job in (open_, given)]
+        said = answer(made.box.approvals, requests[0], Decision(False, approver="me"))
+        assert said.kept and "goes on" not in said.text
+        again = (await made.job(action="start", tool="launch", arguments={"what": "c"})).meta["job"]
+        asked = (await made.parked(again)).waits_for[0].removeprefix("approval:")
+        for job in (given, again):
+            await made.job(action="cancel", id=job)
+        said = answer(made.box.approvals, asked, Decision(True, approver="me"))
+        assert (said.kept, said.text) == (False, f"{asked} is expired (its job was cancelled); nothing was changed")
+        assert made.box.approvals.pending() == [] == made.waits.of_job(again)
+        assert made.box.approvals.waiting_job(asked) is None
+        later = await made.box.call("launch", {"what": "c"})
+        assert later.error_kind == "pending" and ran == []
+
+
+async def test_an_answer_says_that_the_job_goes_on() -> None:
+    async with jobs() as made:
+        job = (await made.job(action="start", tool="launch", arguments={"what": "a"})).meta["job"]
+        request = (await made.parked(job)).waits_for[0].removeprefix("approval:")
+        said = answer(made.box.approvals, request, Decision(True, approver="me"))
+        assert said.text == f"Approved launch ({request}): the job {job} goes on."
+        direct = (await made.box.call("launch", {"what": "z"})).meta["approval_id"]
+        assert "when exactly this call is repeated" in answer(made.box.approvals, direct, Decision(True)).text
+
+
 async def test_what_is_denied_is_not_started() -> None:
     async with jobs(mode="observer") as made:
         output = await made.job(action="start", tool="launch", arguments={"what": "x"})

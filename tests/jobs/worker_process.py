@@ -63,9 +63,9 @@ def stop_in_takeover(at: str) -> None:
     if at == "noting":
         note = JobStore.cut_off
 
-        def cut_off(self: JobStore, job_id: str, run: int, worker: str) -> None:
+        def cut_off(self: JobStore, job_id: str, run: int, worker: str | None, began: int | None) -> None:
             stop()
-            note(self, job_id, run, worker)
+            note(self, job_id, run, worker, began)
 
         JobStore.cut_off = cut_off
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..core.dataclass import dataclass
 from . import show
-from .exit_codes import NotConfirmed
+from .exit_codes import NotConfirmed, Usage
 from .reader import Option
 
 if TYPE_CHECKING:
@@ -67,11 +67,13 @@ class Options:
         if not self.yes and not show.confirm(question):
             raise NotConfirmed(f"{otherwise} (say yes at a terminal, or use --yes)")
 
-    def state(self) -> StateFolder:
-        """The state folder of the workspace."""
-        from ..record.state import StateFolder
+    def state(self, settings: Settings | None = None) -> StateFolder:
+        """The state folder of the workspace. Raises Usage if neither of them is there."""
+        from ..record.state import StateFolder, state_path
 
-        settings = self.settings(quiet=True)
+        settings = settings or self.settings(quiet=True)
+        if not settings.workspace.is_dir() and not state_path(settings.workspace).exists():
+            raise Usage(f"workspace directory {settings.workspace}: No such file or directory")
         return StateFolder.for_workspace(settings.workspace, url=settings.record.address)
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus
+from dbos import error as dbos_error
 from sqlalchemy.exc import SQLAlchemyError
 
+from ..core.text import one_line
 from .durable_worker import DurableWorker
 from .engine import (
     DEFAULT_LIMITS,
@@ -30,8 +33,10 @@ from .engine import (
     JobState,
     JobStatus,
     Limits,
+    NotThere,
     Runner,
     Served,
+    cut_off_reason,
     nobody,
     pack,
     plain,
@@ -66,10 +71,14 @@ _STATES: dict[str, tuple[JobState, ...]] = {
 
 class DurableEngine:
     """Stores jobs in the database at `url`. `first_pause` is the pause in seconds before a second attempt, `lease` how
-    long a worker on Postgres may be silent before others take its jobs, `poll` how often a worker looks for jobs."""
+    long a worker on Postgres may be silent before others take its jobs, `poll` how often a worker looks for jobs.
+    Without `create` a database that is not there is an error (NotThere)."""
 
-    def __init__(self, url: str, *, first_pause: float = 1.0, lease: float = 5.0, poll: float = 0.4) -> None:
+    def __init__(
+        self, url: str, *, create: bool = True, first_pause: float = 1.0, lease: float = 5.0, poll: float = 0.4
+    ) -> None:
         self.url, self.first_pause, self.lease, self.poll = url, first_pause, lease, poll
+        self._create = create
         self.store = JobStore(open_database(url))
         where = self.store.engine.url
         port = f":{where.port}" if where.port else ""
@@ -83,23 +92,35 @@ class DurableEngine:
     async def _opened(self) -> DBOSClient:
         async with self._opening:
             if self._client is None:
-                self._client = await asyncio.to_thread(self._open)
+                self._client = await self._do(self._open)
         return self._client
 
     def _open(self) -> DBOSClient:
+        if not self._create and not self.store.is_there():
+            raise NotThere(f"there are no jobs in {self.name}; nothing was made there")
+        if is_sqlite(self.url):
+            assert self.store.engine.url.database is not None
+            os.close(os.open(self.store.engine.url.database, os.O_CREAT | os.O_RDWR, 0o600))
+        url = self.store.engine.url.render_as_string(hide_password=False)
+        DBOS.migrate(url.replace("+psycopg", "", 1), schema=SCHEMA)
+        self.store.set_up()
+        return DBOSClient(
+            system_database_engine=self.store.engine, dbos_system_schema=SCHEMA, application_name=APPLICATION,
+            serializer=DBOSPortableJSONSerializer(), use_listen_notify=self.store.postgres,
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Generator[None]:
+        """Raise JobError for each error of the database or of DBOS within this block: the text is for a person."""
         try:
-            if is_sqlite(self.url):
-                assert self.store.engine.url.database is not None
-                os.close(os.open(self.store.engine.url.database, os.O_CREAT | os.O_RDWR, 0o600))
-            url = self.store.engine.url.render_as_string(hide_password=False)
-            DBOS.migrate(url.replace("+psycopg", "", 1), schema=SCHEMA)
-            self.store.set_up()
-            return DBOSClient(
-                system_database_engine=self.store.engine, dbos_system_schema=SCHEMA, application_name=APPLICATION,
-                serializer=DBOSPortableJSONSerializer(), use_listen_notify=self.store.postgres,
-            )  # fmt: skip
-        except (SQLAlchemyError, OSError) as error:
-            raise JobError(f"the jobs cannot be opened ({self.name}): {error}") from error
+            yield
+        except (SQLAlchemyError, sqlite3.Error, dbos_error.DBOSException, OSError) as error:
+            why = one_line(str(getattr(error, "orig", None) or error).partition("\n")[0]) or type(error).__name__
+            raise JobError(f"the jobs in {self.name} cannot be used: {why}") from error
+
+    async def _do(self, do: Callable[..., T], *values: Any) -> T:
+        with self._in_words():
+            return await asyncio.to_thread(do, *values)
 
     def _changed(self, job_id: str) -> None:
         """Wake what waits here for a job, without waiting for its next look."""
@@ -114,7 +135,7 @@ class DurableEngine:
         """Store a job and return its id. Raises JobError if it is not plain JSON or cannot be stored."""
         packed = pack(job)
         client = await self._opened()
-        await asyncio.to_thread(self._submit, client, job, packed)
+        await self._do(self._submit, client, job, packed)
         if job.parent is not None and (await self._call(lambda: self.store.kept(job.parent or ""))).cancelled:
             await self.cancel(job.id)
         return job.id
@@ -137,14 +158,14 @@ class DurableEngine:
 
     async def _call(self, do: Callable[[], T]) -> T:
         await self._opened()
-        return await asyncio.to_thread(do)
+        return await self._do(do)
 
     async def status(self, job_id: str) -> JobStatus:
         """Return a job. Raises JobError if there is none."""
         client = await self._opened()
-        found = await asyncio.to_thread(self._statuses, client, [job_id])
+        found = await self._do(self._statuses, client, [job_id])
         if not found:
-            raise JobError(f"there is no job {job_id}")
+            raise NotThere(f"there is no job {job_id}")
         return found[0]
 
     def _statuses(self, client: DBOSClient, job_ids: Sequence[str]) -> list[JobStatus]:
@@ -168,7 +189,7 @@ class DurableEngine:
     ) -> list[JobStatus]:
         """Return jobs, the newest first, of the latest 2,000 runs, or twice `limit`."""
         client = await self._opened()
-        found = await asyncio.to_thread(self._jobs, client, set(states), parent, limit)
+        found = await self._do(self._jobs, client, set(states), parent, limit)
         return sorted(found, key=lambda status: status.created, reverse=True)[:limit]
 
     def _jobs(self, client: DBOSClient, states: set[JobState], parent: str | None, limit: int) -> list[JobStatus]:
@@ -210,22 +231,30 @@ class DurableEngine:
     async def cancel(self, job_id: str) -> bool:
         """Cancel a job and all jobs with it as parent. Returns whether it was not final yet. Raises JobError."""
         client = await self._opened()
-        counts = (await self.status(job_id)).state not in FINAL
+        status = await self.status(job_id)
+        counts = status.state not in FINAL
         if counts:
-            await asyncio.to_thread(self._cancel, client, job_id)
-            counts = (await self.status(job_id)).state == "cancelled"
+            lost = status.state == "running" and status.worker not in await self.workers()
+            await self._do(self._cancel, client, status, lost)
+            counts = (await self.status(job_id)).state in ("cancelled", "unknown")
             self._changed(job_id)
-        for child in await asyncio.to_thread(self.store.children, job_id):
+        for child in await self._do(self.store.children, job_id):
             await self.cancel(child)
         return counts
 
-    def _cancel(self, client: DBOSClient, job_id: str) -> None:
+    def _cancel(self, client: DBOSClient, status: JobStatus, lost: bool) -> None:
+        """`lost`: it was cut off, and no worker has noticed that yet."""
+        job_id = status.job.id
+
         def mark(connection: sa.Connection) -> int:
             kept = self.store.locked(connection, job_id)
             self.store.change(connection, job_id, cancelled=1, parked=None)
             return kept.run
 
-        client.cancel_workflow(run_id(job_id, self.store.transaction(mark)))
+        run = self.store.transaction(mark)
+        if lost:
+            self.store.cut_off(job_id, run, status.worker, int((status.started or 0) * 1000))
+        client.cancel_workflow(run_id(job_id, run))
 
     async def events(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
         """Yield the events after a number, until the job is final. Raises JobError if there is no such job."""
@@ -236,19 +265,27 @@ class DurableEngine:
             last = (await self._call(lambda: self.store.kept(job_id))).run == run
             skip = max(after - number, 0) if last else 0  # only of the present run the end need not be known
             read = 0
-            async for value in _stream(client, run_id(job_id, run), skip):
+            async for value in self._stream(client, run_id(job_id, run), skip):
                 read += 1
                 if number + skip + read > after:
                     yield JobEvent(number + skip + read, *value)
             status = await self.status(job_id)
             if skip and not read and status.state not in FINAL:
-                skip = len([value async for value in _stream(client, run_id(job_id, run), 0)])
+                skip = len([value async for value in self._stream(client, run_id(job_id, run), 0)])
             number += skip + read
             while (await self._call(lambda: self.store.kept(job_id))).run == run:
                 if (await self.status(job_id)).state in FINAL:
                     return
                 await _wait(self._change(job_id), 0.25)
             run += 1
+
+    async def _stream(
+        self, client: DBOSClient, workflow_id: str, offset: int
+    ) -> AsyncGenerator[tuple[float, str, Any]]:
+        with self._in_words():
+            stream = client.read_stream_async(workflow_id, EVENTS, offset=offset, polling_interval_sec=0.25)
+            async for at, kind, data in stream:
+                yield at, kind, data
 
     async def signal(self, job_id: str, key: str, data: Any = None) -> bool:
         """Wake a job that waits for this key. Returns whether it counts. Raises JobError if there is no such job."""
@@ -266,7 +303,7 @@ class DurableEngine:
                 wake_if_signalled(self.store, client, connection, status.job, kept, kept.parked)
             return True
 
-        return await asyncio.to_thread(self.store.transaction, wake)
+        return await self._do(self.store.transaction, wake)
 
     async def work(
         self,
@@ -286,20 +323,20 @@ class DurableEngine:
             self.store, client, run, serves, limits,
             first_pause=self.first_pause, lease=self.lease, poll=self.poll, ended=self._changed, lost=lost,
         )  # fmt: skip
-        await asyncio.to_thread(worker.start)
+        await self._do(worker.start)
         self._worker = worker
 
     async def workers(self) -> dict[str, Served]:
         """Return the workers that run now, by name, with the jobs that each takes."""
         await self._opened()
         if self.store.postgres:
-            return await asyncio.to_thread(self.store.living, self.lease)
-        return await asyncio.to_thread(holder_of, str(self.store.engine.url.database))
+            return await self._do(self.store.living, self.lease)
+        return await self._do(holder_of, str(self.store.engine.url.database))
 
     async def forget(self, before: float) -> int:
         """Delete some of the jobs that ended before this time, with their events. Returns how many."""
         client = await self._opened()
-        return await asyncio.to_thread(self._forget, client, before)
+        return await self._do(self._forget, client, before)
 
     def _forget(self, client: DBOSClient, before: float) -> int:
         end = datetime.fromtimestamp(before, UTC).isoformat()
@@ -336,12 +373,6 @@ async def _wait(change: asyncio.Event, seconds: float) -> None:
             await change.wait()
 
 
-async def _stream(client: DBOSClient, workflow_id: str, offset: int) -> AsyncGenerator[tuple[float, str, Any]]:
-    stream = client.read_stream_async(workflow_id, EVENTS, offset=offset, polling_interval_sec=0.25)
-    async for at, kind, data in stream:
-        yield at, kind, data
-
-
 def _status(first: WorkflowStatus, now: WorkflowStatus, kept: JobRow, waits: bool) -> JobStatus:
     """`waits`: a worker has claimed the present run, and a limit does not let it begin."""
     assert first.input is not None
@@ -352,21 +383,27 @@ def _status(first: WorkflowStatus, now: WorkflowStatus, kept: JobRow, waits: boo
         state = outcome["state"] if outcome["state"] in FINAL else "running"  # it ended, and the next run is not stored
     elif state == "failed":
         reason = f"the worker could not run it: {now.error}"
-    if kept.cancelled and state not in FINAL:
-        state = "cancelled"
+    if kept.cancelled and state in ("cancelled", "queued", "running", "parked"):
+        state, reason = "cancelled", ""
+        if kept.cut_off and not job.repeatable:
+            state, reason = "unknown", cut_off_reason(job, 1)
     elif kept.parked is not None and state not in FINAL:
         state, outcome = "parked", kept.parked
     elif state in ("queued", "running"):
         outcome = {}
     began = now.status not in ("DELAYED", "ENQUEUED") and not waits
+    started, worker = first.dequeued_at or now.dequeued_at or 0, now.executor_id
+    if kept.taken_from and kept.cut_off and state in FINAL and "output" not in outcome:  # not of who noticed it
+        worker, _, began = kept.taken_from.partition(" ")
+        started = int(began or 0)
     return JobStatus(
         job,
         state,
         created=(first.created_at or 0) / 1000,
-        started=None if waits and now is first else (first.dequeued_at or now.dequeued_at or 0) / 1000 or None,
+        started=None if waits and now is first else started / 1000 or None,
         ended=(now.completed_at or now.updated_at or 0) / 1000 if state in FINAL else None,
         attempt=outcome.get("attempt", kept.attempt if began else kept.attempt - 1),
-        worker=now.executor_id,
+        worker=worker,
         output=outcome.get("output"),
         reason=outcome.get("reason") or reason,
         waits_for=tuple(outcome.get("waits_for", ())) if state == "parked" else (),

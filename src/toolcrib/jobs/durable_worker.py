@@ -352,7 +352,7 @@ class DurableWorker:
         for run in left:
             if waited.get(run.workflow_id) != run.executor_id:
                 job_id, number = split_run_id(run.workflow_id)
-                self._store.cut_off(job_id, number, run.executor_id or "")
+                self._store.cut_off(job_id, number, run.executor_id, run.dequeued_at)
             lost.setdefault(run.queue_name or "", []).append(run.workflow_id)
         check()
         for queue, runs in lost.items():
@@ -370,7 +370,7 @@ class DurableWorker:
             if run.workflow_id not in self._active and (run.dequeued_at or 0) <= before:
                 job_id, number = split_run_id(run.workflow_id)
                 if run.workflow_id in self._begun:
-                    self._store.cut_off(job_id, number, lease.worker)
+                    self._store.cut_off(job_id, number, lease.worker, run.dequeued_at)
                 self._client.resume_workflows([run.workflow_id], queue_name=run.queue_name)
 
     async def drain(self, timeout: float) -> bool:

@@ -38,6 +38,10 @@ class JobError(ToolcribError):
     """A job cannot be used: it is unknown, or the engine cannot do what was asked."""
 
 
+class NotThere(JobError):
+    """The job, or the database of jobs, that was named does not exist."""
+
+
 class LeaseLost(JobError):
     """This worker may no longer act for a job: its time ran out, and another worker may have the job."""
 

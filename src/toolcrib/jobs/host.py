@@ -78,13 +78,14 @@ def only_here(path: Path) -> Generator[Callable[[], bool]]:
         os.close(descriptor)
 
 
-def open_engine(settings: Settings, folder: Path, say: Callable[[str], object]) -> JobEngine:
-    """Open the engine that the settings name. `say` gets what a person should know about it. Raises JobError."""
+def open_engine(settings: Settings, folder: Path, say: Callable[[str], object], *, create: bool = True) -> JobEngine:
+    """Open the engine that the settings name; without `create` it makes no database. `say` gets what a person should
+    know about it. Raises JobError."""
     if in_memory(settings):
         if settings.jobs.engine != MEMORY:
             say(NO_ENGINE)
         return opening.open_engine(MEMORY)
-    return opening.open_engine(settings.jobs.address or str(jobs_file(folder)))
+    return opening.open_engine(settings.jobs.address or str(jobs_file(folder)), create=create)
 
 
 class JobHost:
@@ -228,6 +229,8 @@ class JobHost:
         except JobError:  # it was deleted
             await shared_threads.run(self.waits.end, job_id)
             return
+        if status.state == "cancelled":  # while it asked
+            await shared_threads.run(self.waits.withdraw, job_id)
         if status.state in (*FINAL, "parked") and status.job.workspace in self.serves.workspaces:
             report = report_of(status)
             if status.state == "unknown" and not await shared_threads.run(self._has_begun, job_id):

@@ -22,6 +22,7 @@ from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_jo
 from .placing import placement
 from .runner import text_of_output, what_of
 from .tracing import trace_headers
+from .waits import cancel
 
 if TYPE_CHECKING:
     from ..core.interfaces import Next
@@ -87,7 +88,7 @@ class JobTool(Tool):
             if not _is_of(status, ctx):
                 raise ToolError(f'there is no job {id} of this session; action "list" shows them')
             if action == "cancel":
-                counts = await engine.cancel(id)
+                counts = await cancel(engine, self._box.state.record, id)
                 return ToolOutput(f"{id} is cancelled." if counts else f"{id} is {status.state} already.")
             if action == "output":
                 return await self._output(engine, status, wait)
@@ -196,8 +197,9 @@ def line_of(status: JobStatus) -> str:
     """Return a job in one line."""
     job = status.job
     since = (status.ended or time.time()) - (status.started or status.created)
+    state = status.state if status.state == "unknown" else f"{status.state}, {since:.0f} s"  # when it ended is unknown
     why = f": {one_line(status.reason)}" if status.reason else ""
-    return f"{job.id}  {status.state}, {since:.0f} s  {what_of(job)}  {clip(_arguments(job), 80)}{why}".rstrip()
+    return f"{job.id}  {state}  {what_of(job)}  {clip(_arguments(job), 80)}{why}".rstrip()
 
 
 def _arguments(job: Job) -> str:

@@ -23,6 +23,7 @@ from .engine import (
     JobStatus,
     LeaseLost,
     Limits,
+    NotThere,
     Runner,
     Served,
     Signal,
@@ -113,7 +114,7 @@ class MemoryEngine:
         try:
             return self._jobs[job_id]
         except KeyError:
-            raise JobError(f"there is no job {job_id}") from None
+            raise NotThere(f"there is no job {job_id}") from None
 
     async def status(self, job_id: str) -> JobStatus:
         """Return a job. Raises JobError if there is none."""

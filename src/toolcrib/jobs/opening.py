@@ -10,9 +10,10 @@ from .memory import MemoryEngine
 MEMORY = "memory"
 
 
-def open_engine(where: str) -> JobEngine:
+def open_engine(where: str, *, create: bool = True) -> JobEngine:
     """Return the engine for `memory`, for a `postgresql://` address, or for the path of a SQLite file. It connects when
-    it is first used. Raises JobError if the extra `jobs` is not installed, or the address is invalid."""
+    it is first used; without `create` it makes no database. Raises JobError if the extra `jobs` is not installed, or
+    the address is invalid."""
     if where == MEMORY:
         return MemoryEngine()
     try:
@@ -22,4 +23,4 @@ def open_engine(where: str) -> JobEngine:
             f"jobs that outlive the process need the extra `jobs` ({error}): pip install 'toolcrib[jobs]'; "
             "without it they are only in memory"
         ) from error
-    return DurableEngine(where if "://" in where else f"sqlite:///{os.path.abspath(where)}")
+    return DurableEngine(where if "://" in where else f"sqlite:///{os.path.abspath(where)}", create=create)

@@ -6,12 +6,14 @@ block; they are called in threads.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.event import listen
@@ -45,7 +47,7 @@ CREATE TABLE IF NOT EXISTS job (
     run INTEGER NOT NULL DEFAULT 0,        -- the present continuation
     attempt INTEGER NOT NULL DEFAULT 1,    -- of this continuation
     cut_off INTEGER NOT NULL DEFAULT 0,    -- 1: the attempt before began and did not end
-    taken_from TEXT,                       -- the worker that was cut off
+    taken_from TEXT,                       -- the worker that was cut off, a space, and when it began, in milliseconds
     parked TEXT,                           -- the outcome of a parked job, JSON; NULL if it is not parked
     signals TEXT NOT NULL DEFAULT '[]',    -- those that it was woken with, JSON
     cancelled INTEGER NOT NULL DEFAULT 0
@@ -98,13 +100,14 @@ class JobRow:
     signals: tuple[tuple[str, Any], ...] = ()
     cancelled: bool = False
     parent: str | None = None
+    taken_from: str | None = None
 
 
 MAX_PLACES = 2**31 - 1
 _FREE = "DELETE FROM job_place WHERE worker NOT IN (SELECT id FROM job_worker WHERE dead = 0)"
 _LEFT = "DELETE FROM job_waiting WHERE worker NOT IN (SELECT id FROM job_worker)"
 _NOW = "extract(epoch from clock_timestamp())"
-_COLUMNS = "run, attempt, cut_off, parked, signals, cancelled, parent"
+_COLUMNS = "run, attempt, cut_off, parked, signals, cancelled, parent, taken_from"
 NOTHING = JobRow()
 
 
@@ -113,7 +116,7 @@ def _kept(row: Sequence[Any] | None) -> JobRow:
         return NOTHING
     parked = json.loads(row[3]) if row[3] else None
     signals = tuple((key, data) for key, data in json.loads(row[4]))
-    return JobRow(row[0], row[1], bool(row[2]), parked, signals, bool(row[5]), row[6])
+    return JobRow(row[0], row[1], bool(row[2]), parked, signals, bool(row[5]), row[6], row[7])
 
 
 def is_sqlite(url: str) -> bool:
@@ -173,6 +176,17 @@ class JobStore:
         listen(engine, "checkout", used)
         for name in ("checkin", "detach"):
             listen(engine, name, unused)
+
+    def is_there(self) -> bool:
+        """Return whether the tables are there. Makes and changes nothing. Raises sqlite3.Error or SQLAlchemyError."""
+        if self.postgres:
+            with self.engine.connect() as connection:
+                return connection.execute(sa.text(f"SELECT to_regclass('{SCHEMA}.job')")).scalar() is not None
+        path = str(self.engine.url.database)
+        if not os.path.isfile(path):
+            return False
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'job_signal'").fetchone() is not None
 
     def set_up(self) -> None:
         """Make the tables if they are not there."""
@@ -282,8 +296,8 @@ class JobStore:
 
         self.transaction(delete)
 
-    def cut_off(self, job_id: str, run: int, worker: str) -> None:
-        """Note that a worker died in an attempt. Noting it twice for one worker counts once."""
+    def cut_off(self, job_id: str, run: int, worker: str | None, began: int | None) -> None:
+        """Note that a worker died in an attempt that it began then (milliseconds). Noting it twice counts once."""
         update = sa.text(
             "UPDATE job SET attempt = attempt + 1, cut_off = 1, taken_from = :worker "
             "WHERE id = :id AND run = :run AND (taken_from IS NULL OR taken_from <> :worker)"
@@ -291,7 +305,7 @@ class JobStore:
 
         def note(connection: sa.Connection) -> None:
             self.locked(connection, job_id)
-            connection.execute(update, {"id": job_id, "run": run, "worker": worker})
+            connection.execute(update, {"id": job_id, "run": run, "worker": f"{worker or '?'} {began or 0}"})
 
         self.transaction(note)
 

@@ -54,6 +54,11 @@ _SQLITE_TRIGGERS = {
     ANSWER: "CREATE TRIGGER IF NOT EXISTS job_wait_answer AFTER INSERT ON agent_result"
     " BEGIN UPDATE job_wait SET ready = 1 WHERE key = 'answer:' || NEW.call_id; END",
 }
+WITHDRAWN = "its job was cancelled"
+_WITHDRAW = (
+    "UPDATE approval SET state = 'expired', answer = ?2 WHERE state IN ('pending', 'approved') AND"
+    " (call_id = ?1 OR id IN (SELECT substr(key, 10) FROM job_wait WHERE job = ?1 AND key LIKE 'approval:%'))"
+)
 _POSTGRES_FUNCTION = """
 CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     UPDATE toolcrib.job_wait SET ready = 1 WHERE key = '{kind}' || NEW.{column}; RETURN NULL; END $$"""
@@ -112,6 +117,12 @@ class Waits(RecordPart):
         """Return what a job waits for."""
         return [row[0] for row in self._run("SELECT key FROM job_wait WHERE job = ?", job_id)]
 
+    def withdraw(self, job_id: str) -> None:
+        """End what a cancelled job asked: a yes to it must not hold for a later call."""
+        with self._transaction():
+            self._connection.execute(_WITHDRAW, [job_id, WITHDRAWN])
+            self._connection.execute("DELETE FROM job_wait WHERE job = ?", [job_id])
+
     def begin(self, job_id: str) -> None:
         """Note that a job runs: if its worker ends, another one has to report it."""
         self._run("INSERT INTO job_run VALUES (?) ON CONFLICT (job) DO NOTHING", job_id)
@@ -123,6 +134,20 @@ class Waits(RecordPart):
     def begun(self) -> list[str]:
         """Return the jobs that began to run and were not reported."""
         return [row[0] for row in self._run("SELECT job FROM job_run")]
+
+
+async def cancel(engine: JobEngine, record: Where, job_id: str) -> bool:
+    """Cancel a job, with the jobs that it started and with what they ask. Returns whether it was not final yet. Raises
+    JobError."""
+    counts = await engine.cancel(job_id)
+    with contextlib.closing(Waits(record)) as waits:
+        left = [job_id]
+        while left:
+            found = left.pop()
+            left += [child.job.id for child in await engine.jobs(parent=found)]
+            if (await engine.status(found)).state == "cancelled":
+                await shared_threads.run(waits.withdraw, found)
+    return counts
 
 
 async def wake(engine: JobEngine, waits: Waits, state_of: Callable[[str], str]) -> None:

@@ -146,6 +146,7 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
     wrong = _overreaches(decision, row, remember)
     if wrong:
         return Answered(False, f"{request_id}: {wrong}; nothing was changed", row)
+    job = store.waiting_job(request_id)
     kept = store.resolve(
         request_id, decision.approve, approver=decision.approver, reason=decision.reason,
         arguments=decision.arguments if decision.approve else None,
@@ -157,7 +158,8 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
     if not decision.approve:
         return Answered(True, f"Denied {row['tool']} ({request_id}).", row)
     note = _written(remember, row["rule"] or "") if decision.scope == "rule" and remember is not None else ""
-    text = f"Approved {row['tool']} ({request_id}): it runs once, when exactly this call is repeated."
+    then = "it runs once, when exactly this call is repeated" if job is None else f"the job {job} goes on"
+    text = f"Approved {row['tool']} ({request_id}): {then}."
     return Answered(True, f"{text} {note}".rstrip(), row, note)
 
 
@@ -193,4 +195,6 @@ def _written(remember: Remember, rule: str) -> str:
 
 
 def _by(row: ApprovalRow) -> str:
-    return f" by {row['approver']}" if row["approver"] else ""
+    if not row["approver"]:
+        return f" ({row['answer']})" if row["answer"] else ""
+    return f" by {row['approver']}"

@@ -6,9 +6,10 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, cast
 
-from .connection import Database, Where
+from .connection import Database, RecordError, Where
 from .database import RecordPart
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
@@ -104,6 +105,13 @@ class Approvals(RecordPart):
             insert = "INSERT INTO common_key VALUES (1, ?) ON CONFLICT (id) DO NOTHING"
             self._connection.execute(insert, [secrets.token_bytes(32)])
             return bytes(self._connection.execute("SELECT secret FROM common_key").fetchall()[0][0])
+
+    def waiting_job(self, request_id: str) -> str | None:
+        """Return the job that is parked until this request is answered; None if there is none."""
+        with suppress(RecordError):  # the table is made when the first job is parked
+            row = self._one("SELECT job FROM job_wait WHERE key = ?", f"approval:{request_id}")
+            return None if row is None else cast("dict[str, str]", row)["job"]
+        return None
 
     def recent(self, limit: int = 50) -> list[ApprovalRow]:
         """Return the latest requests in any state, newest first."""

@@ -37,6 +37,11 @@ def workspace_id(root: str | os.PathLike[str]) -> str:
     return f"{slug}-{hashlib.blake2b(os.fsencode(real), digest_size=6).hexdigest()}"
 
 
+def state_path(root: str | os.PathLike[str], home: Path | None = None) -> Path:
+    """Return the path of a workspace's state folder. Makes nothing."""
+    return Path(os.path.realpath(home or state_home())) / workspace_id(root)
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """One entry that `clean` removed, or would remove: its part, name, size in bytes and age in seconds."""
@@ -61,9 +66,7 @@ class StateFolder:
 
         Raises ConfigError if the folder would be inside the workspace.
         """
-        base = home or state_home()
-        real_root = os.path.realpath(root)
-        path = Path(os.path.realpath(base)) / workspace_id(root)
+        real_root, path = os.path.realpath(root), state_path(root, home)
         if os.path.commonpath([real_root, path]) == real_root:
             raise ConfigError(
                 f"the state folder {path} would lie inside the workspace {real_root}, where tools could change it; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import time
@@ -18,8 +19,11 @@ from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
     from ...config import Settings
-    from ...jobs.engine import JobEngine, JobStatus, Served
+    from ...jobs.engine import Job, JobEngine, JobStatus, Served
+    from ...record.connection import Where
 
+LOOK_SECONDS = 1.0
+"""Seconds between two looks whether a job that is followed goes on."""
 JobId = Annotated[str, Argument(metavar="ID", help="The job.")]
 Database = Annotated[
     str | None, Option("--db", metavar="URL", help="postgresql://… or sqlite:///FILE. Default: jobs.url, or the "
@@ -28,11 +32,14 @@ Database = Annotated[
 
 
 def with_database(settings: Settings, url: str | None) -> Settings:
-    """Return the settings with another database for the jobs. Raises Usage."""
+    """Return the settings with another database for the jobs. On Postgres it has the record, too, unless the settings
+    name one. Raises Usage."""
     if url is None:
         return settings
     if not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
         raise Usage(f"--db {url!r} should be postgresql://USER@HOST/DATABASE or sqlite:////FILE")
+    if url.startswith("postgres") and not settings.record.url:
+        settings = replace(settings, record=replace(settings.record, url=url))
     return replace(settings, jobs=replace(settings.jobs, url=url, engine="dbos"))
 
 
@@ -41,17 +48,21 @@ class NoJobs(Usage):
 
 
 @asynccontextmanager
-async def _engine(options: Options, db: str | None) -> AsyncGenerator[JobEngine]:
-    """Open the jobs, to look at and to mend. Raises NoJobs if there cannot be any."""
+async def _opened(options: Options, db: str | None) -> AsyncGenerator[tuple[JobEngine, Where]]:
+    """Open the jobs, to look at and to mend, and say where the record of what they ask is. Makes no database. Raises
+    NoJobs if there cannot be any, and Usage if what was named is not there."""
+    from ...jobs.engine import NotThere
     from ...jobs.host import jobs_file, open_engine
 
     settings = with_database(options.settings(quiet=True), db)
-    folder = options.state().path
-    if settings.jobs.engine == "memory" or (settings.jobs.url is None and not jobs_file(folder).exists()):
+    state = options.state(settings)
+    if settings.jobs.engine == "memory" or (settings.jobs.url is None and not jobs_file(state.path).exists()):
         raise NoJobs("there are no jobs here; toolcrib jobs --db URL looks into another database")
-    engine = open_engine(settings, folder, show.say)
+    engine = open_engine(settings, state.path, show.say, create=False)
     try:
-        yield engine
+        yield engine, state.record
+    except NotThere as error:
+        raise Usage(str(error)) from None
     finally:
         await engine.aclose()
 
@@ -77,13 +88,14 @@ def listed(
         found: list[JobStatus] = []
         alone: list[str] = []
         with suppress(NoJobs):
-            async with _engine(options, db) as engine:
+            async with _opened(options, db) as (engine, _):
                 found = await engine.jobs(states=(state,) if state else (), limit=limit)
                 alone = _alone(found, await engine.workers(), db)
         if options.json:
             show.out_json([_plain(status) for status in found])
         else:
-            show.columns([_cells(status) for status in found], ("bold",), none="There are no jobs here.")
+            where = len({status.job.workspace for status in found}) > 1
+            show.columns([_cells(each, where=where) for each in found], ("bold",), none="There are no jobs here.")
         for line in alone:
             show.say(line, "yellow")
         return OK
@@ -97,7 +109,7 @@ def workers(options: Options, db: Database = None) -> int:
     async def work() -> int:
         found: dict[str, Served] = {}
         with suppress(NoJobs):
-            async with _engine(options, db) as engine:
+            async with _opened(options, db) as (engine, _):
                 found = await engine.workers()
         if options.json:
             show.out_json([{"id": name, **asdict(serves)} for name, serves in found.items()])
@@ -116,7 +128,7 @@ def shown(options: Options, job_id: JobId, db: Database = None) -> int:
     """Show one job: its call or message, its state, and how it ended."""
 
     async def work() -> int:
-        async with _engine(options, db) as engine:
+        async with _opened(options, db) as (engine, _):
             status = await engine.status(job_id)
             alone = _alone([status], await engine.workers(), db)
         if options.json:
@@ -128,7 +140,8 @@ def shown(options: Options, job_id: JobId, db: Database = None) -> int:
         show.facts({
             "kind": job.kind, "created": show.clock(status.created),
             "started": status.started and show.clock(status.started),
-            "ended": status.ended and show.clock(status.ended), "attempt": status.attempt or None,
+            "noticed" if status.state == "unknown" else "ended": status.ended and show.clock(status.ended),
+            "attempt": status.attempt or None,
             "worker": status.worker, "workspace": job.workspace, "queue": job.queue,
             "tags": ", ".join(job.tags), "tenant": job.tenant,
             "waits for": ", ".join(status.waits_for), "why": status.reason,
@@ -145,7 +158,9 @@ def output(
     options: Options,
     job_id: JobId,
     db: Database = None,
-    follow: Annotated[bool, Option("--follow", help="Go on until the job has ended.")] = False,
+    follow: Annotated[
+        bool, Option("--follow", help="Go on until the job has ended, and say why it does not go on.")
+    ] = False,
 ) -> int:
     """Print what a job printed so far, and its output if it has ended. Exit code 1 if the job did not succeed."""
 
@@ -155,12 +170,17 @@ def output(
         from ...jobs.runner import text_of_output
 
         printed: list[str] = []
-        async with _engine(options, db) as engine:
+        async with _opened(options, db) as (engine, _):
             status = await engine.status(job_id)
             if follow and status.state not in FINAL:
-                async for event in engine.events(job_id):
-                    show.say(text_of(event).rstrip("\n"), "dim")
-                status = await engine.result(job_id)
+                explaining = asyncio.create_task(_explain(engine, job_id, db))
+                try:
+                    async for event in engine.events(job_id):
+                        show.say(text_of(event).rstrip("\n"), "dim")
+                    status = await engine.result(job_id)
+                finally:
+                    explaining.cancel()
+                    await asyncio.gather(explaining, return_exceptions=True)
             elif status.state not in FINAL or not text_of_output(status.output):  # it runs, or it was cut off
                 printed = [text_of(event) for event in await stored_events(engine, job_id)]
         if options.json:
@@ -182,9 +202,15 @@ def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
     """Cancel a job, and those that it started. What it runs is ended."""
 
     async def work() -> int:
-        async with _engine(options, db) as engine:
-            cancelled = await engine.cancel(job_id)
-        if cancelled:
+        from ...jobs.waits import cancel
+
+        async with _opened(options, db) as (engine, record):
+            counts = await cancel(engine, record, job_id)
+            status = await engine.status(job_id)
+        if counts and status.state == "unknown":
+            show.say(f"{job_id} does not run again. It is unknown: {status.reason}", "yellow")
+            return OK
+        if counts:
             show.say(f"{job_id} is cancelled.")
             return OK
         show.error(f"{job_id} has ended already; nothing was changed")
@@ -199,10 +225,11 @@ def retry(options: Options, job_id: JobId, db: Database = None) -> int:
     async def work() -> int:
         from ...jobs.engine import new_job_id
 
-        async with _engine(options, db) as engine:
+        async with _opened(options, db) as (engine, _):
             status = await engine.status(job_id)
             if status.state not in ("failed", "unknown", "cancelled"):
-                raise Usage(f"{job_id} is {status.state}: only jobs that failed, were cancelled or cut off run again")
+                show.error(f"{job_id} is {status.state}: only jobs that failed, were cancelled or cut off run again")
+                return FAILED
             new = await engine.submit(replace(status.job, id=new_job_id(), not_before=None))
         show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
         return OK
@@ -213,19 +240,42 @@ def retry(options: Options, job_id: JobId, db: Database = None) -> int:
 def _alone(found: Sequence[JobStatus], living: Mapping[str, Served], db: str | None) -> list[str]:
     """Return lines about jobs that no worker has: how many there are, and what a worker for them is."""
     now = time.time()
-    missing = Counter(
-        (status.job.workspace, status.job.queue, status.job.tags) for status in found
-        if status.state == "queued" and (status.job.not_before or 0) <= now
-        and not any(serves.has(status.job) for serves in living.values())
-    )  # fmt: skip
-    lines: list[str] = []
-    for (workspace, queue, tags), count in missing.items():
-        words = ["toolcrib", "worker", *(["-w", workspace] if workspace else []), "--queue", queue]
-        words += [word for tag in tags for word in ("--tag", tag)] + (["--db", "URL"] if db is not None else [])
-        lines.append(f"{_jobs(count, 'wait')} for a worker, and none is there. Start one: {shlex.join(words)}")
-    if cut := sum(status.state == "running" and status.worker not in living for status in found):
-        lines.append(f"{_jobs(cut, 'run')} no more, because the worker has ended. Another worker takes over.")
-    return lines
+    missing, cut, taken = Counter[str](), Counter[str](), 0
+    for status in found:
+        served = any(serves.has(status.job) for serves in living.values())
+        if status.state == "queued" and (status.job.not_before or 0) <= now and not served:
+            missing[_worker_for(status.job, db)] += 1
+        elif status.state == "running" and status.worker not in living:
+            if served:
+                taken += 1
+            else:
+                cut[_worker_for(status.job, db)] += 1
+    lines = [f"{_jobs(n, 'wait')} for a worker, and none is there. Start one: {how}" for how, n in missing.items()]
+    ended = "no more, because the worker has ended."
+    lines += [f"{_jobs(n, 'run')} {ended} Start one, which looks what became of it: {how}" for how, n in cut.items()]
+    return lines + ([f"{_jobs(taken, 'run')} {ended} Another worker takes over."] if taken else [])
+
+
+def _worker_for(job: Job, db: str | None) -> str:
+    """Return the command that starts a worker for a job."""
+    words = ["toolcrib", "worker", *(["-w", job.workspace] if job.workspace else []), "--queue", job.queue]
+    words += [word for tag in job.tags for word in ("--tag", tag)] + (["--db", "URL"] if db is not None else [])
+    return shlex.join(words)
+
+
+async def _explain(engine: JobEngine, job_id: str, db: str | None) -> None:
+    """Say why a job does not go on, whenever that changes, until this is cancelled."""
+    said: list[str] = []
+    while True:
+        status = await engine.status(job_id)
+        lines = _alone([status], await engine.workers(), db)
+        if status.state == "parked":
+            lines.append(f"{job_id} waits for a person: {status.reason}")
+        for line in lines:
+            if line not in said:
+                show.say(line, "yellow")
+        said = lines
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _jobs(count: int, verb: str) -> str:
@@ -238,12 +288,12 @@ def _plain(status: JobStatus) -> dict[str, Any]:
     return {**{name: getattr(job, name) for name in job.__slots__}, **found, "tags": list(job.tags)}
 
 
-def _cells(status: JobStatus) -> list[str]:
+def _cells(status: JobStatus, *, where: bool) -> list[str]:
     from ...jobs.job_tool import line_of
 
     ident, rest = line_of(status).split("  ", 1)
     state, _, more = rest.partition("  ")
-    return [ident, state, show.clock(status.created), more]
+    return [ident, *([status.job.workspace] if where else []), state, show.clock(status.created), more]
 
 
 COMMAND = group(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from .. import show
@@ -48,8 +47,6 @@ async def _work(
     agents: list[Agent] = []
     opening = asyncio.Lock()
     settings = with_database(options.settings(), db)
-    if db is not None and db.startswith("postgres") and not settings.record.url:  # one database for many machines
-        settings = replace(settings, record=replace(settings.record, url=db))
     async with options.open(settings, warm_up=False) as box:
 
         async def agent() -> Agent:

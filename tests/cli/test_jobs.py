@@ -1,0 +1,49 @@
+"""`toolcrib jobs` where there is nothing, or where what was named is not there."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize("words", [(), ("workers",), ("show", "job-1"), ("cancel", "job-1"), ("output", "job-1")])
+def test_looking_makes_no_database(cli: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+    typo = tmp_path / "typo.db"
+    assert f"there are no jobs in SQLite {typo}" in cli("jobs", *words, "--db", f"sqlite:///{typo}", code=2).stderr
+    assert not typo.exists()
+
+
+def test_looking_changes_no_file_of_another_program(cli: Cli, tmp_path: Path) -> None:
+    theirs, text = tmp_path / "theirs.db", tmp_path / "text.db"
+    with sqlite3.connect(theirs) as connection:
+        connection.execute("CREATE TABLE theirs (id)")
+    text.write_text("no database\n" * 100)
+    before = theirs.read_bytes()
+    assert "there are no jobs in" in cli("jobs", "--db", f"sqlite:///{theirs}", code=2).stderr
+    assert theirs.read_bytes() == before
+    said = cli("jobs", "--db", f"sqlite:///{text}", code=1).stderr
+    assert f"the jobs in SQLite {text} cannot be used: file is not a database" in said
+
+
+def test_looking_makes_no_tables_on_postgres(cli: Cli, postgres_url: str) -> None:
+    assert "there are no jobs in Postgres" in cli("jobs", "--db", postgres_url, code=2).stderr
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'toolcrib%'").fetchall()
+    assert found == []
+
+
+def test_a_database_that_cannot_be_reached_is_named(cli: Cli) -> None:
+    said = cli("jobs", "--db", "postgresql://ann:hunter22@127.0.0.1:1/x", code=1).stderr
+    assert "the jobs in Postgres 127.0.0.1:1/x cannot be used" in said
+    assert "hunter22" not in said and "sqlalche" not in said
+
+
+def test_a_folder_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
+    for command in ("jobs", "schedule", "approvals", "log", "sessions"):
+        assert f"{tmp_path}/gone" in cli(command, "-w", f"{tmp_path}/gone", code=2).stderr
+    assert not list(cli.home.glob(".local/state/toolcrib/gone*"))
