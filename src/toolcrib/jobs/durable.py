@@ -303,7 +303,7 @@ class DurableEngine:
                 wake_if_signalled(self.store, client, connection, status.job, kept, kept.parked)
             return True
 
-        return await self._do(self.store.transaction, wake)
+        return await self._do(lambda: self.store.transaction(wake))
 
     async def work(
         self,
