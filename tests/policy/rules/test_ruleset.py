@@ -1,6 +1,8 @@
 """Rules against calls: which tools a name means, files as they really are, addresses, servers, and what wins."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -330,6 +332,61 @@ def test_a_redirection_needs_leave_to_write(room):
 )
 def test_path_rules_hold_for_what_commands_are_known_to_read(room, command, verdict):
     assert room.verdict(room.rules(deny=["Read(secrets/**)"]), "exec", command=command) == verdict
+
+
+@pytest.fixture
+def tracked(room, monkeypatch):
+    """A repository that tracks a file which the rules deny."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for words in (["init", "-q"], ["add", "-f", "secrets/key", "src/a.py"]):
+        subprocess.run(["git", *words], cwd=room.root, check=True)
+    return room
+
+
+SHOWS_STORED = (
+    "git show HEAD", "git log -p", "git log -1p", "git log -L1,2:x", "git diff", "git diff HEAD~1", "git stash show",
+    "git archive HEAD | tar xO", "git bundle create - HEAD", "git fast-export HEAD", "git pack-objects --all --stdout",
+    "git cat-file --batch-all-objects --batch", "git cat-file -p 4b825dc", "git grep x HEAD", "git grep --cached x",
+    "git grep -ex HEAD", "git format-patch --stdout HEAD~1", "git diff-tree -p HEAD", "git status -v", "git log $X",
+    "git checkout-index -a --prefix=x/", "git show HEAD -- ':!src'", "git show HEAD -- 's*'", "git -C src show HEAD",
+    "git -c alias.x=archive x HEAD", "/usr/lib/git-core/git-archive HEAD", "git-archive HEAD", "env git archive HEAD",
+    "git never-heard-of",
+)  # fmt: skip
+SHOWS_NONE = (
+    "git status --porcelain -b", "git log --oneline -5 --stat", "git log --pretty=oneline", "git commit -am v",
+    "git show HEAD:src/a.py", "git show HEAD -- src", "git log -p -- src/a.py", "git diff -- src", "git grep x",
+    "git ls-files -s", "git branch -v", "git push origin main", "git stash",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        *((command, "ask") for command in SHOWS_STORED),
+        *((command, None) for command in SHOWS_NONE),
+    ],
+)
+def test_path_rules_ask_where_git_shows_what_a_repository_stores(tracked, version, command, verdict):
+    subprocess.run(["git", "update-index", "--index-version", version], cwd=tracked.root, check=True)
+    assert tracked.verdict(tracked.rules(deny=["Read(secrets/**)"]), "exec", command=command) == verdict
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_they_do_not_if_it_does_not_store_the_file(tracked):
+    rules = tracked.rules(deny=["Read(.env)"])
+    assert tracked.verdict(rules, "exec", command="git show HEAD") is None
+    subprocess.run(["git", "add", "-f", ".env"], cwd=tracked.root, check=True)
+    assert tracked.verdict(rules, "exec", command="git show HEAD") == "ask"
+    (tracked.root / ".git/index").write_bytes(b"DIRC of a format that nobody knows")
+    assert tracked.verdict(rules, "exec", command="git show HEAD") == "ask"
+
+
+@pytest.mark.parametrize("command", ["git send-pack origin", "git http-push origin", "git-send-pack origin"])
+def test_a_rule_about_a_git_command_holds_for_the_one_that_does_its_work(room, command):
+    assert room.verdict(room.rules(deny=["Bash(git push *)"]), "exec", command=command) == "deny"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,12 @@ VALUED = {
     }.items()
 }
 
+# Commands of git that do the work of another one: a rule about that one is about these, too.
+_PLUMBING = {
+    "send-pack": "push", "http-push": "push", "fetch-pack": "fetch", "http-fetch": "fetch", "annotate": "blame",
+    "whatchanged": "log", "stage": "add", "checkout-index": "checkout",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
@@ -283,15 +289,19 @@ def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
         words = (Word((plain,)), *words[1:])
         yield words
     if plain.startswith("git-"):
-        yield (Word(("git",)), Word((plain[4:],)), *words[1:])
+        words = (Word(("git",)), Word((plain[4:],)), *words[1:])
+        plain = "git"
+        yield words
     if plain in VALUED:
-        rest = _after_options(words[1:], VALUED[plain])
+        rest = after_options(words[1:], VALUED[plain])
         if len(rest) < len(words) - 1:
             yield (words[0], *rest)
         if plain == "git" and rest:
             meant = list(_git_aliases(words[1 : len(words) - len(rest)], rest[0]))
             if not meant and rest[0].text is not None and not _is_of_git(rest[0].text):
                 meant = [(Word((None,), many=True),)]  # perhaps an alias of the repository's settings
+            if (meaning := _PLUMBING.get(rest[0].text or "")) is not None:
+                meant.append((Word((meaning,)),))
             yield from ((words[0], *each, *rest[1:]) for each in meant)
 
 
@@ -318,7 +328,8 @@ def _git_aliases(options: tuple[Word, ...], used: Word) -> Iterator[tuple[Word, 
                 yield (Word((None,), many=True),)
 
 
-def _after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Word, ...]:
+def after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Word, ...]:
+    """Return the words after the options before a subcommand; the options in `valued` take the next word."""
     at = 0
     while at < len(words) and words[at].start.startswith(("-", "+")):
         at += 2 if words[at].text in valued else 1

@@ -13,6 +13,7 @@ from .commands import Certainty
 from .files import File, FilePattern, file_at
 from .grammar import Rule
 from .match import Bound, JudgedCall
+from .stored import may_show
 
 if TYPE_CHECKING:
     from ..shell.parts import Word
@@ -53,7 +54,14 @@ def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, 
                 return each.rule, "yes"
             if certainty == "maybe" and found is None:
                 found = (each.rule, "maybe")
+        if found is None and "read" in each.access and _is_stored(call, each.files):
+            found = (each.rule, "maybe")
     return found
+
+
+def _is_stored(call: JudgedCall, pattern: FilePattern) -> bool:
+    """Return whether a command may show a denied file from what a repository stores."""
+    return any(may_show(command, command.cwd or call.cwd, pattern) for command in call.script.commands)
 
 
 def _meets(pattern: FilePattern, touched: Touched) -> Certainty:
