@@ -47,3 +47,9 @@ def test_a_folder_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> Non
     for command in ("jobs", "schedule", "approvals", "log", "sessions"):
         assert f"{tmp_path}/gone" in cli(command, "-w", f"{tmp_path}/gone", code=2).stderr
     assert not list(cli.home.glob(".local/state/toolcrib/gone*"))
+
+
+def test_a_worker_that_could_do_nothing_does_not_start(cli: Cli) -> None:
+    memory = {"TOOLCRIB_JOBS__ENGINE": "memory"}
+    assert 'jobs.engine is "memory"' in cli("worker", code=2, env=memory).stderr
+    assert "nosuch" in cli("worker", "--model", "nosuch:x", code=2).stderr

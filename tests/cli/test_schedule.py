@@ -32,7 +32,7 @@ def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
     assert "goes on" in cli("schedule", "resume", "drink-water").stderr
     assert "as soon as a worker" in cli("schedule", "run", "drink-water").stderr
     cli("schedule", "remove", "report")
-    assert "there are: drink-water" in cli("schedule", "show", "report", code=1).stderr
+    assert "there are: drink-water" in cli("schedule", "show", "report", code=2).stderr
 
 
 def test_the_tools_are_there_for_call(cli: Cli) -> None:
@@ -51,14 +51,15 @@ def test_next_tries_a_text(cli: Cli) -> None:
     ("words", "code", "said"),
     [
         (["soon", "hi"], 2, "'soon' is not a schedule"),
-        (["every 1h"], 1, "give exactly one"),
-        (["every 1h", "hi", "--tool", "glob", "--args", '{"pattern": "*"}'], 1, "give exactly one"),
+        (["every 1h"], 2, "give exactly one"),
+        (["every 1h", "hi", "--tool", "glob", "--args", '{"pattern": "*"}'], 2, "give exactly one"),
         (["every 1h", "hi", "--tz", "Mars"], 2, "unknown time zone 'Mars'"),
         (["every 1h", "--tool", "glob", "--args", "{}"], 2, "missing required pattern"),
         (["every 1h", "--tool", "exec", "--args", '{"command": "rm -rf /"}'], 3, "was not scheduled"),
         (["every 1h", "hi", "--channel", "nowhere"], 2, "there is no channel"),
         (["every 1h", "hi", "--chat", "1"], 2, "--chat needs --channel"),
         (["every 1h", "hi", "--on-miss", "never"], 2, "run_once or skip"),
+        (["0 0 31 2 *", "hi"], 2, "is not a cron expression"),
     ],
 )
 def test_what_is_refused(cli: Cli, words: list[str], code: int, said: str) -> None:
@@ -75,3 +76,15 @@ def test_what_a_person_schedules_has_no_labels(cli: Cli) -> None:
     assert body_of(schedules.get("s").job) == MessageBody("Stretch", schedule="s")
     assert body_of(schedules.get("d").job) == CallBody("delete_file", {"path": "a"}, schedule="d")
     schedules.close()
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many"])
+def test_a_number_that_is_none_is_an_error(cli: Cli, count: str) -> None:
+    said = cli("schedule", "next", count, code=2).stderr
+    assert "the smallest value is 1" in said or "not a whole number" in said
+
+
+def test_the_schedules_of_a_shared_record(cli: Cli, postgres_url: str) -> None:
+    cli("schedule", "add", "every 1h", "hi", "--db", postgres_url)
+    assert "hi" in cli("schedule", "--db", postgres_url).stdout
+    assert "There are no schedules" in cli("schedule").stderr

@@ -43,3 +43,18 @@ def test_an_untrusted_project_cannot_move_the_record(cli: Cli) -> None:
     (cli.work / "toolcrib.toml").write_text('[record]\nurl = "postgresql://127.0.0.1:1/theirs"\n')
     cli("call", "list_dir")
     assert "list_dir" in cli("log").stdout
+
+
+def test_approvals_of_a_shared_record_are_found_from_the_home_folder(cli: Cli, postgres_url: str) -> None:
+    shared = {"TOOLCRIB_RECORD__URL": postgres_url}
+    (cli.work / "a.txt").write_text("x")
+    refused = cli("call", "exec", "command=rm a.txt", env=shared, code=3)
+    ident = next(word for word in refused.stderr.split() if word.startswith("ap_"))
+    home = Cli(cli.home, cli.home, cli.nursery)
+    assert ident in home("approvals", "--db", postgres_url).stdout
+    assert ident in home("approvals", "--all", "--db", postgres_url).stdout
+    own = cli.home / ".config/toolcrib/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'[record]\nurl = "{postgres_url}"\n')
+    assert ident in home("approvals").stdout
+    assert "Denied exec" in home("approvals", "deny", ident).stderr

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
 import pytest
 
+from toolcrib import tool
+from toolcrib.jobs import host as hosts
+from toolcrib.jobs.bodies import CallBody
+from toolcrib.jobs.engine import Job
 from toolcrib.jobs.host import JobHost
+from toolcrib.jobs.placing import placement
 from toolcrib.jobs.schedules import GONE_SECONDS, Schedules
 from toolcrib.testing import temporary_toolbox
+from toolcrib.toolbox import Toolbox
+
+from ..waiting import until
+from .worker_process import Worker, lines
 
 
 @pytest.mark.parametrize("disabled", [(), ("job", "schedule_task")])
@@ -28,3 +42,76 @@ async def test_a_worker_that_is_silent_has_ended() -> None:
         assert schedules.has_worker(1000 + GONE_SECONDS - 1)
         assert not schedules.has_worker(1000 + GONE_SECONDS)
         schedules.close()
+
+
+@tool(category="destructive")
+def launch(what: str) -> str:
+    """Launch something."""
+    return f"launched {what}"
+
+
+Open = Callable[[str], AbstractAsyncContextManager[JobHost]]
+
+
+@pytest.fixture
+def hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """A host of jobs with settings."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(hosts, "SWEEP_SECONDS", 0.05)
+
+    @asynccontextmanager
+    async def opened(settings: str) -> AsyncIterator[JobHost]:
+        work, config = tmp_path / "work", tmp_path / "config.toml"
+        work.mkdir()
+        config.write_text(f"[jobs]\n{settings}\n")
+        async with Toolbox.open(work, config=config, tools=[launch]) as box:
+            host = JobHost(box)
+            try:
+                yield host
+            finally:
+                await host.aclose()
+
+    return opened
+
+
+def call(host: JobHost, name: str) -> Job:
+    body = CallBody(tool=name, arguments={"what": "it"} if name == "launch" else {})
+    return Job("call", body.to_json(), **placement(host.box))
+
+
+async def test_the_jobs_of_a_worker_that_was_killed_run_here(hosted: Open, tmp_path: Path, jobs_file: str) -> None:
+    other = Worker(jobs_file, tmp_path / "log")
+    try:
+        await until(lambda: lines(tmp_path / "log"))
+        async with hosted(f'url = "{jobs_file}"') as host:
+            engine = await host.engine()
+            assert "another worker" in host.elsewhere
+            job = await engine.submit(call(host, "list_dir"))
+            other.kill()
+            assert (await engine.result(job, 60)).state == "done"
+            assert host.elsewhere == ""
+    finally:
+        other.kill()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('engine = "memory"', "Jobs end with this process, because they are only in memory: 1 parked."),
+        ('engine = "dbos"', "Jobs have not ended: 1 parked. A call that runs is cut off; the others go on in the next"),
+    ],
+)
+async def test_it_is_said_which_jobs_have_not_ended(hosted: Open, settings: str, said: str) -> None:
+    async with hosted(settings) as host:
+        assert await host.left() == ""
+        engine = await host.engine()
+        done, parks = call(host, "list_dir"), call(host, "launch")
+        for job in (done, parks):
+            await engine.submit(job)
+        await engine.result(done.id, 60)
+        async with asyncio.timeout(60):
+            while (await engine.status(parks.id)).state != "parked":
+                await asyncio.sleep(0.01)
+        assert (await host.left()).startswith(said)
+        await engine.cancel(parks.id)
+        assert await host.left() == ""

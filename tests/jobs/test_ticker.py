@@ -18,6 +18,7 @@ from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.schedule import At, Every
 from toolcrib.jobs.schedules import Schedule, ScheduleOptions, Schedules
 from toolcrib.jobs.ticker import FIRST_PAUSE, MAX_PAUSE, ON_TIME, Ticker
+from toolcrib.jobs.zones import ScheduleError
 from toolcrib.record.connection import Where
 
 NOW = 1_800_000_000
@@ -384,3 +385,31 @@ async def test_the_ticker_goes_on_after_an_error(
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert "the schedules could not be run" in caplog.text
+
+
+async def test_a_run_that_waits_for_a_person_says_so(world: World) -> None:
+    await world.work()
+    world.outcome = JobOutcome("parked", reason="it asks", waits_for=("approval:a",))
+    world.schedules.add("a", Every(60, NOW), JOB, now=NOW)
+    await world.at(NOW + 60)
+    async with asyncio.timeout(30):
+        while (await world.engine.status(job_id("a", NOW + 60))).state != "parked":
+            await asyncio.sleep(0.005)
+    await world.ticker.settle_some()
+    run = world.schedules.get("a").runs[0]
+    assert (run.state, run.text, run.ended, run.is_open) == ("parked", "it asks", None, True)
+    await world.at(NOW + 120)
+    assert [each.state for each in world.schedules.get("a").runs] == ["overlap", "parked"]
+    world.outcome = JobOutcome("done", {"text": "fine"})
+    await world.engine.signal(run.job, "approval:a")
+    await world.settled()
+    assert (world.schedules.get("a").runs[1].state, world.schedules.get("a").runs[1].text) == ("done", "fine")
+    await world.engine.aclose()
+
+
+async def test_a_moment_that_came_while_it_was_added_counts(world: World) -> None:
+    world.schedules.add("soon", At(NOW, "UTC"), JOB, now=NOW + 2)
+    await world.at(NOW + 2)
+    assert await world.jobs() == [job_id("soon", NOW)]
+    with pytest.raises(ScheduleError, match="never comes"):
+        world.schedules.add("late", At(NOW, "UTC"), JOB, now=NOW + 100)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
 from ..record.approvals import Approvals
-from ..record.connection import Where
+from ..record.connection import Where, is_url
 from ..record.rows import ApprovalRow
 from . import show
 from .arguments import json_object
@@ -34,23 +35,21 @@ def listed(
     everywhere: Annotated[bool, Option("--all", help="List all workspaces, and answered requests too.")] = False,
 ) -> None:
     """List the calls that wait for an answer."""
-    rows: list[ApprovalRow] = []
-    shared = False
-    if everywhere:
-        for path in _databases():
-            with closing(Approvals(path)) as approvals:
-                found = approvals.recent()
-            for row in found:
-                row["workspace"] = path.parent.name
-            rows += found
-    else:
+    records = list(dict.fromkeys([*_here(options), *(_databases() if everywhere else ())]))
+    if not records and not everywhere:
         try:
-            state = options.state()
+            options.state()
         except ConfigError as error:
             raise Usage(f"{error}; or list the requests of all workspaces with --all") from None
-        shared = bool(state.url)
-        with closing(Approvals(state.record)) as approvals:
-            rows = approvals.pending()
+    rows: list[ApprovalRow] = []
+    shared = any(map(is_url, records))
+    for record in records:
+        with closing(Approvals(record)) as approvals:
+            found = approvals.recent() if everywhere else approvals.pending()
+        for row in found:
+            if isinstance(record, Path) and everywhere:
+                row["workspace"] = record.parent.name
+        rows += found
     if options.json:
         show.out_json(rows)
         return
@@ -145,16 +144,27 @@ def _request(options: RecordOptions, request_id: str) -> Generator[tuple[Approva
 
     The current folder need not be usable as a workspace: a new terminal opens in the home directory.
     """
-    here: list[Where] = []
-    with suppress(ConfigError):
-        here = [options.state().record]
-    for path in dict.fromkeys([*here, *_databases()]):
+    for path in dict.fromkeys([*_here(options), *_databases()]):
         with closing(Approvals(path)) as approvals:
             row = approvals.get(request_id)
             if row is not None:
                 yield approvals, row
                 return
     raise Usage(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
+
+
+def _here(options: RecordOptions) -> list[Where]:
+    """The record that the settings name, or that of this folder; nothing if it cannot be a workspace."""
+    try:
+        settings = options.settings(quiet=True)
+    except ConfigError:  # this folder has your own settings in it: they count all the same
+        found = replace(options, workspace=str(state_home())).settings(quiet=True).record.address
+        return [found] if found else []
+    if settings.record.address:
+        return [settings.record.address]
+    with suppress(ConfigError, Usage):
+        return [options.state(settings).record]
+    return []
 
 
 def _databases() -> list[Path]:

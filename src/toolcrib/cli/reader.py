@@ -28,14 +28,22 @@ _HELP = ("-h", "--help")
 
 
 class Argument:
-    """A word on the command line, known by its place. `complete` gives the words that a shell may offer."""
+    """A word on the command line, known by its place. `complete` gives the words that a shell may offer, `minimum` is
+    for numbers."""
 
-    def __init__(self, metavar: str = "", *, help: str = "", complete: Complete | None = None) -> None:  # noqa: A002
-        self.metavar, self.help, self.complete = metavar, help, complete
+    def __init__(
+        self,
+        metavar: str = "",
+        *,
+        help: str = "",  # noqa: A002
+        complete: Complete | None = None,
+        minimum: int | None = None,
+    ) -> None:
+        self.metavar, self.help, self.complete, self.minimum = metavar, help, complete, minimum
 
 
 class Option(Argument):
-    """An option, known by its flags. `minimum` is for numbers."""
+    """An option, known by its flags."""
 
     def __init__(
         self,
@@ -45,8 +53,8 @@ class Option(Argument):
         complete: Complete | None = None,
         minimum: int | None = None,
     ) -> None:
-        super().__init__(metavar, help=help, complete=complete)
-        self.flags, self.minimum = flags, minimum
+        super().__init__(metavar, help=help, complete=complete, minimum=minimum)
+        self.flags = flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ class CommandParameter:
             raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}")
         if self.kind is not int:
             return text
-        minimum = self.mark.minimum if isinstance(self.mark, Option) else None
+        minimum = self.mark.minimum
         if not re.fullmatch(r"-?[0-9]{1,9}", text):
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
         if minimum is not None and int(text) < minimum:

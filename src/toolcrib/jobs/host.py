@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..boundary.process_tree import end_left_behind
 from ..core.threads import shared_threads
+from ..record.connection import RecordError
 from . import opening
+from .bodies import CallBody
 from .cron_tools import schedule_tools
-from .engine import FINAL, JobEngine, JobError, Limits, Served
+from .engine import FINAL, JobEngine, JobError, JobState, Limits, Served
 from .job_tool import JobTool
 from .opening import MEMORY
 from .placing import schedules_of, workspace_of
@@ -41,11 +43,11 @@ TICKING = "schedules.lock"
 """The file whose lock the process holds that runs the schedules in its memory."""
 SWEEP_SECONDS = 2.0
 """Seconds between two looks for jobs without a report: those that were cut off, or cancelled."""
+FREE_LOOKS = 4
+"""Looks after which a worker has ended for good: until then it may be restarted."""
 PRUNE_SECONDS = 3_600.0
-NO_ENGINE = (
-    "Jobs are only in memory and end with this process: the package dbos is missing. "
-    "Store them with: pip install 'toolcrib[jobs]'"
-)
+NO_DBOS = "The package dbos is missing: pip install 'toolcrib[jobs]'"
+NO_ENGINE = f"Jobs are only in memory and end with this process. {NO_DBOS}"
 
 
 def jobs_file(folder: Path) -> Path:
@@ -161,7 +163,43 @@ class JobHost:
                     await self._work_on(self._engine)
                 except JobError as error:
                     self.elsewhere = str(error)
+                    self._tasks.append(asyncio.create_task(self._when_free(self._engine)))
         return self._engine
+
+    async def _when_free(self, engine: JobEngine) -> None:
+        """Run jobs here when the worker that runs them has ended, and no other one has come in its place."""
+        gone = 0
+        while gone < FREE_LOOKS:
+            await asyncio.sleep(SWEEP_SECONDS)
+            with suppress(JobError):
+                gone = 0 if await engine.workers() else gone + 1
+                if gone == FREE_LOOKS:
+                    gone = 0  # until it is taken
+                    await self._work_on(engine)
+                    self.elsewhere = ""
+                    self.say("The worker of this workspace has ended: its jobs run in this process now.")
+                    return
+
+    async def left(self) -> str:
+        """Return in words which jobs have not ended, and that no other process goes on with; "" if there are none."""
+        if self._engine is None:
+            return ""
+        states: tuple[JobState, ...] = ("running", "queued", "parked")
+        found = await self._engine.jobs(states=states, limit=1_000)
+        living = list((await self._engine.workers()).values())
+        alone = [
+            each.state for each in found
+            if each.job.workspace in self.serves.workspaces
+            and (each.job.kind == CallBody.KIND or each.job.body.get("text"))  # else a session only hears of a job
+            and sum(serves.has(each.job) for serves in living) <= (not self.elsewhere)
+        ]  # fmt: skip
+        shown = ", ".join(f"{alone.count(state)} {state}" for state in states if state in alone)
+        if not shown:
+            return ""
+        if in_memory(self.box.settings):
+            return f"Jobs end with this process, because they are only in memory: {shown}."
+        then = "A call that runs is cut off; the others go on in the next `toolcrib worker`."
+        return f"Jobs have not ended: {shown}. {then} `toolcrib jobs` lists them."
 
     async def _work_on(self, engine: JobEngine) -> None:
         """Run jobs here, wake those whose answers come, and report those that were cut off."""
@@ -214,6 +252,8 @@ class JobHost:
                     before = time.time() - self.box.settings.jobs.keep_days * 86400.0
                     while await engine.forget(before):
                         pass
+            except (JobError, RecordError) as error:
+                log.warning("jobs could not be looked through; the next look comes in a moment: %s", error)
             except Exception:
                 log.exception("jobs could not be looked through; the next look comes in a moment")
             await asyncio.sleep(SWEEP_SECONDS)

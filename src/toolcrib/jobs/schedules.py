@@ -15,7 +15,7 @@ from ..core.text import one_line
 from ..record.connection import Where, is_url
 from ..record.database import RecordPart
 from .engine import Job, JobState, pack, unpack
-from .schedule import Timing, next_time, timing_from_json, timing_to_json
+from .schedule import At, Timing, next_time, timing_from_json, timing_to_json
 from .zones import ScheduleError
 
 MAX_NAME = 60
@@ -28,7 +28,8 @@ MAX_TEXT = 300
 OnMiss = Literal["run_once", "skip"]
 Overlap = Literal["skip", "allow"]
 RunState = JobState | Literal["missed", "overlap"]
-"""That of the job; `missed` and `overlap` had none. It is `queued` until the job is final."""
+"""That of the job, when a worker last looked; `missed` and `overlap` had none."""
+OPEN = ("queued", "running", "parked")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS schedule (
@@ -83,6 +84,8 @@ SEEN_SECONDS = 3.0
 """Seconds after which a worker writes again that it looks for schedules that are due."""
 GONE_SECONDS = 10.0
 """Seconds after which a worker that has not written again counts as ended."""
+ON_TIME = 60
+"""Seconds after which a run that did not begin counts as missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class ScheduledRun:
     @property
     def is_open(self) -> bool:
         """Whether its job has not ended."""
-        return self.state == "queued"
+        return self.state in OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ class Schedules(RecordPart):
         name = name_of(name)
         job = replace(job, id=name, body={**job.body, "schedule": name})
         schedule = Schedule(name, timing, job, options, created=int(now))
-        schedule = replace(schedule, due=schedule.next(now))
+        # A moment that has just come counts: it was to come when it was read.
+        schedule = replace(schedule, due=schedule.next(now - ON_TIME if isinstance(timing, At) else now))
         if schedule.due is None:
             raise ScheduleError(f"{timing} never comes")
         if self._run("SELECT COUNT(*) FROM schedule WHERE workspace = ?", self._workspace)[0][0] >= MAX_SCHEDULES:

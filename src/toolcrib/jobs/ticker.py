@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, cast
 
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
+from ..record.connection import RecordError
 from .engine import FINAL, JobEngine, JobError, JobStatus
+from .runner import text_of_output
 from .schedule import At
-from .schedules import MAX_RUNS, MAX_TEXT, SEEN_SECONDS, Schedule, ScheduledRun, Schedules
+from .schedules import MAX_RUNS, MAX_TEXT, ON_TIME, SEEN_SECONDS, Schedule, ScheduledRun, Schedules
 
 log = logging.getLogger("toolcrib.jobs")
 
@@ -31,8 +32,6 @@ SETTLE_SECONDS = 5.0
 """Seconds between two looks at runs that have not ended."""
 SETTLE_LIMIT = 20
 """Schedules whose runs are looked at each time: a run that waits for a person may not end for days."""
-ON_TIME = 60
-"""Seconds after which a run that did not begin counts as missed."""
 FIRST_PAUSE, MAX_PAUSE = 30, 3_600
 """Seconds before a schedule may run again after its run failed: twice as long after each further failure."""
 FAILED = ("failed", "unknown")
@@ -65,6 +64,8 @@ class Ticker:
                 if time.monotonic() - settled >= SETTLE_SECONDS:
                     settled = time.monotonic()
                     await self.settle_some()
+            except (JobError, RecordError) as error:
+                log.warning("the schedules could not be run; the next look comes in %g s: %s", LOOK_SECONDS, error)
             except Exception:
                 log.exception("the schedules could not be run; the next look comes in %g s", LOOK_SECONDS)
 
@@ -146,14 +147,13 @@ def _left_out(schedule: Schedule, due: int, now: float) -> ScheduledRun | None:
 
 
 def _ended(run: ScheduledRun, status: JobStatus | None, now: float) -> ScheduledRun:
-    """Return a run with the outcome of its job, if that is final."""
-    if not run.is_open or (status is not None and status.state not in FINAL):
+    """Return a run with the state of its job, and its outcome."""
+    if not run.is_open:
         return run
     if status is None:
         return replace(run, state="unknown", ended=now, text="its job is no longer stored")
-    output: Any = status.output
-    text = status.reason or (str(cast("dict[str, Any]", output).get("text", "")) if isinstance(output, dict) else "")
-    return replace(run, state=status.state, ended=status.ended or now, text=clip(one_line(text), MAX_TEXT))
+    text = clip(one_line(status.reason or text_of_output(status.output)), MAX_TEXT)
+    return replace(run, state=status.state, ended=(status.ended or now) if status.state in FINAL else None, text=text)
 
 
 def _earliest(schedule: Schedule) -> int:

@@ -6,11 +6,12 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from ...core.errors import ToolcribError
 from ...core.wings import has_wing
 from .. import show
 from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
@@ -118,7 +119,12 @@ async def agent_jobs(agent: Agent, *, stays: bool = True) -> AsyncGenerator[Call
         return agent
 
     async with hosted_jobs(agent.box, opened, attached=agent if stays else None, schedules=stays) as host:
-        yield host.next_end
+        try:
+            yield host.next_end
+        finally:
+            with suppress(ToolcribError):
+                if left := await host.left():
+                    show.say(left, "yellow")
 
 
 class EventPrinter:

@@ -9,10 +9,11 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ...core.errors import ToolError
 from .. import show
 from ..arguments import json_object
 from ..exit_codes import OK, REFUSED, USAGE, Usage
-from ..options import Options
+from ..options import RecordOptions
 from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Argument(metavar="NAME", help="The schedule.")]
 
 
-def listed(options: Options) -> int:
+def listed(options: RecordOptions) -> int:
     """List the schedules: when each is due next, what it does, and how its latest run ended."""
     with _schedules(options) as schedules:
         found = schedules.list()
@@ -40,7 +41,7 @@ def listed(options: Options) -> int:
     return OK
 
 
-def shown(options: Options, name: Name) -> int:
+def shown(options: RecordOptions, name: Name) -> int:
     """Show one schedule, with its latest runs."""
     with _schedules(options) as schedules:
         found = schedules.get(name)
@@ -66,7 +67,7 @@ def shown(options: Options, name: Name) -> int:
 
 
 def add(
-    options: Options,
+    options: RecordOptions,
     when: Annotated[
         str,
         Argument(
@@ -116,7 +117,10 @@ def add(
                     show.error(f"{tool} was not scheduled: {check.reason}")
                     return REFUSED if check.step else USAGE
                 ctx = replace(box.context, channel=channel, chat_id=chat)
-                job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx)
+                try:
+                    job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx)
+                except ToolError as error:
+                    raise Usage(str(error)) from None
                 made, new = scheduling.add(name, timing, job, how)
                 then = scheduling.then(made)
         if options.json:
@@ -130,21 +134,21 @@ def add(
     return run(work())
 
 
-def remove(options: Options, name: Name) -> int:
+def remove(options: RecordOptions, name: Name) -> int:
     """Remove a schedule. What runs goes on."""
     with _schedules(options) as schedules:
         show.say(f"Removed {schedules.remove(name).name}.")
     return OK
 
 
-def pause(options: Options, name: Name) -> int:
+def pause(options: RecordOptions, name: Name) -> int:
     """Let a schedule rest until it is resumed."""
     with _schedules(options) as schedules:
         show.say(f"{schedules.pause(name).name} is paused; toolcrib schedule resume {name}")
     return OK
 
 
-def resume(options: Options, name: Name) -> int:
+def resume(options: RecordOptions, name: Name) -> int:
     """Let a paused schedule go on. What was due meanwhile is left out."""
     from ...jobs.cron_tools import next_of
 
@@ -154,7 +158,7 @@ def resume(options: Options, name: Name) -> int:
     return OK
 
 
-def run_now(options: Options, name: Name) -> int:
+def run_now(options: RecordOptions, name: Name) -> int:
     """Run a schedule at once, in addition to its times."""
     with _schedules(options) as schedules:
         found = schedules.run(name)
@@ -165,8 +169,8 @@ def run_now(options: Options, name: Name) -> int:
 
 
 def next_times(
-    options: Options,
-    count: Annotated[int, Argument(metavar="N", help="How many times.")] = 5,
+    options: RecordOptions,
+    count: Annotated[int, Argument(metavar="N", help="How many times.", minimum=1)] = 5,
     name: Annotated[str | None, Option("--name", help="Of this schedule only.")] = None,
     when: Annotated[str | None, Option("--when", help="Of this text, to try it: '0 9 * * 1-5'.")] = None,
     tz: Annotated[str | None, Option("--tz", metavar="ZONE", help="The time zone of --when.")] = None,
@@ -185,7 +189,7 @@ def next_times(
         with _schedules(options) as schedules:
             found = [schedules.get(name)] if name is not None else schedules.list()
     moments = heapq.merge(*(_times(each) for each in found if each.state == "active"))
-    rows = list(islice(moments, max(count, 0)))
+    rows = list(islice(moments, count))
     if options.json:
         show.out_json([{"due": moment, "time": text, "name": each} for moment, text, each in rows])
     else:
@@ -215,14 +219,17 @@ def _timing(when: str, tz: str | None) -> Timing:
 
 
 @contextmanager
-def _schedules(options: Options) -> Generator[Schedules]:
+def _schedules(options: RecordOptions) -> Generator[Schedules]:
     from ...jobs.placing import named_by
     from ...jobs.schedules import Schedules
+    from ...jobs.zones import ScheduleError
 
     settings = options.settings(quiet=True)
-    schedules = Schedules(options.state().record, named_by(settings.workspace))
+    schedules = Schedules(options.state(settings).record, named_by(settings.workspace))
     try:
         yield schedules
+    except ScheduleError as error:  # what was typed does not fit
+        raise Usage(str(error)) from None
     finally:
         schedules.close()
 

@@ -42,11 +42,16 @@ def worker(
 async def _work(
     options: Options, db: str | None, queues: list[str], tags: list[str], model: str | None, drain: int
 ) -> int:
+    from ...jobs.host import NO_DBOS, in_memory
+    from ...jobs.opening import MEMORY
     from .hosts import hosted_jobs
 
     agents: list[Agent] = []
     opening = asyncio.Lock()
     settings = with_database(options.settings(), db)
+    if in_memory(settings):
+        why = NO_DBOS if settings.jobs.engine != MEMORY else 'jobs.engine is "memory": use "dbos", or give --db'
+        raise Usage(f"a worker runs jobs that are stored, and here they end with their process. {why}")
     async with options.open(settings, warm_up=False) as box:
 
         async def agent() -> Agent:
@@ -58,6 +63,8 @@ async def _work(
             return agents[0]
 
         try:
+            if model is not None:
+                await agent()  # a name that is wrong is an error now, not in the first job
             async with hosted_jobs(box, agent, queues=queues, tags=tags, schedules=True) as host:
                 return await _until_the_end(host, drain)
         finally:
@@ -68,7 +75,8 @@ async def _work(
 async def _until_the_end(host: JobHost, drain: int) -> int:
     engine = await host.engine()
     if host.elsewhere:
-        raise Usage(f"this worker cannot run jobs: {host.elsewhere}")
+        show.error(f"this worker cannot run jobs: {host.elsewhere}")
+        return FAILED
     serves = host.serves
     tagged = f", tags: {', '.join(serves.tags)}" if serves.tags else ""
     show.say(f"Jobs: {engine.name}; queues: {', '.join(serves.queues)}{tagged}. Workspace: {host.box.workspace.root}")
