@@ -18,6 +18,8 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.jobs.bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody, body_of
 from toolcrib.jobs.cron_tools import schedule_tools
+from toolcrib.jobs.engine import Job
+from toolcrib.jobs.schedule import Every
 from toolcrib.jobs.schedules import Schedules
 from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.testing import temporary_toolbox
@@ -80,6 +82,35 @@ async def scheduled(**more: Any) -> AsyncIterator[Scheduled]:
             yield made
         finally:
             made.schedules.close()
+
+
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+@pytest.mark.parametrize("action", ["remove", "pause", "resume", "run"])
+async def test_it_asks_before_it_changes_a_persons_schedule(action: str, mode: str) -> None:
+    async with scheduled(mode=mode) as made:
+        made.schedules.add("Backup", Every(3600, 0), Job("message", {"text": "back up"}))
+        refused = await made.cron(action=action, job_id="backup")
+        assert refused.is_error
+        assert "a person made or paused the schedule 'backup'" in refused.for_llm
+        assert (made.schedules.get("backup").state, made.schedules.get("backup").asked) == ("active", None)
+        await made.text(action="add", name="own", message="Drink water", every_seconds=600)
+        await made.text(action=action, job_id="own")
+
+
+async def test_what_a_person_paused_stays_paused() -> None:
+    async with scheduled(mode="autonomous") as made:
+        await made.text(action="add", name="own", message="Drink water", every_seconds=600)
+        made.schedules.pause("own")
+        assert (await made.cron(action="resume", job_id="own")).is_error
+        assert made.schedules.get("own").state == "paused"
+
+
+async def test_a_yes_lets_it_change_a_persons_schedule() -> None:
+    async with scheduled(approve=approver) as made:
+        made.schedules.add("backup", Every(3600, 0), Job("message", {"text": "back up"}))
+        await made.text(action="pause", name="Backup")
+        assert asked == ["a person made or paused the schedule 'backup' (every 1h: back up)"]
+        assert made.schedules.get("backup").state == "paused"
 
 
 async def test_add_list_pause_resume_run_remove() -> None:

@@ -55,6 +55,8 @@ class Scheduling:
         action = arguments.get("action", "add")
         if action != "list" and SCHEDULED_RUN in ctx.metadata:
             return Judgement("deny", NOT_HERE.format(ctx.metadata[SCHEDULED_RUN]), "schedule:nested")
+        if action in ("remove", "pause", "resume", "run"):
+            return self._of_person(arguments.get("job_id") or arguments.get("name"))
         if action != "add":
             return None
         if (gap := _gap(arguments)) is not None and gap < OFTEN:
@@ -66,6 +68,17 @@ class Scheduling:
         if found is None or found.verdict == "allow":
             return None  # None: a host name has to be looked up, which `job_of` does
         return Judgement(found.verdict, f"the scheduled call: {found.reason}", found.rule)
+
+    def _of_person(self, name: Any) -> Judgement | None:
+        """Ask before a schedule is changed that a person made or paused, in every mode."""
+        try:
+            found = self.schedules.get(str(name))
+        except ScheduleError:
+            return None  # the tool itself says so
+        if found.options.by_model:
+            return None
+        said = f"a person made or paused the schedule {found.name!r} ({found.timing}: {what_of(found)})"
+        return Judgement("ask", said, "schedule:person", insists=True)
 
     async def job_of(
         self, message: str | None, call: tuple[str, Mapping[str, Any]] | None, channel: str | None, ctx: ToolContext
@@ -205,6 +218,7 @@ class CronTool(Tool):
         super().__init__()
         self._scheduling = scheduling
         self.judge = scheduling.judge
+        self.judge_blocks = True  # it reads the record
 
     async def execute(
         self,
@@ -260,7 +274,8 @@ class CronTool(Tool):
             )
             call = (tool, arguments or {}) if tool else None
             job = await self._scheduling.job_of(message or None, call, None, ctx)
-            made, new = await shared_threads.run(self._scheduling.add, name, timing, job, ScheduleOptions(on_miss))
+            options = ScheduleOptions(on_miss, by_model=True)
+            made, new = await shared_threads.run(self._scheduling.add, name, timing, job, options)
         except JobError as error:
             raise ToolError(str(error)) from error
         said = f"Created job {made.name!r}" if new else f"There was already the same job {made.name!r}"
@@ -274,7 +289,7 @@ class CronTool(Tool):
             if action == "remove":
                 return f"Removed job {schedules.remove(job_id).name}"
             if action == "pause":
-                return f"Paused job {schedules.pause(job_id).name}"
+                return f"Paused job {schedules.pause(job_id, by_model=True).name}"
             if action == "resume":
                 found = schedules.resume(job_id)
                 return f"Resumed job {found.name}\n{next_of(found)}"
@@ -313,7 +328,8 @@ class ScheduleTaskTool(Tool):
         try:
             timing = timing_of(time.time(), schedule=schedule)
             job = await self._scheduling.job_of(task, None, channel, ctx)
-            made, _ = await shared_threads.run(self._scheduling.add, None, timing, job, ScheduleOptions())
+            options = ScheduleOptions(by_model=True)
+            made, _ = await shared_threads.run(self._scheduling.add, None, timing, job, options)
         except JobError as error:
             raise ToolError(str(error)) from error
         then = await shared_threads.run(self._scheduling.then, made)

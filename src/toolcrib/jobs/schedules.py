@@ -108,12 +108,14 @@ class ScheduledRun:
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
     """What happens after a time without a worker, and while an earlier run goes on; by how many seconds runs may be
-    later, so that they do not all begin at once; and whether the schedule is deleted after its last run."""
+    later, so that they do not all begin at once; whether the schedule is deleted after its last run; and whether it is
+    a model's: else it is a person's, and a model asks before it changes it."""
 
     on_miss: OnMiss = "run_once"
     overlap: Overlap = "skip"
     jitter: int = 0
     delete_after_run: bool = True
+    by_model: bool = False
 
 
 DEFAULT_OPTIONS = ScheduleOptions()
@@ -233,10 +235,12 @@ class Schedules(RecordPart):
         self._run("DELETE FROM schedule WHERE workspace = ? AND name = ? RETURNING name", self._workspace, found.name)
         return found
 
-    def pause(self, name: str) -> Schedule:
-        """Let a schedule rest until it is resumed. Raises ScheduleError if there is none."""
+    def pause(self, name: str, *, by_model: bool = False) -> Schedule:
+        """Let a schedule rest until it is resumed. What a person pauses is the person's from then on. Raises
+        ScheduleError if there is none."""
         found = self.get(name)
-        self._set("state = 'paused'", "name = ?", found.name)
+        options = replace(found.options, by_model=found.options.by_model and by_model)
+        self._set("state = 'paused', options = ?", "name = ?", json.dumps(asdict(options)), found.name)
         return self.get(found.name)
 
     def resume(self, name: str, *, now: float | None = None) -> Schedule:
