@@ -388,9 +388,9 @@ def test_raw_violations_have_paths() -> None:
             "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
         },
     }  # fmt: skip
-    assert set(wrong(raw(schema), {"meta": {"flags": [1]}, "count": 0, "mode": "c", "either": "x"})) == {
+    assert set(wrong(raw(schema), {"meta": {"flags": [{}]}, "count": 0, "mode": "c", "either": "x"})) == {
         "missing required meta.tag",
-        "meta.flags[0] should be a string, got 1",
+        "meta.flags[0] should be a string, got {}",
         "count must be >= 1, got 0",
         'mode must be one of "a", "b", got "c"',
         'either should be an integer or a boolean, got "x"',

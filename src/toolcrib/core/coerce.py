@@ -8,6 +8,7 @@ parameters are renamed, and then one table converts single values (spec 2.2, 2.3
     "true", "false"      where only a boolean fits      True, False
     3.0                  where only an integer fits     3
     "[1]", "{…}"         where only an array or object  decoded
+    42, 4.5, true        where only text fits           "42", "4.5", "true"
     null                 for an optional parameter      absent
 
 A value is converted only if it does not fit as it is and exactly one conversion does. A boolean never
@@ -32,6 +33,8 @@ from .violations import JSON_TYPES, Json, kind_of, properties_of, resolve
 MAX_VISITS = 200_000
 """Most values that one coercion converts, about 0.3 s; the rest stay. A validator that is made for it counts as many as
 its schema has parts."""
+MAX_AS_TEXT = 1e300
+"""A larger number stays: infinity has no text in JSON, and Python refuses integers of more than 4300 digits."""
 FEW_WAYS = 8
 MAX_WAYS_TRIED = 20_000
 """Unions convert nothing where more than FEW_WAYS lead to a value and a validation needs more looks than this: for
@@ -246,6 +249,8 @@ def _coerce_leaf(value: Any, kinds: set[str]) -> Any:
     own = JSON_TYPES.get(type(value))
     if not kinds or own in kinds or (own == "integer" and "number" in kinds):
         return value
+    if kinds - {"null"} == {"string"} and isinstance(value, bool | int | float):
+        return json.dumps(value) if -MAX_AS_TEXT < value < MAX_AS_TEXT else value
     if isinstance(value, float):
         return int(value) if "integer" in kinds and value.is_integer() and abs(value) < 2**53 else value
     if not isinstance(value, str):
