@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import string
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,6 +29,16 @@ def test_a_key_is_masked(kind: str) -> None:
     text = redact(f"the key is {key}, keep it")
     assert key not in text and key[6:-5] not in text
     assert text.startswith("the key is ") and text.endswith(", keep it") and "***" in text
+
+
+@pytest.mark.parametrize(
+    "letters", [string.ascii_letters + string.digits, string.ascii_letters, string.ascii_lowercase]
+)
+@pytest.mark.parametrize(("prefix", "length"), [("ghp_", 36), ("sk-", 48), ("hf_", 34)])
+def test_no_random_key_is_missed_for_its_letters(prefix: str, length: int, letters: str) -> None:
+    choice = random.Random(16)
+    keys = [prefix + "".join(choice.choices(letters, k=length)) for _ in range(2_000)]
+    assert [key for key in keys if key in redact(key)] == []
 
 
 @pytest.mark.parametrize("kind", CONTEXTS)

@@ -68,14 +68,17 @@ def mask(secret: str, *, whole: bool = False) -> str:
 
 
 def _mixed(token: str) -> bool:
-    """Return whether a token has a digit or a capital after the prefix, and so is not just words with hyphens."""
-    return any(c.isdigit() or c.isupper() for c in token[3:]) and len(set(token)) > 8
+    """Return whether a token is not just words with hyphens: it has a digit or a capital after the prefix, or a part
+    that is too long for a word."""
+    has_sign = any(c.isdigit() or c.isupper() for c in token[3:]) or _NO_WORD.search(token) is not None
+    return has_sign and len(set(token)) > 8
 
 
 def _has_digit(token: str) -> bool:
     return any(c.isdigit() for c in token) and len(set(token)) > 5
 
 
+_NO_WORD = re.compile(r"[a-z]{20}")
 _TEMPLATE = ("$", "{", "<", "%(", "%s", "[", "*", "...", "…")
 _WORDS = re.compile(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dummy|xxx+|todo|none|null|true|false|test)")
 
@@ -120,7 +123,7 @@ TOKENS: tuple[Pattern, ...] = (
     # OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek and others
     Pattern("sk key", ("sk-",), rf"{_LEFT_OF_WORD}sk-[\w-]{{20,}}+", _mixed),
     Pattern("AWS key id", ("AKIA", "ASIA", "ABIA", "ACCA"), rf"{_LEFT_OF_WORD}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_RIGHT}"),
-    Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _has_digit),
+    Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _mixed),
     Pattern("GitHub token", ("github_pat_",), r"github_pat_\w{22,}+"),
     Pattern(
         "GitLab token",
