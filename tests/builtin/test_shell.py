@@ -281,7 +281,9 @@ async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
         workspace, lambda: select_sandbox(SandboxSettings(), root), move_to_trash=journal.move_to_trash
     )
     shell = ShellTools(runner)
-    output = await shell.exec("git init -q . 2>&1; echo x > .mcp.json", ctx=ToolContext(call_id="call-1"))
+    output = await shell.exec(
+        "git init -q . && git config core.pager ./x; echo x > .mcp.json", ctx=ToolContext(call_id="call-1")
+    )
     assert ".mcp.json moved to the trash" in output.for_llm
     assert not (root / ".git/config").exists()
     undo(journal, "call-1")

@@ -515,3 +515,56 @@ async def test_the_question_says_what_a_yes_gives_away(tmp_path: Path) -> None:
     assert output.meta["exit_code"] == 0
     assert "wall" not in output.meta  # the yes lifted it
     assert "after a yes it can do all that you can" in asked[0]
+
+
+async def repository(box: OpenToolbox) -> Path:
+    root = Path(box.workspace.root)
+    ran = await box.call("exec", {"command": "git init -q . && git add -A"})
+    assert not ran.is_error and "trash" not in ran.for_llm
+    return root / ".git"
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_yes_lets_git_change_its_settings(tmp_path: Path, answer: bool) -> None:
+    asked: list[str] = []
+
+    async def person(request: ApprovalRequest) -> bool:
+        asked.append(request.reason)
+        return answer
+
+    config = tmp_path / "toolcrib.toml"
+    config.write_text('mode = "autonomous"\n[sandbox]\nbackend = "bubblewrap"\n')
+    (tmp_path / "ws").mkdir()
+    async with Toolbox.open(tmp_path / "ws", config=config, approve=person, warm_up=False) as box:
+        git = await repository(box)
+        assert asked == []
+        command = "git remote add o https://e.example/x && git config user.name x && git remote -v"
+        output = await box.call("exec", {"command": command})
+        assert len(asked) == 1 and "settings" in asked[0]
+        assert ("e.example" in (git / "config").read_text()) is answer
+        assert output.is_error is not answer
+
+
+async def yes_to_all(_: ApprovalRequest) -> bool:
+    return True
+
+
+async def test_other_programs_in_the_line_change_no_repository(tmp_path: Path) -> None:
+    config = tmp_path / "toolcrib.toml"
+    config.write_text('[sandbox]\nbackend = "bubblewrap"\n')
+    (tmp_path / "ws").mkdir()
+    async with Toolbox.open(tmp_path / "ws", config=config, approve=yes_to_all, warm_up=False) as box:
+        git = await repository(box)
+        (git.parent / "plant.py").write_text("open('.git/hooks/post-commit', 'w').write('x')")
+        before = (git / "config").read_bytes()
+        for rest in (
+            "python3 plant.py",
+            "tar xf x.tar",
+            "git bisect run ./x",
+            "git rebase -x ./x main",
+            "make",
+            "unknown x",
+        ):
+            await box.call("exec", {"command": f"git remote add o u; {rest}"})
+            assert (git / "config").read_bytes() == before, rest
+            assert not (git / "hooks/post-commit").exists()

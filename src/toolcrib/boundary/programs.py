@@ -68,7 +68,7 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
     roots = tuple({*(os.path.abspath(each) for each in writable), *(os.path.realpath(each) for each in writable)})
     checked = os.name != "nt"
     try:
-        for name in _names(os.path.abspath(path)):
+        for name in _names(os.path.join(os.getcwd(), path)):  # not abspath: `link/..` is where the link leads
             root = next((each for each in roots if beneath(name, each)), None)
             if root is not None:
                 return f"{name} lies in {root}, which tools may write"

@@ -12,6 +12,8 @@ import os
 
 from ..core.dataclass import dataclass
 
+RULE_PROTECTED = "shell:protected"
+
 
 @dataclass(frozen=True, slots=True)
 class ProtectedName:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in
 from ..boundary.programs import beneath
+from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
-from ..boundary.sandbox.spec import LazySandbox, works
+from ..boundary.sandbox.spec import LazySandbox, Lift, works
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
@@ -97,16 +98,10 @@ class CommandJudge:
         from ..policy.shell.judge import judge_command
         from ..policy.shell.parts import CommandPlace
 
-        home = self._home
         if bare:
-            return judge_command(command, CommandPlace(self.workspace, cwd, home))
+            return judge_command(command, CommandPlace(self.workspace, cwd, self._home))
         rules = self.rules
-        contained, scratch = self._containment()
-        place = CommandPlace(
-            self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
-            scratch, contained, held, self._host_files, True, self._program_folders, self._is_walled(),
-            self._undo_covers,
-        )  # fmt: skip
+        place = self._place(cwd, held)
         found = judge_command(command, place)
         if found.wall == "read" and not place.walled:
             found = replace(found, wall=None)
@@ -114,9 +109,30 @@ class CommandJudge:
             return found
         return self._by_settings(command, place) or found
 
-    def changes_host_files(self, command: str, cwd: str) -> bool:
-        """Return whether a command's question was about files that the host runs. Then it may change them."""
-        return bool(self._host_files) and self.judge(command, cwd).rule == RULE_HOST_FILES
+    def lift(self, command: str, cwd: str) -> Lift | None:
+        """Return what a command may change because its question, which no mode answers, was about that.
+
+        `.git` only for a line of git alone: other programs in it could put hooks there.
+        """
+        from ..policy.shell.judge import changes_only_repositories
+
+        rule = self.judge(command, cwd).rule
+        if rule == RULE_HOST_FILES and self._host_files:
+            return "host files"
+        if rule == RULE_PROTECTED and changes_only_repositories(command, self._place(cwd)):
+            return ".git"
+        return None
+
+    def _place(self, cwd: str, held: bool = False) -> CommandPlace:
+        from ..policy.shell.parts import CommandPlace
+
+        rules = self.rules
+        contained, scratch = self._containment()
+        return CommandPlace(
+            self.workspace, cwd, self._home, rules.profile, rules.readable, rules.writable,
+            scratch, contained, held, self._host_files, True, self._program_folders, self._is_walled(),
+            self._undo_covers,
+        )  # fmt: skip
 
     def _containment(self) -> tuple[bool, tuple[str, ...]]:
         """Return whether a sandbox confines commands, and the folders that are new and empty in it."""

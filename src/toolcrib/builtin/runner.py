@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.spec import LazySandbox, OverlaySandbox, WalledSandboxes, WriteLayer
+from ..boundary.sandbox.spec import LazySandbox, Lift, OverlaySandbox, WalledSandboxes, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, Wall, current_context
@@ -166,11 +166,11 @@ class CommandRunner:
         timeout: float | None,
         env: Mapping[str, str] | None = None,
         *,
-        lift: bool = False,
+        lift: Lift | None = None,
         wall: Wall | None = None,
     ) -> PreparedCommand:
-        """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables. `lift`: it
-        was approved that the command changes files that the host runs. `wall`: what it can do at most.
+        """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables. `lift`:
+        what a person let it change. `wall`: what it can do at most.
 
         Raises ToolError if the working folder does not exist, and SandboxUnavailable or OSError if the sandbox fails.
         """

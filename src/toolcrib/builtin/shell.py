@@ -141,7 +141,7 @@ class ShellTools:
         spill = self._runner.spill_of(ctx.call_id)
         try:
             where = self._runner.judged_folder(working_dir)
-            lift = isinstance(where, str) and self._judged.changes_host_files(command, where)  # then a person was asked
+            lift = self._judged.lift(command, where) if isinstance(where, str) else None  # then a person was asked
             if (background or interactive) and COMMAND_OUTPUT not in ctx.metadata:
                 with self.sessions.place(ctx.session_id):
                     prepared = await self._runner.prepare(argv, "exec", working_dir, None, lift=lift, wall=ctx.wall)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.host_files import host_files_in
-from ..boundary.sandbox.spec import LazySandbox, WalledSandboxes
+from ..boundary.sandbox.spec import LazySandbox, Lift, WalledSandboxes
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
 
@@ -59,7 +59,11 @@ class Sandboxes:
 
             return select_closed(settings, own())
 
-        lifted = _lazy_sandbox(replace(settings, host_files_writable=True), root)
+        with_git = replace(settings, allow_protected=(*settings.allow_protected, ".git"))
+        lifted: dict[Lift, LazySandbox] = {
+            "host files": _lazy_sandbox(replace(settings, host_files_writable=True), root),
+            ".git": _lazy_sandbox(with_git, root),
+        }
         return WalledSandboxes(own, lifted, LazySandbox(reading), LazySandbox(changing), LazySandbox(closed))
 
     def _denied_paths(self, name: Literal["Read", "Edit"]) -> Callable[[str], bool] | None:

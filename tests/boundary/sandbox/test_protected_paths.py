@@ -184,3 +184,69 @@ def test_a_generated_folder_is_passed_over_unless_it_is_a_repository(tmp_path: P
     assert not find_protected_paths(tmp_path, tmp_path, frozenset()).read_only
     (tmp_path / "venv" / ".git" / "hooks").mkdir(parents=True)
     assert str(tmp_path / "venv" / ".git" / "hooks") in find_protected_paths(tmp_path, tmp_path, frozenset()).read_only
+
+
+PLAIN = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = true
+[remote "origin"]
+\turl = git@github.com:a/b.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+[branch "main"]
+\tremote = origin
+\tmerge = refs/heads/main
+"""
+
+
+def new_repository(root: Path, text: str = PLAIN) -> list[str]:
+    found = find_protected_paths(root, root, frozenset())
+    make(root, ".git/hooks/pre-commit.sample", ".git/HEAD", ".git/objects/")
+    (root / ".git/config").write_text(text)
+    return found.appeared()
+
+
+def test_what_git_writes_into_every_new_repository_may_stay(tmp_path: Path) -> None:
+    assert new_repository(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\tfsmonitor = ./x", "\tpager = x", "[include]\n\tpath = x",
+        "[alias]\n\tst = !x", "\tworktree = /", "\thooksPath = x",
+        "[remote \"o\"] url = x", "\turl = ext::sh -c x", "\turl = -x",
+        "\turl = a\\", "\tfilemode = true ; x", "# x",
+        "[core] pager = x", "\tbare = false\u000b\tpager = x", "\tbare = false\r\n\tpager = x",
+        "\t\tbare = true", "[filter \"x\"]", "\tuploadpack = x",
+        "\tbare = false\n" * 200,
+    ],
+)  # fmt: skip
+def test_any_other_setting_goes(tmp_path: Path, line: str) -> None:
+    assert new_repository(tmp_path, f"{PLAIN}{line}\n") == [".git/config"]
+
+
+def test_settings_that_can_be_changed_under_another_name_go(tmp_path: Path) -> None:
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    for name in ("linked", "hard", "pipe", "hooks", "program"):
+        make(tmp_path, f"{name}/.git/hooks/pre-commit.sample")
+    (tmp_path / "notes").write_text(PLAIN)
+    (tmp_path / "linked/.git/config").symlink_to("../../notes")
+    (tmp_path / "hard/.git/config").hardlink_to(tmp_path / "notes")
+    os.mkfifo(tmp_path / "pipe/.git/config")
+    (tmp_path / "hooks/.git/hooks/post-commit").symlink_to("pre-commit.sample")
+    make(tmp_path, "program/.git/hooks/post-commit")
+    assert sorted(found.appeared()) == [
+        "hard/.git/config", "hooks/.git/hooks", "linked/.git/config", "pipe/.git/config", "program/.git/hooks",
+    ]  # fmt: skip
+
+
+def test_settings_that_were_replaced_are_not_new(tmp_path: Path) -> None:
+    make(tmp_path, ".git/config", "elsewhere")
+    os.rename(tmp_path / ".git/config", tmp_path / "kept")
+    (tmp_path / ".git/config").symlink_to("../kept")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    (tmp_path / ".git/config").unlink()
+    (tmp_path / ".git/config").write_text(PLAIN)
+    assert found.appeared() == [".git/config"]

@@ -65,7 +65,7 @@ def test_a_sandbox_answers(command: str) -> None:
         "git push", "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x",
         "git fetch", "ssh x",
         "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su",
-        "git init",
+        "git remote add o u",
         "git remote add a b", "git config user.name x", "echo x > .git/config", "rm $x", "rm -rf .git",
         "touch .vscode/tasks.json", "make && curl https://x", "cat $x; rm y", "find . -exec rm {} +",
     ],

@@ -9,6 +9,7 @@ we look for it again after the command. Links cannot be bound either, so they ar
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -97,6 +98,8 @@ class ProtectedPaths:
                 continue
             if cut and base not in self.seen and not self._is_recent(path):
                 continue  # earlier there were too many folders to see it
+            if path not in self.existing and _is_harmless(path, name):
+                continue
             path = self._movable(base, name)
             if not any(path == other or path.startswith(other + "/") for other in found):
                 found.append(path)
@@ -147,6 +150,45 @@ class ProtectedPaths:
             if str(parent) == self.root:
                 break
             self.pinned.add(str(parent))
+
+
+# What `git init` and `git clone` write into the settings of a new repository: nothing in it names a program or a file.
+_PLAIN_SETTINGS = re.compile(
+    r"""(?:
+    \[core\] | \[extensions\] | \[(?:remote|branch)\ "[\w./-]{1,200}"\] |
+    \t(?:repositoryformatversion\ =\ [01] | (?:objectformat|refstorage)\ =\ \w{1,20}) |
+    \t(?:filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)\ =\ (?:true|false) |
+    \turl\ =\ (?:(?:https?|ssh|git)://)?[\w./~@][\w./~@+-]{0,500}(?::[\w./~@+-]{0,500})? |
+    \tfetch\ =\ \+refs/[\w./*-]{1,200}:refs/[\w./*-]{1,200} |
+    \tremote\ =\ [\w.-]{1,200} | \tmerge\ =\ refs/[\w./-]{1,200}
+    )\n""",
+    re.ASCII | re.VERBOSE,
+)
+_MAX_PLAIN = 4096  # bytes
+
+
+def _is_harmless(path: str, name: str) -> bool:
+    """Return whether a new path is what git puts into every new repository: plain settings, and examples of hooks."""
+    if os.path.realpath(path) != path:
+        return False
+    try:
+        if name.endswith("hooks"):
+            with os.scandir(path) as entries:
+                return all(each.name.endswith(".sample") and each.is_file(follow_symlinks=False) for each in entries)
+        if name.endswith("config"):
+            with open(path, "rb", opener=_without_waiting) as file:
+                known = os.fstat(file.fileno())
+                text = file.read(_MAX_PLAIN + 1).decode("ascii")
+            alone = stat.S_ISREG(known.st_mode) and known.st_nlink == 1  # nothing changes it under another name later
+            lines = text.splitlines(keepends=True)
+            return alone and len(text) <= _MAX_PLAIN and all(map(_PLAIN_SETTINGS.fullmatch, lines))
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _is_granted(name: str, allowed: frozenset[str]) -> bool:

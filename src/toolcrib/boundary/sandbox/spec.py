@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from ...core.dataclass import dataclass
 from ...core.errors import SandboxUnavailable
@@ -129,16 +129,20 @@ class LazySandbox:
         return sandbox.active and not sandbox.domains
 
 
+Lift = Literal["host files", ".git"]
+"""What a person can let one command change: the files that the host runs, or the settings and hooks of repositories."""
+
+
 @dataclass(frozen=True, slots=True)
 class WalledSandboxes:
     """The sandboxes of the commands of one workspace, by what a command may do at most (`Wall`).
 
-    `own` is the sandbox of the settings. `lifted` lets a command also change the files that the host runs, `reading` is
-    for the wall `read`, `changing` for `workspace`, `closed` for `all`.
+    `own` is the sandbox of the settings. Those of `lifted` let a command also change what a person let it change,
+    `reading` is for the wall `read`, `changing` for `workspace`, `closed` for `all`.
     """
 
     own: LazySandbox
-    lifted: LazySandbox
+    lifted: Mapping[Lift, LazySandbox]
     reading: LazySandbox
     changing: LazySandbox
     closed: LazySandbox
@@ -155,16 +159,16 @@ class WalledSandboxes:
         def none() -> Sandbox:
             raise SandboxUnavailable("This host gives its commands no wall for reading.")
 
-        return cls(own, own, LazySandbox(none), LazySandbox(active), own)
+        return cls(own, {}, LazySandbox(none), LazySandbox(active), own)
 
-    def behind(self, wall: Wall | None, lift: bool = False) -> LazySandbox:
-        """Return the sandbox for a command with this wall; `lift` if a person let it change what the host runs."""
+    def behind(self, wall: Wall | None, lift: Lift | None = None) -> LazySandbox:
+        """Return the sandbox for a command with this wall; `lift` is what a person let it change."""
         if wall == "read":
             return self.reading
         if wall == "workspace":
             return self.changing
-        if lift:
-            return self.lifted
+        if lift in self.lifted:
+            return self.lifted[lift]
         return self.own if wall is None else self.closed
 
 

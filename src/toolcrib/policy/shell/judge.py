@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
-from ...boundary.protected_names import holds_protected
+from ...boundary.protected_names import RULE_PROTECTED, holds_protected
 from ...core.text import clip, one_line
 from ...core.verdict import Judgement
 from .effect import Effect
@@ -79,6 +79,17 @@ def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
         return Judgement(
             "deny", f"the judgement of this command failed: {type(error).__name__}: {error}", "shell:failed"
         )
+
+
+def changes_only_repositories(command: str, place: CommandPlace) -> bool:
+    """Return whether a command line runs nothing but git and commands that read, and nothing that cannot be judged."""
+    script = read_script(command, place.cwd, place.home)
+    if script.problems or not {found.rule for found in _judgements(script, place, 0)} <= _OF_GIT:
+        return False
+    return all(each.program == "git" or judge_script(Script((each,)), place).wall == "read" for each in script.commands)
+
+
+_OF_GIT = {RULE_PROTECTED, "shell:create", "shell:change", "shell:git-change", "shell:network"}
 
 
 def judge_script(script: Script, place: CommandPlace) -> Judgement:
@@ -261,7 +272,8 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
     if effect.kind in _APART and place.contained and place.scratch:
         kind = kind._replace(unknown=True)
     rule = effect.rule or f"shell:{effect.kind}"
-    yield _say(command, Finding(kind.verdict, rule, effect.reason or kind.phrase, kind.unknown))
+    found = _say(command, Finding(kind.verdict, rule, effect.reason or kind.phrase, kind.unknown))
+    yield replace(found, insists=True) if rule == RULE_PROTECTED and place.contained else found
 
 
 def _can_be_undone(target: Word, cwd: str | None, place: CommandPlace) -> bool:

@@ -163,10 +163,24 @@ def _transfer(call: SortedWords) -> Iterator[Effect]:
         if word.text not in _SSH:
             yield Effect("shell", word)
             yield Effect("hijack", word, "makes git run a program as the other end", "shell:hijack-git")
-    if not call.name.endswith("archive") or call.has("--remote"):
+    if _clones_a_folder(call):
+        yield Effect("read", call.operands[0])
+        yield Effect("change")
+    elif not call.name.endswith("archive") or call.has("--remote"):
         yield Effect("network", call.operands[0] if call.operands else None)
     if call.name.endswith("clone"):
         yield from (Effect("create", word) for word in call.operands[1:2])
+
+
+def _clones_a_folder(call: SortedWords) -> bool:
+    """Return whether a clone reads a repository on this machine: git takes `./a`, `../a` and `/a` for folders."""
+    if not call.name.endswith("clone") or not call.operands or call.unsure or call.has(*_MODULES):
+        return False
+    text = call.operands[0].text
+    return text is not None and text.startswith(("./", "../", "/")) and "::" not in text
+
+
+_MODULES = ("--recursive", "--recurse-submodules", "--bundle-uri")
 
 
 def _elsewhere(call: SortedWords) -> Iterator[Effect]:

@@ -77,7 +77,7 @@ git > clone | text* | --upload-pack= -u= -c= --config= --template=exec -b= --bra
   --reference=list --separate-git-dir=write
 git > svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs | text* | | network
 git > credential credential-store credential-cache | text* | | secret
-git > init | create | --template=exec --separate-git-dir=write -b= | protected
+git > init | create | --template=exec --separate-git-dir=write -b= | change
 git > update-ref prune read-tree checkout-index | text* | | discard
 git > rebase | text* | -x=shell --exec=shell -i --onto= -s= -X= --strategy=program | change
 git > reset checkout switch restore rm | text* | -b= -B= -c= -C!discard --create= --orphan= -f -t -S -W -ndxXe -s= \
