@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
+from ..policy.replies import without_ids
 
 MAX_WAITING = 1_000
 """Messages from people that wait for the agent. A channel waits when there are more."""
@@ -32,13 +33,15 @@ class InboundMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutboundMessage:
-    """A message to a chat. `media` are paths of files; `metadata` may have the `message_id` that it replies to."""
+    """A message to a chat. `media` are paths of files; `metadata` may have the `message_id` that it replies to. `asked`
+    are the requests for approval that it is about: numbers of others are removed from it."""
 
     channel: str
     chat_id: str
     content: str
     media: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    asked: tuple[str, ...] = ()
 
 
 Deliver = Callable[[InboundMessage], Awaitable[None]]
@@ -85,6 +88,7 @@ class MessageBus:
         if channel is None:
             known = ", ".join(sorted(self.channels)) or "none"
             raise MessageNotSent(f"there is no channel {message.channel!r}; the settings have: {known}")
+        message = replace(message, content=without_ids(message.content, message.asked))
         async with self._sending.setdefault(message.channel, asyncio.Lock()):
             await channel.send(message)
 

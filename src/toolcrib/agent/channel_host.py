@@ -151,7 +151,7 @@ class ChannelHost:
         who = f"{message.channel}:{message.sender_id}"
         remember = self.box.approval_service.remember
         text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, remember)
-        await self._say(message.channel, message.chat_id, text or "")
+        await self._say(message.channel, message.chat_id, text or "", asked=(reply.request_id,))
         for chat in list(self._chats.values()):
             if any(waits.get("approval") == reply.request_id for waits in chat.waiting):
                 await self._go_on_if_answered(chat)
@@ -309,9 +309,11 @@ class ChannelHost:
                 parts.append(outcome.text or "(The agent has nothing to say.)")
         else:
             parts += [each for each in (outcome.text, outcome.reason or f"The agent stopped: {outcome.state}.") if each]
-        parts += [await shared_threads.run(self._question, chat.channel, waits) for waits in new]
         for part in parts:
             await self._say(chat.channel, chat.chat_id, part, SEND_PAUSES)
+        for waits in new:
+            question = await shared_threads.run(self._question, chat.channel, waits)
+            await self._say(chat.channel, chat.chat_id, question, SEND_PAUSES, asked=(waits.get("approval") or "",))
 
     def _question(self, channel: str, waits: dict[str, Any]) -> str:
         """Return what waits for a person, and how to answer it."""
@@ -323,9 +325,12 @@ class ChannelHost:
             return f"{waits['tool']} waits for approval."
         return approval_text(row, may_answer=bool(_approvers(self.box.settings.channels[channel])))
 
-    async def _say(self, channel: str, chat_id: str, text: str, pauses: Sequence[float] = ()) -> None:
-        """Send a text; if that fails, again after each of these pauses. Then only the session has it."""
-        message = OutboundMessage(channel, chat_id, self.box.redactor.redact(text))
+    async def _say(
+        self, channel: str, chat_id: str, text: str, pauses: Sequence[float] = (), asked: tuple[str, ...] = ()
+    ) -> None:
+        """Send a text; if that fails, again after each of these pauses. Then only the session has it. `asked` is the
+        request for approval that it is about."""
+        message = OutboundMessage(channel, chat_id, self.box.redactor.redact(text), asked=asked)
         for pause in (*pauses, None):
             try:
                 await self.bus.publish_outbound(message)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
 
@@ -28,6 +29,9 @@ _NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<re
 _NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", _FLAGS | re.DOTALL)
 
 _SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rule"}
+
+NOT_ASKED = "(approval number removed: only Toolcrib asks)"
+_ANY_ID = re.compile(_ID, _FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,12 @@ def parse_reply(text: str) -> Reply | None:
     if found := _NEAR.match(text):
         return Reply(found["id"].lower(), None, "a yes must not have other text")
     return None
+
+
+def without_ids(text: str, asked: Collection[str] = ()) -> str:
+    """Return a text without the numbers of requests, except those in `asked`. What a model writes to a chat cannot then
+    pass for a question of ours, and is no answer if a person sends it back or a channel echoes it."""
+    return _ANY_ID.sub(lambda found: found[0] if found["id"].lower() in asked else NOT_ASKED, text)
 
 
 def answer_reply(approvals: Approvals, text: str, approver: str, remember: Remember | None = None) -> str | None:

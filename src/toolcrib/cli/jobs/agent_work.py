@@ -19,6 +19,7 @@ from ...jobs.job_tool import JobTool
 from ...jobs.placing import placement
 from ...jobs.runner import AgentWork, Report, WorkDone, WorkOrder
 from ...jobs.tracing import trace_headers
+from ...jobs.waits import APPROVAL
 
 if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported before it is used
     from ...agent import Agent
@@ -210,7 +211,9 @@ class AgentJobs:
         if self._bus is None:
             self._bus = MessageBus(channels_of(self._box, self._store))
         if await shared_threads.run(self._is_new, f"job\0{report.key}\0sent"):
-            await self._bus.publish_outbound(OutboundMessage(to.channel, to.chat_id or "", text))
+            waits = report.key.split()[1:] if report.state == "parked" else ()
+            asked = tuple(key.removeprefix(APPROVAL) for key in waits)
+            await self._bus.publish_outbound(OutboundMessage(to.channel, to.chat_id or "", text, asked=asked))
 
     def _is_new(self, key: str) -> bool:
         return self._store.is_first(key, time.time() + SENT_SECONDS)
