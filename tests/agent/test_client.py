@@ -17,6 +17,7 @@ from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd,
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
+from ..waiting import pass_time
 from .fake_provider import TEXT, Answer, Provider, chat_reply, data, messages_reply, provider, responses_reply
 
 REQUEST = ModelRequest("be brief", [user("hello")])
@@ -136,9 +137,10 @@ async def test_pings_do_not_hide_a_silence() -> None:
 
 async def test_the_time_of_a_slow_reader_is_no_silence() -> None:
     async with provider(Answer(chat_reply())) as server:
-        asked = model(server, idle=0.3)
+        asked = model(server, idle=100)
         async for _ in asked.stream(REQUEST):
-            await asyncio.sleep(0.1)
+            pass_time(200)
+            await asyncio.sleep(0.01)
         await asked.aclose()
 
 

@@ -106,6 +106,10 @@ def test_sessions_are_listed_by_workspace(tmp_path: Path, postgres_url: str) -> 
     there.close()
 
 
+WAITS = b"""SELECT 1 FROM pg_locks WHERE NOT granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""  # not in that of another test
+
+
 @asynccontextmanager
 async def writes_wait(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Let nobody add a turn within this block. Yields a function that waits until somebody tries."""
@@ -114,7 +118,7 @@ async def writes_wait(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
         async def tried() -> None:  # it comes to its end only if the loop runs while a write waits
             async with asyncio.timeout(30), await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
-                while not await (await watcher.execute(b"SELECT 1 FROM pg_locks WHERE NOT granted")).fetchone():
+                while not await (await watcher.execute(WAITS)).fetchone():
                     await asyncio.sleep(0.01)
 
         yield tried

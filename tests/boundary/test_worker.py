@@ -3,13 +3,14 @@
 import asyncio
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from toolcrib.boundary import worker
 from toolcrib.boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
+
+from ..waiting import until
 
 MODULE = """
 import os, sys, time
@@ -97,17 +98,13 @@ async def test_a_cancelled_job_is_killed(workers):
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
-    for _ in range(100):
-        if gone(pid):
-            break
-        await asyncio.sleep(0.02)
-    assert gone(pid)
+    await until(lambda: gone(pid))
 
 
 async def test_one_that_has_gone_is_replaced(workers):
     pid = (await echo(workers))[0]["pid"]
     os.kill(pid, 9)
-    time.sleep(0.05)
+    await until(lambda: ended(pid))
     assert (await echo(workers))[0]["pid"] != pid
 
 
@@ -121,7 +118,7 @@ async def test_it_writes_no_files(workers, tmp_path):
 async def test_it_ends_when_idle_and_when_closed(workers, tmp_path):
     short = Workers("work_for_tests", idle=0.1)
     pid = (await echo(short))[0]["pid"]
-    await asyncio.sleep(0.6)
+    await until(lambda: ended(pid))
     assert (await echo(short))[0]["pid"] != pid
     pid = (await echo(workers))[0]["pid"]
     workers.close()
@@ -167,6 +164,14 @@ def test_one_whose_parent_is_gone_ends_by_itself(workers, monkeypatch):
     monkeypatch.setattr(worker._JobClock, "_watch", lambda self: None)
     with pytest.raises(WorkerFailed, match="signal 14"):
         workers.run_here({"do": "hang"}, b"", -4)  # its own alarm: five seconds after the end of its time
+
+
+def ended(pid: int) -> bool:
+    """Also if nobody has reaped it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return True
 
 
 def gone(pid: int) -> bool:

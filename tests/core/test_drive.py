@@ -4,55 +4,61 @@ import asyncio
 
 import pytest
 
-from toolcrib.core import drive
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 
+from ..waiting import pass_time
+
+
+async def takes(seconds):
+    await asyncio.sleep(0)  # the clock begins when a call waits first
+    pass_time(seconds)
+    await asyncio.sleep(0.01)  # the timers of that time ring
+
 
 def asker(seconds):
     async def ask(question, options):
-        await asyncio.sleep(seconds)
+        await takes(seconds)
         return "blue"
 
     return ToolContext(ask=ask)
 
 
-@tool(category="memory", timeout=0.2)
+@tool(category="memory", timeout=100)
 async def colour(ctx: ToolContext, first: float = 0, after: float = 0) -> str:
     """Ask for a colour."""
     if first:
-        await asyncio.sleep(first)
+        await takes(first)
     answer = await ctx.ask("Which?", ())
-    await asyncio.sleep(after)
+    await takes(after)
     return answer
 
 
-@tool(category="memory", timeout=0.2)
+@tool(category="memory", timeout=100)
 async def colours(ctx: ToolContext) -> str:
     """Ask for two colours at once."""
     return ",".join(await asyncio.gather(ctx.ask("Which?", ()), ctx.ask("And?", ())))
 
 
-@pytest.mark.parametrize("arguments", [{}, {"first": 0.05}, {"after": 0.05}])
+@pytest.mark.parametrize("arguments", [{}, {"first": 50}, {"after": 50}])
 async def test_an_answer_that_takes_longer_than_the_timeout_is_waited_for(arguments):
-    output = await ToolRegistry([colour]).execute("colour", arguments, asker(0.6))
+    output = await ToolRegistry([colour]).execute("colour", arguments, asker(300))
     assert output.for_llm == "blue"
 
 
 async def test_two_questions_at_once():
-    assert (await ToolRegistry([colours]).execute("colours", {}, asker(0.6))).for_llm == "blue,blue"
+    assert (await ToolRegistry([colours]).execute("colours", {}, asker(250))).for_llm == "blue,blue"
 
 
-@pytest.mark.parametrize("arguments", [{"first": 5}, {"after": 5}])
+@pytest.mark.parametrize("arguments", [{"first": 110}, {"after": 110}, {"first": 60, "after": 60}])
 async def test_the_tools_own_time_counts_before_and_after(arguments):
-    output = await ToolRegistry([colour]).execute("colour", arguments, asker(0.3))
+    output = await ToolRegistry([colour]).execute("colour", arguments, asker(300))
     assert output.error_kind == "timeout"
 
 
-async def test_a_question_that_nobody_answers_ends(monkeypatch):
-    monkeypatch.setattr(drive, "ASK_SECONDS", 0.1)
-    output = await ToolRegistry([colour]).execute("colour", {}, asker(60))
+async def test_a_question_that_nobody_answers_ends():
+    output = await ToolRegistry([colour]).execute("colour", {}, asker(710))
     assert output.error_kind == "timeout"
 
 

@@ -28,6 +28,8 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.core.verdict import Judgement
 
+from ..waiting import pass_time, until
+
 
 class Record:
     """Keeps every event of a registry."""
@@ -248,23 +250,24 @@ async def test_a_stubborn_coroutine_is_closed(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_stuck_thread_is_counted_and_replaced() -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
     seen: list[bool] = []
 
     def stuck(ctx: ToolContext) -> None:
+        begun.set()
         release.wait(60)
         seen.append(ctx.cancelled)
 
-    registry = ToolRegistry([made(stuck, timeout=0.5), made(lambda: "ok", name="quick")])
-    output = await registry.execute("stuck")
+    registry = ToolRegistry([made(stuck, timeout=100), made(lambda: "ok", name="quick")])
+    call = asyncio.create_task(registry.execute("stuck"))
+    await until(begun.is_set)
+    pass_time(101)
+    output = await call
     assert output.error_kind == "timeout" and registry.stages.threads.stuck == 1
     assert (await registry.execute("quick")).for_llm == "ok"
     release.set()
-    for _ in range(200):
-        if not registry.stages.threads.stuck:
-            break
-        await asyncio.sleep(0.01)
-    assert registry.stages.threads.stuck == 0 and seen == [True]
+    await until(lambda: not registry.stages.threads.stuck)
+    assert seen == [True]
 
 
 async def test_waiting_for_approval_does_not_count() -> None:
@@ -273,14 +276,15 @@ async def test_waiting_for_approval_does_not_count() -> None:
             return False
 
         async def authorize(self, request: Call, approved: Grant | None = None) -> Grant:
-            await asyncio.sleep(0.15)
+            pass_time(150)
+            await asyncio.sleep(0.01)
             return Grant()
 
     async def quick() -> str:
         await asyncio.sleep(0.01)
         return "ok"
 
-    registry = ToolRegistry([made(quick, timeout=0.1)], policy=Slow())
+    registry = ToolRegistry([made(quick, timeout=100)], policy=Slow())
     assert (await registry.execute("quick")).for_llm == "ok"
 
 
@@ -328,15 +332,18 @@ async def test_an_inner_cancellation_is_an_error_of_the_tool() -> None:
 
 
 async def test_a_cancellation_during_the_grace_is_the_callers() -> None:
+    cleaning = asyncio.Event()
+
     async def tidy() -> None:
         try:
             await asyncio.sleep(30)
         finally:
+            cleaning.set()
             await asyncio.sleep(1)
 
     registry = ToolRegistry([made(tidy, timeout=0.02)])
     task = asyncio.create_task(registry.execute("tidy"))
-    await asyncio.sleep(0.1)
+    await cleaning.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

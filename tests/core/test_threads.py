@@ -58,8 +58,17 @@ async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
     threads = ToolThreads(limit=2, max_stuck=4)
     release = threading.Event()
     for n in range(4):
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(threads.run(release.wait, 20), 0.03)
+        begun = threading.Event()
+
+        def stick(begun: threading.Event = begun) -> None:
+            begun.set()
+            release.wait(60)
+
+        sticking = asyncio.create_task(threads.run(stick))
+        await until(begun.is_set)
+        sticking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sticking
         assert threads.stuck == n + 1
         if n < 3:
             assert await asyncio.wait_for(threads.run(lambda: "ok"), 20) == "ok"

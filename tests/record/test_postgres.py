@@ -125,7 +125,9 @@ def test_each_writer_has_a_chain_and_the_next_one_goes_on_with_a_free_one(postgr
     finished(two, 3)
     assert [head.seq for head in one.heads()] == [4, chain.WIDTH + 4]
     two.close()
-    wait_until(lambda: not run(postgres_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 1"))
+    mine = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    held = f"SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND {mine}"
+    wait_until(lambda: not run(postgres_url, held))
     three = Audit(postgres_url).open()
     finished(three, 1)
     assert [head.seq for head in one.heads()] == [4, chain.WIDTH + 6]

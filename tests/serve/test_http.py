@@ -112,7 +112,7 @@ async def test_progress_over_http(era: str) -> None:
 
     async with serving(ToolRegistry([work])) as url, connected(url, era) as client:
         await client.call_tool("work", progress_callback=progressed)
-        await asyncio.sleep(0.1)
+        await until(lambda: len(got) >= 3)
     assert got == [1, 2, 3]
 
 

@@ -354,6 +354,7 @@ async def test_changes_are_announced_once_in_the_handshake_era(registry: ToolReg
         await client.list_tools()
         registry.register(_later())
         registry.unregister("note")
+        await until(lambda: "notifications/tools/list_changed" in messages)
         await asyncio.sleep(0.1)
         assert messages.count("notifications/tools/list_changed") == 1
         assert [listed.name for listed in (await client.list_tools()).tools] == ["echo", "later"]
@@ -566,7 +567,7 @@ async def test_a_tool_that_ignores_its_end_is_left_behind_and_named(
             await asyncio.wait_for(started.wait(), 20)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            await asyncio.sleep(0.2)
+            await until(lambda: "left behind" in caplog.text)
         release.set()
         await asyncio.sleep(0)
     assert "left behind" in caplog.text

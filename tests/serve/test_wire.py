@@ -143,12 +143,11 @@ async def test_a_reader_that_does_not_read_holds_up_only_the_writer(pipe: tuple[
 async def test_a_message_that_was_begun_is_written_to_its_end(pipe: tuple[int, int]) -> None:
     writer = MessageWriter(pipe[1], nobody)
     big = asyncio.create_task(writer.send(note("y" * 500_000)))
-    await asyncio.sleep(0.05)
+    got = await asyncio.to_thread(os.read, pipe[0], 1)  # it was begun
     big.cancel()
     await asyncio.gather(big, return_exceptions=True)
     after = asyncio.create_task(writer.send(note("z")))
     expected = line("y" * 500_000) + line("z")
-    got = b""
     while len(got) < len(expected):
         got += await asyncio.to_thread(os.read, pipe[0], 65_536)
     assert got == expected

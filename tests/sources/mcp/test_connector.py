@@ -16,6 +16,8 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight, ProgressTimeout
 
+from ...waiting import pass_time, until
+
 
 class Client:
     """A client behind a call, as far as servers look at one."""
@@ -85,17 +87,15 @@ async def test_a_server_of_one_era_has_one_line(client: Any) -> None:
 
 
 async def test_nobody_uses_it(client: Any) -> None:
-    servers = await client(raw(tools=["pid", "slow"], settings={"idle_timeout": 0.4}))
+    servers = await client(raw(tools=["pid", "slow"], settings={"idle_timeout": 100}))
     first = servers.servers["raw"].pid
     for _ in range(4):  # in use
-        await asyncio.sleep(0.2)
+        pass_time(60)
+        await asyncio.sleep(0.01)
         assert int((await servers.registered.registry.execute("mcp_raw_pid", {})).for_llm) == first
-    for _ in range(500):
-        if not alive(first):
-            break
-        await asyncio.sleep(0.02)
-    assert not alive(first)
-    assert servers.servers["raw"].state == "idle"
+    pass_time(200)
+    await until(lambda: not alive(first))
+    await until(lambda: servers.servers["raw"].state == "idle")
     again = int((await servers.registered.registry.execute("mcp_raw_pid", {})).for_llm)
     assert again != first, "the next call starts it again"
 
@@ -127,7 +127,7 @@ async def test_a_listener_hears_what_changes(client: Any) -> None:
     assert server(servers, "raw").connectors.main.live is None, "made anew, to say more"
     for method in ("resources/list_changed", "prompts/list_changed"):
         await servers.registered.registry.execute("mcp_raw_notify", {"method": f"notifications/{method}"})
-    await asyncio.sleep(0.1)
+    await until(lambda: len(heard) >= 2)
     assert [SimpleNamespace(kind=each.kind).kind for each in heard] == ["resources", "prompts"]
     end()
     await servers.registered.registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})

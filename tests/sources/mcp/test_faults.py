@@ -16,6 +16,8 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import McpFailure, McpServers, server_config
 
+from ...waiting import pass_time, until
+
 READ_ONLY = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object", "additionalProperties": True}}
 
 
@@ -60,10 +62,7 @@ async def test_killed_between_calls_it_is_started_again(client: Any) -> None:
     servers = await client(raw(tools=["pid"]))
     first = int(str(await call(servers, "pid")))
     os.kill(first, 9)
-    for _ in range(500):
-        if servers.servers["raw"].state != "connected":
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: servers.servers["raw"].state != "connected")
     second = await call(servers, "pid")
     assert not second.is_error
     assert int(str(second)) != first
@@ -188,10 +187,7 @@ async def test_a_changed_list(client: Any) -> None:
     changes: list[int] = []
     servers.registered.registry.on_change(lambda: changes.append(1))
     await call(servers, "grow", name="echo")
-    for _ in range(500):
-        if len(servers.tools("raw")) == 2:
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: len(servers.tools("raw")) == 2)
     assert not (await call(servers, "echo")).is_error
     assert changes
 
@@ -207,50 +203,56 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(client: Any, tmp_path
     servers = await client(raw(tools=["silence", "echo"]))
     path = tmp_path / "told"
     task = asyncio.create_task(call(servers, "silence", path=str(path)))
-    await asyncio.sleep(0.3)
+    await until(lambda: path.exists() and path.read_text() == "begun")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    for _ in range(500):
-        if path.exists():
-            break
-        await asyncio.sleep(0.01)
-    assert path.read_text() == "cancelled"
+    await until(lambda: path.read_text() == "cancelled")
     assert not (await call(servers, "echo")).is_error
 
 
 async def test_a_timeout_without_progress(client: Any, tmp_path: Path) -> None:
-    servers = await client(raw(tools=["silence", "echo"], settings={"timeout": 0.3}))
+    servers = await client(raw(tools=["silence", "echo"], settings={"timeout": 100}))
     path = tmp_path / "told"
-    output = await call(servers, "silence", path=str(path))
+    task = asyncio.create_task(call(servers, "silence", path=str(path)))
+    await until(lambda: path.exists() and path.read_text() == "begun")
+    pass_time(101)
+    output = await task
     assert output.error_kind == "timeout"
-    assert "did not answer within 0.3 s; the server was asked to stop" in output.for_llm
+    assert "did not answer within 100 s; the server was asked to stop" in output.for_llm
     assert "mcp_servers.raw.timeout" in output.for_llm
-    for _ in range(500):
-        if path.exists():
-            break
-        await asyncio.sleep(0.01)
-    assert path.exists()
+    await until(lambda: path.read_text() == "cancelled")
     assert not (await call(servers, "echo")).is_error
 
 
-async def test_progress_extends_the_time(client: Any) -> None:
-    servers = await client(raw(tools=["steps"], settings={"timeout": 1.0}))
+async def test_progress_extends_the_time(client: Any, tmp_path: Path) -> None:
+    servers = await client(raw(tools=["steps"], settings={"timeout": 100}))
     seen: list[tuple[float, str | None]] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
         seen.append((done, message))
+        pass_time(60)
+        (tmp_path / str(int(done))).touch()  # now comes the next step
 
-    output = await call(servers, "steps", ToolContext(on_progress=progress), number=8, pause=0.2)
+    (tmp_path / "0").touch()
+    ctx = ToolContext(on_progress=progress)
+    output = await call(servers, "steps", ctx, number=8, pause=0, path=str(tmp_path))
     assert (output.is_error, output.for_llm) == (False, "done")
     assert seen[-1] == (8, "step 8")
 
 
-async def test_progress_extends_the_time_up_to_a_cap(client: Any) -> None:
-    servers = await client(raw(tools=["steps"], settings={"timeout": 0.6, "max_timeout": 0.9}))
-    output = await call(servers, "steps", number=100, pause=0.1)
+async def test_progress_extends_the_time_up_to_a_cap(client: Any, tmp_path: Path) -> None:
+    servers = await client(raw(tools=["steps"], settings={"timeout": 100, "max_timeout": 150}))
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        pass_time(60)
+        (tmp_path / str(int(done))).touch()  # now comes the next step
+
+    (tmp_path / "0").touch()
+    ctx = ToolContext(on_progress=progress)
+    output = await call(servers, "steps", ctx, number=100, pause=0, path=str(tmp_path))
     assert output.error_kind == "timeout"
-    assert "within 0.9 s" in output.for_llm
+    assert "within 150 s" in output.for_llm
 
 
 async def test_settings_of_one_tool(client: Any) -> None:
@@ -272,11 +274,7 @@ async def test_what_a_server_started_ends_with_it(client: Any) -> None:
     pids = [pid_of(servers), *children_of(pid_of(servers))]
     assert len(pids) == 3
     await servers.aclose()
-    for _ in range(500):  # a killed process takes a moment to go
-        if not any(map(alive, pids)):
-            break
-        await asyncio.sleep(0.01)
-    assert [pid for pid in pids if alive(pid)] == []
+    await until(lambda: not any(map(alive, pids)))  # a killed process takes a moment to go
 
 
 @pytest.mark.slow

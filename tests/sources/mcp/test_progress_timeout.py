@@ -8,6 +8,8 @@ import pytest
 
 from toolcrib.sources.mcp.inflight import Expired, ProgressTimeout
 
+from ...waiting import pass_time
+
 
 async def test_it_ends_without_progress() -> None:
     with pytest.raises(Expired) as caught:
@@ -21,11 +23,12 @@ async def test_it_ends_without_progress() -> None:
 
 async def test_progress_extends_it_up_to_the_most() -> None:
     with pytest.raises(Expired) as caught:
-        async with ProgressTimeout(0.2, 0.6) as timeout:
+        async with ProgressTimeout(20, 60) as timeout:
             while True:
-                await asyncio.sleep(0.02)
+                pass_time(10)
+                await asyncio.sleep(0.001)
                 timeout.progress()
-    assert caught.value.seconds == 0.6 and caught.value.progressed
+    assert caught.value.seconds == 60 and caught.value.progressed
 
 
 async def test_the_time_of_a_person_does_not_count() -> None:

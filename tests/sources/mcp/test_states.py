@@ -14,6 +14,8 @@ from mcp_world import raw
 from toolcrib.sources.mcp import McpFailure, states
 from toolcrib.sources.mcp.states import CONNECTOR, EVENTS, STATES, Event, State, next_state, server_state
 
+from ...waiting import pass_time, until
+
 
 @pytest.mark.parametrize(("state", "event"), list(product(STATES, EVENTS)))
 def test_each_pair_is_in_the_table_or_an_error(state: State, event: Event) -> None:
@@ -72,11 +74,9 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[State, Event]]:
 
 
 async def test_the_life_of_a_server(client: Any, walked: list[tuple[State, Event]]) -> None:
-    servers = await client(raw(tools=["exit", "pid"], settings={"idle_timeout": 0.3}))
-    for _ in range(500):
-        if servers.servers["raw"].state == "idle":
-            break
-        await asyncio.sleep(0.02)
+    servers = await client(raw(tools=["exit", "pid"], settings={"idle_timeout": 100}))
+    pass_time(200)
+    await until(lambda: servers.servers["raw"].state == "idle")
     await servers.registered.registry.execute("mcp_raw_pid", {})
     assert servers.servers["raw"].state == "connected"
     await servers.aclose()
@@ -102,10 +102,7 @@ async def test_the_life_of_a_server_that_is_not_there(client: Any, walked: list[
 async def test_a_server_that_is_closed_while_it_connects(client: Any, walked: list[tuple[State, Event]]) -> None:
     servers = await client(raw(start=30), start=False)
     connecting = asyncio.ensure_future(servers.connect("raw"))
-    for _ in range(500):
-        if servers.servers["raw"].state == "connecting":
-            break
-        await asyncio.sleep(0.02)
+    await until(lambda: servers.servers["raw"].state == "connecting")
     await servers.aclose()
     await asyncio.wait({connecting})
     assert walked[:2] == [("idle", "connect"), ("connecting", "close")]

@@ -68,6 +68,9 @@ def call(id_: object, params: dict) -> None:
         text = "x" * arguments["size"]
     elif name == "silence":
         path = arguments.get("path")
+        if path:
+            with open(path, "w") as file:
+                file.write("begun")
         while id_ not in cancelled:
             time.sleep(0.01)
         if path:
@@ -78,6 +81,8 @@ def call(id_: object, params: dict) -> None:
         token = params.get("_meta", {}).get("progressToken")
         for step in range(arguments["number"]):
             time.sleep(arguments["pause"])
+            while "path" in arguments and not os.path.exists(f"{arguments['path']}/{step}") and id_ not in cancelled:
+                time.sleep(0.01)
             if id_ in cancelled:
                 return
             if token is not None:
