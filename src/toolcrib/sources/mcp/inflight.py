@@ -53,9 +53,12 @@ class ProgressTimeout:
         try:
             await self._timeout.__aexit__(*error)
         except TimeoutError:
-            raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._progressed) from None
+            raise self._expired() from None
         if self._timeout.expired():
-            raise Expired(self._idle, self._progressed)
+            raise self._expired()
+
+    def _expired(self) -> Expired:
+        return Expired(self._most if self._loop.time() >= self._end else self._idle, self._progressed)
 
     def progress(self) -> None:
         """Record that progress was reported."""
