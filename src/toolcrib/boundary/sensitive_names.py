@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ..core.dataclass import dataclass
 
@@ -57,19 +57,23 @@ _SENSITIVE = re.compile(
 _HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)
 
 
-_BY_NAME = re.compile(
-    "(?:" + "|".join(_pattern(s.pattern) for s in SENSITIVE_NAMES if "/" not in s.pattern) + r")\Z", re.DOTALL
-)
-_BY_FOLDER = re.compile(
-    "(?:^|.*/)(?:" + "|".join({_pattern(s.pattern.rpartition("/")[0]) for s in SENSITIVE_NAMES if "/" in s.pattern})
-    + r")\Z", re.DOTALL,
-)  # fmt: skip
-_ANY_NAME = re.compile("^" + _BY_NAME.pattern.removesuffix(r"\Z") + "$", re.MULTILINE)
+@cache
+def _any_name() -> re.Pattern[str]:
+    """Return a pattern that finds a sensitive name among lines, compiled at its first use."""
+    names = (_pattern(s.pattern) for s in SENSITIVE_NAMES if "/" not in s.pattern)
+    return re.compile("^(?:" + "|".join(names) + ")$", re.MULTILINE)
+
+
+@cache
+def _by_folder() -> re.Pattern[str]:
+    """Return the pattern of folders whose files may be sensitive, compiled at its first use."""
+    folders = {_pattern(s.pattern.rpartition("/")[0]) for s in SENSITIVE_NAMES if "/" in s.pattern}
+    return re.compile("(?:^|.*/)(?:" + "|".join(folders) + r")\Z", re.DOTALL)
 
 
 def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
     """Return those of the names in one folder that are sensitive. One search goes over all names."""
-    if not _ANY_NAME.search("\n".join(names).casefold()) and not _BY_FOLDER.match(folder.casefold()):
+    if not _any_name().search("\n".join(names).casefold()) and not _by_folder().match(folder.casefold()):
         return []
     return [name for name in names if sensitive_by(f"{folder}/{name}") is not None]
 

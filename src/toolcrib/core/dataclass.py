@@ -46,6 +46,7 @@ def dataclass(
         written: set[str] = set(cls.__dict__)
         if cls.__dict__.get("__hash__") is None and "__eq__" in written:
             written.discard("__hash__")  # Python put a None there, because the class has an `__eq__`
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else it reads the signature for one
         standard = dataclasses.dataclass  # noqa: TID251
         made = standard(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
         for name, method in _methods(made, frozen, slots, eq, unsafe_hash):
