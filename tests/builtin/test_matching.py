@@ -25,6 +25,10 @@ def edited(text: str, old: str, new: str) -> tuple[str, str]:
         # line ends of the file stay
         ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n", ""),
         ("a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n", ""),
+        # the file's own quotes and dashes stay where nothing else changes
+        ("He said “no” – twice.\n", 'said "no" - twice', 'said "no" - once', "He said “no” – once.\n", "whitespace"),
+        ("“a”\nb\n“c”\n", '"a"\nb\n"c"', '"a"\nB\n"c"', "“a”\nB\n“c”\n", "whitespace"),
+        ("“a” and “b”\r\n", '"a" and "b"', 'now "a" and "b"', "now “a” and “b”\r\n", "whitespace"),
         # control characters as the output showed them
         ("red \x1b[31m text", "\\x1b[31m", "", "red  text", "control"),
         ("a\u202eb", "a\\u202eb", "ab", "ab", "control"),

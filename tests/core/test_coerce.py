@@ -100,6 +100,20 @@ def test_what_stays(kind: Any, value: Any) -> None:
     assert same(one(value, type=kind), value)
 
 
+@pytest.mark.parametrize("text", ["<{}>", "`{}`", '"{}"', "'{}'", "  {}\n", "< {} >"])
+def test_what_is_around_a_uri_is_taken_off(text: str) -> None:
+    url = "https://example.com/a?b=(c)"
+    assert one(text.format(url), type="string", format="uri") == url
+
+
+@pytest.mark.parametrize(
+    "text", ["<ftp://x>", '"https://a" "https://b"', "<https://x", "'/etc/passwd'", "<>", "<javascript:x>"]
+)
+def test_what_is_no_uri_in_one_wrapper_stays(text: str) -> None:
+    assert one(text, type="string", format="uri") == text
+    assert one("<https://x>", type="string") == "<https://x>"
+
+
 def test_null_is_absent_only_where_it_does_not_fit_and_is_optional() -> None:
     schema = {
         "type": "object",
@@ -363,8 +377,8 @@ def test_through_a_tool() -> None:
     assert find.validate_params({"query": "q", "max": 1, "limit": 2}) == [
         "max and limit are the same parameter; give limit once"
     ]
-    assert find.validate_params({"query": 5, "limit": "x"}) == [
-        "query should be a string, got 5",
+    assert find.validate_params({"query": {}, "limit": "x"}) == [
+        "query should be a string, got {}",
         'limit should be an integer, got "x"',
     ]
     assert "max" not in json.dumps(find.schema)

@@ -251,9 +251,9 @@ def test_all_violations_at_once_with_their_paths() -> None:
     def make(person: Person, count: Annotated[int, Field(ge=1)], points: list[Point], mode: Literal["a", "b"] = "a") -> None: ...  # fmt: skip  # noqa: E501
 
     with pytest.raises(InvalidArguments) as caught:
-        make.bind({"person": {"name": 1, "address": {}}, "count": 0, "points": [{"x": "q"}, 3], "mode": "c", "more": 1})
+        make.bind({"person": {"name": None, "address": {}}, "count": 0, "points": [{"x": "q"}, 3], "mode": "c", "more": 1})
     assert {(v.path, v.text) for v in caught.value.violations} == {
-        ("person.name", "person.name should be a string, got 1"),
+        ("person.name", "person.name should be a string, got null"),
         ("person.address.street", "missing required person.address.street"),
         ("count", "count must be >= 1, got 0"),
         ("points[0].x", 'points[0].x should be a number, got "q"'),
@@ -370,6 +370,8 @@ def raw(schema: dict[str, Any]) -> Tool:
 def test_raw_unknown_keys_follow_additional_properties() -> None:
     closed = {"type": "object", "properties": {"path": {"type": "string"}}}
     assert wrong(raw(closed), {"pth": "x"}) == ["unknown parameter pth; did you mean path?"]
+    assert wrong(raw(closed), {"file_path": "x"}) == ["unknown parameter file_path; did you mean path?"]
+    assert wrong(raw(closed), {"a": "x"}) == ["unknown parameter a; known: path"]
     assert wrong(raw({**closed, "additionalProperties": True}), {"pth": "x"}) == []
     assert wrong(raw({**closed, "additionalProperties": {"type": "integer"}}), {"n": "x"})
     assert wrong(raw({**closed, "anyOf": [{"required": ["path"]}, {"required": ["url"]}]}), {"url": 1}) == []

@@ -203,7 +203,7 @@ def _lines(text: str, found: list[Match]) -> str:
         line += text.count("\n", position, match.start)
         position = match.start
         numbers.append(str(line))
-    return ", ".join(numbers) + (" …" if len(found) > _NAMED else "")
+    return ", ".join(dict.fromkeys(numbers)) + (" …" if len(found) > _NAMED else "")
 
 
 def _times(count: int) -> str:

@@ -15,7 +15,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from .bodies import decode, describe
-from .outgoing import OutgoingRequests
+from .outgoing import OutgoingRequests, Url
 from .settings import HttpSettings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class HttpRequestTool:
     async def http_request(
         self,
         method: Method,
-        url: str,
+        url: Url,
         headers: dict[str, str] | None = None,
         body: str | None = None,
         *,

@@ -214,7 +214,7 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
         if match is None or not _has_edges(form, hit, hit + len(wanted), *edges):
             continue
         first, start, end = match
-        replacement = _with_ends(new, "\n")
+        replacement = _keep_signs(_with_ends(text[start:end], "\n"), _with_ends(old, "\n"), _with_ends(new, "\n"))
         if tier.squeeze and start == starts[first]:
             replacement = _reindent(replacement, old, lines[first : first + old.count("\n") + 1])
         found.append(Match(start, end, _with_ends(replacement, ends)))
@@ -256,6 +256,23 @@ def _column_of(line: str, column: int, tier: _Tier, *, ends: bool) -> int | None
     if places[column - 1] == places[column]:
         return None
     return places[column - 1][1] if ends else places[column][0]
+
+
+def _keep_signs(has: str, old: str, new: str) -> str:
+    """Return `new` with the file's own quotes, dashes and blanks where it repeats `old`: at its beginning and end, in
+    each line if there are as many lines."""
+    if len(has) != len(old) or has == old:
+        return new
+    lines = old.split("\n"), new.split("\n"), has.split("\n")
+    if len(lines[0]) > 1 and len({*map(len, lines)}) == 1:
+        return "\n".join(_keep_signs(own, wrote, wants) for wrote, wants, own in zip(*lines, strict=True))
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    return has[:head] + new[head : len(new) - tail] + has[len(has) - tail :]
+
+
+def _common(a: str, b: str) -> int:
+    return next((n for n, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))
 
 
 def _indent(line: str) -> str:

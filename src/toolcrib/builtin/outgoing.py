@@ -6,7 +6,9 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from ..boundary.network.exchange import Hop
 from ..core.context import ToolContext
@@ -26,6 +28,16 @@ Gate = Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]
 
 Resolve = Callable[..., str]
 """`resolve(text=…, asker=…)` replaces each `${secret:NAME}` with the granted secret. Raises ToolError."""
+
+
+def _bare(url: str) -> str:
+    if not url[:1].isalpha() or url[-1].isspace():
+        raise ValueError("the URL should begin with https:// and have nothing around it")
+    return url
+
+
+Url = Annotated[str, AfterValidator(_bare), Field(json_schema_extra={"format": "uri"})]
+"""A URL as the argument of a tool. One in quotes, brackets or blanks does not fit: then `core/coerce` unwraps it."""
 
 _KEY = secrets.token_bytes(16)
 _SIGNS = "◆◇●○■□▲△"  # not letters: so a count or search of words does not find them

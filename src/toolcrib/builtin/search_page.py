@@ -141,9 +141,10 @@ def join_page(lines: list[str], notes: list[str]) -> str:
 
 
 def no_names(pattern: str, path: str, hidden: bool, no_ignore: bool) -> str:
-    text = f"No files match {pattern} in {path}."
+    place = "the workspace" if path == "." else path
+    text = f"No files match {pattern} in {place}."
     if "/" not in pattern and pattern != "**":
-        text += f" (Only files directly in {path} were looked at; **/{pattern} looks below it, too.)"
+        text += f" (Only files directly in {place} were looked at; **/{pattern} looks below it, too.)"
     elif not (hidden and no_ignore):
         text += " (Hidden files and those in .gitignore were left out; hidden=true and no_ignore=true find them.)"
     return text

@@ -19,7 +19,7 @@ from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
 from .document_reading import DocumentRequest, DocumentText
 from .file_kinds import container, described
-from .outgoing import OutgoingRequests, mark
+from .outgoing import OutgoingRequests, Url, mark
 from .robots import Robots
 from .settings import FetchSettings
 
@@ -72,7 +72,7 @@ class WebFetchTool:
 
     async def web_fetch(
         self,
-        url: str,
+        url: Url,
         extract_mode: ExtractMode = "markdown",
         max_chars: Annotated[int, Field(ge=100, le=MAX_CALL_CHARS)] = MAX_CHARS,
         *,

@@ -9,6 +9,7 @@ parameters are renamed, and then one table converts single values (spec 2.2, 2.3
     3.0                  where only an integer fits     3
     "[1]", "{…}"         where only an array or object  decoded
     42, 4.5, true        where only text fits           "42", "4.5", "true"
+    "<https://a.b>"      where a URI is expected        without the brackets, quotes, backticks or blanks
     null                 for an optional parameter      absent
 
 A value is converted only if it does not fit as it is and exactly one conversion does. A boolean never
@@ -158,6 +159,8 @@ class _Pass:
         for part in node.get("allOf", ()):
             value = self.coerce(value, part, depth + 1)
         value = _coerce_leaf(value, _kinds(node))
+        if isinstance(value, str) and node.get("format") == "uri":
+            return _unwrapped(value)
         if isinstance(value, dict):
             return self._object(cast("Json", value), node, depth)
         if isinstance(value, list):
@@ -210,6 +213,15 @@ class _Pass:
             self._left -= self._cost
             is_valid = self._members[id(member)] = member_validator(member, self._root)
         return is_valid(value)
+
+
+def _unwrapped(url: str) -> str:
+    text = url.strip()
+    if len(text) > 2 and text[0] + text[-1] in ('""', "''", "``", "<>"):
+        inner = text[1:-1].strip()
+        if inner.startswith(("http://", "https://")) and not set(inner) & {text[0], text[-1]}:
+            return inner
+    return text
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -140,7 +140,11 @@ def _beyond_coercion(value: Any, kind: str) -> bool:
     """Return whether the table in `coerce` has no conversion for a value that did not fit."""
     if isinstance(value, str):
         text = value.strip()
+        if kind == "value_error":
+            return False
         return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
+    if kind == "string_type" and isinstance(value, int | float):
+        return False
     if isinstance(value, float):
         return not value.is_integer()
     return isinstance(value, int) or (kind in TYPE_KINDS and isinstance(value, dict | list))

@@ -26,6 +26,14 @@ ARTICLE = """<!doctype html><html><head><title>Bridges &amp; more</title></head>
 </article><footer>Imprint</footer></body></html>""".format("".join(f"<p>{each}</p>" for each in SENTENCES))
 
 
+async def test_a_url_with_something_around_it(web):
+    site = web.page(ARTICLE)
+    for text in ("<{}>", "`{}`", ' "{}" ', "{}\n"):
+        got = await web.fetch(text.format(site.url("/x")))
+        assert got["status"] == 200
+        assert got["url"] == site.url("/x")
+
+
 async def test_the_main_text_of_a_page_as_json(web):
     site = web.page(ARTICLE)
     got = await web.fetch(site.url("/x"))

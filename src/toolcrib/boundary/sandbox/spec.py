@@ -167,7 +167,7 @@ class WalledSandboxes:
             return self.reading
         if wall == "workspace":
             return self.changing
-        if lift in self.lifted:
+        if lift is not None and lift in self.lifted:
             return self.lifted[lift]
         return self.own if wall is None else self.closed
 

@@ -13,6 +13,7 @@ from ...core.errors import ToolError
 from ...core.output import ImageBlock, ToolOutput
 from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
+from ..outgoing import Url
 from .answers import heading, told, told_changes
 from .engine import Engine
 from .snapshot import plain_ref
@@ -58,7 +59,7 @@ class LookingTools:
             *(tool(each, **common) for each in (*seen, self.browser_close)),
         ]
 
-    async def browser_open(self, url: str, new_tab: bool = False, *, ctx: ToolContext) -> ToolOutput:
+    async def browser_open(self, url: Url, new_tab: bool = False, *, ctx: ToolContext) -> ToolOutput:
         """Open a web page in the browser and show it as a tree of elements, those to act on with a ref.
 
         For pages that need JavaScript, a login or clicks; web_fetch reads plain pages at less cost. Cookies and tabs
