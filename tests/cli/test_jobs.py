@@ -53,3 +53,17 @@ def test_a_worker_that_could_do_nothing_does_not_start(cli: Cli) -> None:
     memory = {"TOOLCRIB_JOBS__ENGINE": "memory"}
     assert 'jobs.engine is "memory"' in cli("worker", code=2, env=memory).stderr
     assert "nosuch" in cli("worker", "--model", "nosuch:x", code=2).stderr
+
+
+def test_a_call_is_stored_by_hand(cli: Cli) -> None:
+    done = cli("jobs", "start", "list_dir", "path=.")
+    ident = done.stdout.strip()
+    assert "1 job waits for a worker, and none is there" in done.stderr
+    (row,) = cli.json("jobs", "--json")
+    assert (row["id"], row["state"], row["body"]) == (ident, "queued", {"tool": "list_dir", "arguments": {"path": "."}})
+    assert "is cancelled" in cli("jobs", "cancel", ident).stderr
+    assert "has ended already" in cli("jobs", "cancel", ident, code=1).stderr
+    assert "there is no job nothing" in cli("jobs", "show", "nothing", code=2).stderr
+    for words, code in ((("lst_dir",), 2), (("read_file",), 2), (("exec", "command=rm -rf /"), 3)):
+        assert cli("jobs", "start", *words, code=code).stderr
+    assert "only in memory" in cli("jobs", "start", "list_dir", code=2, env={"TOOLCRIB_JOBS__ENGINE": "memory"}).stderr

@@ -12,7 +12,7 @@ from typing import Any
 
 from toolcrib import tool
 from toolcrib.agent import Agent
-from toolcrib.agent.bus import OutboundMessage
+from toolcrib.agent.bus import MessageNotSent, OutboundMessage
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.jobs.hosts import hosted_jobs
 from toolcrib.config.channels import ChannelSettings
@@ -28,6 +28,7 @@ from toolcrib.toolbox import Toolbox
 CHAT = ToolContext(channel="team", chat_id="42", session_id="s1")
 ran: list[str] = []
 sent: list[OutboundMessage] = []
+fails: list[MessageNotSent] = []
 
 
 @tool(category="destructive")
@@ -76,6 +77,8 @@ class Chat:
     """A channel that keeps what is sent."""
 
     async def send(self, message: OutboundMessage) -> None:
+        if fails:
+            raise fails.pop()
         sent.append(message)
 
     async def listen(self, deliver: Any) -> None: ...
@@ -152,6 +155,37 @@ async def test_a_call_is_judged_again_when_it_is_made(monkeypatch: Any) -> None:
         assert (await ticking).state == "done"
         assert ran == ["it"]
         assert "launched it" in sent[-1].content
+
+
+async def test_an_outcome_comes_to_its_chat_at_least_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr("toolcrib.jobs.host.SWEEP_SECONDS", 0.02)
+    async with hosted(monkeypatch) as host:
+        await host.cron(name="look", tool="look", arguments={"what": "it"}, every_seconds=3_600)
+        fails.extend(MessageNotSent("the network is away") for _ in range(3))
+        run = await host.tick("look")
+        async with asyncio.timeout(30):
+            while host.jobs.waits.begun():
+                await asyncio.sleep(0.01)
+        assert [message.content for message in sent] == ["it is fine"] and not fails
+        host.jobs.waits.begin(run.job)  # as after a kill between the message and the note that it was sent
+        async with asyncio.timeout(30):
+            while host.jobs.waits.begun():
+                await asyncio.sleep(0.01)
+        assert len(sent) == 1
+
+
+async def test_a_channel_that_never_takes_an_outcome_is_given_up(monkeypatch: Any) -> None:
+    monkeypatch.setattr("toolcrib.jobs.host.SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr("toolcrib.cli.jobs.agent_work.SEND_TRIES", 3)
+    async with hosted(monkeypatch) as host:
+        await host.cron(name="look", tool="look", arguments={"what": "it"}, every_seconds=3_600)
+        fails.extend(MessageNotSent("there is no such chat") for _ in range(10))
+        await host.tick("look")
+        async with asyncio.timeout(30):
+            while host.jobs.waits.begun():
+                await asyncio.sleep(0.01)
+        assert len(fails) == 7 and not sent
+        fails.clear()
 
 
 async def test_the_ticker_of_the_host_runs_a_schedule(monkeypatch: Any) -> None:

@@ -187,6 +187,10 @@ class SessionStore(RecordPart):
         self._run("DELETE FROM agent_seen WHERE expires < ?", time.time())
         return bool(self._run("INSERT INTO agent_seen VALUES (?,?) ON CONFLICT DO NOTHING RETURNING key", key, until))
 
+    def has_seen(self, key: str) -> bool:
+        """Return whether a key is remembered."""
+        return bool(self._run("SELECT 1 FROM agent_seen WHERE key = ?", f"{self._workspace} {key}"))
+
     def update(self, session_id: str, **changes: Any) -> None:
         """Change columns of a session: state, waiting, title, model, system, usage, cost, extra."""
         stored = {

@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.process_tree import end_left_behind
+from ..core.errors import ToolcribError, ToolError
+from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
 from . import opening
@@ -88,6 +90,19 @@ def open_engine(settings: Settings, folder: Path, say: Callable[[str], object], 
             say(NO_ENGINE)
         return opening.open_engine(MEMORY)
     return opening.open_engine(settings.jobs.address or str(jobs_file(folder)), create=create)
+
+
+async def start_job(box: Toolbox, engine: JobEngine, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+    """Store a call of a tool as a job, which a worker of the toolbox's workspace runs: judged now, and again when it
+    runs. Returns its id as `meta["job"]`, or an error if it is denied or cannot be stored."""
+
+    async def opened() -> JobEngine:
+        return engine
+
+    try:
+        return await JobTool(box, opened).start(name, arguments, box.context)
+    except ToolError as error:
+        return ToolOutput.error(str(error), "invalid")
 
 
 class JobHost:
@@ -277,6 +292,9 @@ class JobHost:
                 report = replace(report, text=f"{report.text}\nThe record has no sign that its call began to run.")
             try:
                 await self._report(report)
+            except ToolcribError as error:
+                log.warning("the report of %s could not be sent; the next look comes in a moment: %s", job_id, error)
+                return
             except Exception:
                 log.exception("the report of %s could not be sent; the next look comes in a moment", job_id)
                 return

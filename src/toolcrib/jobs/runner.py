@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ..core.bound import cut
 from ..core.context import COMMAND_OUTPUT, JOB, ToolContext
 from ..core.dataclass import dataclass
+from ..core.errors import ToolcribError
 from ..core.finish import for_person
 from ..core.output import Labels, ToolOutput, from_wire
 from ..core.threads import shared_threads
@@ -181,6 +182,9 @@ class JobRunner:
         """Send a report. Returns whether it is sent; if not, the host of the jobs sends it later."""
         try:
             await self.report(report)
+        except ToolcribError as error:
+            log.warning("the report of %s could not be sent: %s", report.job.id, error)
+            return False
         except Exception:
             log.exception("the report of %s could not be sent", report.job.id)
             return False

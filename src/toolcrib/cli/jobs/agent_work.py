@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +31,8 @@ if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported b
     from ...core.context import ToolContext
     from ...toolbox import Toolbox
 
+log = logging.getLogger("toolcrib.jobs")
+
 SUBAGENT_KIND = "subagent"
 SOURCE = "job"
 """The source of a message that reports a job."""
@@ -39,6 +43,8 @@ BUSY_SECONDS = 0.5
 MAX_TRIES = 240
 SENT_SECONDS = 90 * 86400.0
 """Seconds in which the report of a job is not sent to a chat again."""
+SEND_TRIES = 90
+"""How often an outcome is sent to a channel that does not take it, with two seconds between."""
 MAX_EVENT = 2_000  # characters of a reply or an output in an event
 EXPIRED = "Nobody answered the request for approval in time, so the call did not run."
 
@@ -58,6 +64,7 @@ class AgentJobs:
         self._box, self._opened, self._engine, self._submitted = box, opened, engine, submitted
         self._store = SessionStore(box.state)
         self._bus: MessageBus | None = None
+        self._tries: Counter[str] = Counter()
 
     @property
     def work(self) -> Mapping[str, AgentWork]:
@@ -202,7 +209,7 @@ class AgentJobs:
         await (await self._engine()).submit(goes_on)
 
     async def _send(self, report: Report, to: Delivery) -> None:
-        from ...agent.bus import MessageBus, OutboundMessage
+        from ...agent.bus import MessageBus, MessageNotSent, OutboundMessage
         from ...agent.channels import channels_of
 
         text = self._box.redactor.redact(report.answer if report.state == "done" else report.text)
@@ -210,13 +217,20 @@ class AgentJobs:
             return
         if self._bus is None:
             self._bus = MessageBus(channels_of(self._box, self._store))
-        if await shared_threads.run(self._is_new, f"job\0{report.key}\0sent"):
-            waits = report.key.split()[1:] if report.state == "parked" else ()
-            asked = tuple(key.removeprefix(APPROVAL) for key in waits)
+        key = f"job\0{report.key}\0sent"
+        if await shared_threads.run(self._store.has_seen, key):
+            return
+        waits = report.key.split()[1:] if report.state == "parked" else ()
+        asked = tuple(each.removeprefix(APPROVAL) for each in waits)
+        try:
             await self._bus.publish_outbound(OutboundMessage(to.channel, to.chat_id or "", text, asked=asked))
-
-    def _is_new(self, key: str) -> bool:
-        return self._store.is_first(key, time.time() + SENT_SECONDS)
+        except MessageNotSent as error:
+            self._tries[key] += 1
+            if self._tries[key] < SEND_TRIES:
+                raise
+            log.error("the outcome of %s was not sent to %s: %s", report.job.id, to.channel, error)
+        # Only now: who is killed before that has it sent once more, instead of never.
+        await shared_threads.run(self._store.is_first, key, time.time() + SENT_SECONDS)
 
 
 def _expire(session: AgentSession, waits: Mapping[str, Any]) -> None:

@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ...core.finish import for_person
 from .. import show
-from ..exit_codes import FAILED, OK, Usage
+from ..arguments import read_arguments
+from ..exit_codes import FAILED, OK, Usage, of_output
 from ..options import Options
 from ..reader import Argument, CliCommand, Option, group
 
@@ -219,6 +221,44 @@ def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
     return _run(work())
 
 
+def start(
+    options: Options,
+    name: Annotated[str, Argument(metavar="NAME", help="The tool.")],
+    pairs: Annotated[
+        list[str] | None, Argument(metavar="KEY=VALUE", help="Its arguments, as `toolcrib call` takes them.")
+    ] = None,
+    db: Database = None,
+) -> int:
+    """Store the call of a tool as a job: a worker runs it. It is judged now, and again when it runs."""
+
+    async def work() -> int:
+        from ...jobs.host import in_memory, open_engine, start_job
+
+        settings = with_database(options.settings(), db)
+        if in_memory(settings):
+            raise Usage("jobs are only in memory here, and would end with this command; use `toolcrib call`")
+        async with options.open(settings, warm_up=False) as box:
+            engine = open_engine(settings, box.state.path, show.say)
+            try:
+                output = await start_job(box, engine, name, given)
+                if output.is_error:
+                    show.error(for_person(output))
+                    return of_output(output)
+                status = await engine.status(output.meta["job"])
+                alone = _alone([status], await engine.workers(), db)
+            finally:
+                await engine.aclose()
+        show.out(status.job.id)
+        show.say(f"Stored; toolcrib jobs output {status.job.id} --follow", "dim")
+        for line in alone:
+            show.say(line, "yellow")
+        return OK
+
+    given = read_arguments(pairs or [], None)
+    assert not isinstance(given, str)
+    return _run(work())
+
+
 def retry(options: Options, job_id: JobId, db: Database = None) -> int:
     """Run a job again that failed, was cancelled or cut off, as a new job. Look first at what it has done."""
 
@@ -304,6 +344,7 @@ COMMAND = group(
         "show": CliCommand(shown),
         "workers": CliCommand(workers),
         "output": CliCommand(output),
+        "start": CliCommand(start, without=("json",)),
         "cancel": CliCommand(cancel, without=("json",)),
         "retry": CliCommand(retry, without=("json",)),
     },
