@@ -53,6 +53,16 @@ def test_a_worker_that_could_do_nothing_does_not_start(cli: Cli) -> None:
     memory = {"TOOLCRIB_JOBS__ENGINE": "memory"}
     assert 'jobs.engine is "memory"' in cli("worker", code=2, env=memory).stderr
     assert "nosuch" in cli("worker", "--model", "nosuch:x", code=2).stderr
+    assert "'a b' is no name" in cli("worker", "--queue", "a b", code=2).stderr
+    assert "6 tags, not 7" in cli("worker", *(word for tag in "abcdefg" for word in ("--tag", tag)), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["foo", "sqlite:///rel.db", "postgresql://", "postgresql://host:port/x/y", "mysql://h/x"]
+)
+def test_an_address_that_is_none_is_an_error(cli: Cli, url: str) -> None:
+    for words in (("jobs",), ("worker",), ("jobs", "start", "list_dir")):
+        assert "--db should be postgresql://" in cli(*words, "--db", url, code=2).stderr
 
 
 def test_a_call_is_stored_by_hand(cli: Cli) -> None:

@@ -123,6 +123,7 @@ async def test_cancelling_what_was_cut_off_leaves_it_unknown(
         assert await engine.cancel(job)
     status = await engine.status("effects")
     assert (status.state, (await engine.status("again")).state) == ("unknown", "cancelled")
+    assert status.attempt == 1
     assert "not known" in status.reason and f":{first.process.pid}:" in str(status.worker)
     start(url, lease=1.0)
     await until(lambda: sum(line[0] == "ready" for line in lines(tmp_path / "log")) == 2)

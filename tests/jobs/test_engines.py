@@ -299,14 +299,15 @@ async def test_a_running_job_is_cancelled_with_its_children(engine: JobEngine) -
 
 async def test_a_parked_job_is_cancelled(engine: JobEngine) -> None:
     async def run(job: Job, run: JobRun) -> JobOutcome:
-        return JobOutcome("parked", waits_for=("k",))
+        return JobOutcome("parked", reason="it asks", waits_for=("k",))
 
     await engine.work(run)
     job_id = await engine.submit(Job("call", {}))
     await in_state(engine, job_id, "parked")
     assert await engine.cancel(job_id)
     assert not await engine.signal(job_id, "k")
-    assert (await engine.result(job_id, 20)).state == "cancelled"
+    status = await engine.result(job_id, 20)
+    assert (status.state, status.reason, status.attempt) == ("cancelled", "", 1)
     assert await engine.jobs(states=["parked"]) == []
 
 

@@ -384,9 +384,9 @@ def _status(first: WorkflowStatus, now: WorkflowStatus, kept: JobRow, waits: boo
     elif state == "failed":
         reason = f"the worker could not run it: {now.error}"
     if kept.cancelled and state in ("cancelled", "queued", "running", "parked"):
-        state, reason = "cancelled", ""
+        state, reason, outcome = "cancelled", "", {}  # not what it was parked with
         if kept.cut_off and not job.repeatable:
-            state, reason = "unknown", cut_off_reason(job, 1)
+            state, reason, outcome = "unknown", cut_off_reason(job, 1), {"attempt": kept.attempt - 1}
     elif kept.parked is not None and state not in FINAL:
         state, outcome = "parked", kept.parked
     elif state in ("queued", "running"):

@@ -32,6 +32,7 @@ from .engine import (
     Signal,
     cut_off_reason,
     plain,
+    reason_of,
     too_new,
     unpack,
 )
@@ -116,7 +117,7 @@ class _Execution:
                 tuple(outcome.waits_for), outcome.again,
             )  # fmt: skip
         except Exception as raised:
-            return JobOutcome("failed", reason=plain("the reason", f"{type(raised).__name__}: {raised}"))
+            return JobOutcome("failed", reason=plain("the reason", reason_of(raised)))
 
     def stop(self, why: str) -> None:
         """Cancel the runner. Called in the event loop of the host."""

@@ -246,6 +246,11 @@ def cut_off_reason(job: Job, attempt: int) -> str:
     return ""
 
 
+def reason_of(error: Exception) -> str:
+    """Return in words why a runner that raised this failed. Errors of our own are sentences."""
+    return str(error) if isinstance(error, ToolcribError) else f"{type(error).__name__}: {error}"
+
+
 def pause_before(attempt: int) -> float:
     """Return the seconds to wait before an attempt after a failed one: 1, 2, 4 … at most 60."""
     return min(2.0 ** (attempt - 2), 60.0)

@@ -198,7 +198,7 @@ def line_of(status: JobStatus) -> str:
     job = status.job
     since = (status.ended or time.time()) - (status.started or status.created)
     state = status.state if status.state == "unknown" else f"{status.state}, {since:.0f} s"  # when it ended is unknown
-    why = f": {one_line(status.reason)}" if status.reason else ""
+    why = f": {clip(one_line(status.reason), 200)}" if status.reason else ""
     return f"{job.id}  {state}  {what_of(job)}  {clip(_arguments(job), 80)}{why}".rstrip()
 
 

@@ -32,6 +32,7 @@ from .engine import (
     pack,
     pause_before,
     plain,
+    reason_of,
     too_new,
     unpack,
 )
@@ -256,7 +257,7 @@ class MemoryEngine:
                 self._cut_off(kept)
             raise
         except Exception as error:
-            outcome = JobOutcome("failed", reason=f"{type(error).__name__}: {error}")
+            outcome = JobOutcome("failed", reason=reason_of(error))
         if kept.status.state != "running":
             return
         if outcome.state == "parked":

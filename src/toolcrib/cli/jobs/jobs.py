@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import time
 from collections import Counter
@@ -38,8 +39,8 @@ def with_database(settings: Settings, url: str | None) -> Settings:
     name one. Raises Usage."""
     if url is None:
         return settings
-    if not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
-        raise Usage(f"--db {url!r} should be postgresql://USER@HOST/DATABASE or sqlite:////FILE")
+    if not re.fullmatch(r"postgres(ql)?://[^/]*(:[0-9]+)?/[^/]+|sqlite:////.+", url):
+        raise Usage("--db should be postgresql://USER@HOST/DATABASE or sqlite:////FILE, with four slashes")
     if url.startswith("postgres") and not settings.record.url:
         settings = replace(settings, record=replace(settings.record, url=url))
     return replace(settings, jobs=replace(settings.jobs, url=url, engine="dbos"))
@@ -64,7 +65,7 @@ async def _opened(options: Options, db: str | None) -> AsyncGenerator[tuple[JobE
     try:
         yield engine, state.record
     except NotThere as error:
-        raise Usage(str(error)) from None
+        raise Usage(f"{error}; `toolcrib jobs` lists them" if "no job " in str(error) else str(error)) from None
     finally:
         await engine.aclose()
 
@@ -230,8 +231,10 @@ def start(
     db: Database = None,
 ) -> int:
     """Store the call of a tool as a job: a worker runs it. It is judged now, and again when it runs."""
+    given = read_arguments(pairs or [], None)
+    assert isinstance(given, dict)  # only --json is a text
 
-    async def work() -> int:
+    async def work(given: Mapping[str, Any] = given) -> int:
         from ...jobs.host import in_memory, open_engine, start_job
 
         settings = with_database(options.settings(), db)
@@ -254,8 +257,6 @@ def start(
             show.say(line, "yellow")
         return OK
 
-    given = read_arguments(pairs or [], None)
-    assert not isinstance(given, str)
     return _run(work())
 
 

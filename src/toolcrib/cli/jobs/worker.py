@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,7 @@ def worker(
 async def _work(
     options: Options, db: str | None, queues: list[str], tags: list[str], model: str | None, drain: int
 ) -> int:
+    from ...jobs.engine import MAX_TAGS
     from ...jobs.host import NO_DBOS, in_memory
     from ...jobs.opening import MEMORY
     from .hosts import hosted_jobs
@@ -49,6 +51,11 @@ async def _work(
     agents: list[Agent] = []
     opening = asyncio.Lock()
     settings = with_database(options.settings(), db)
+    for name in (*queues, *tags):
+        if not re.fullmatch(r"[\w.-]{1,60}", name):
+            raise Usage(f"{name!r} is no name of a queue or a tag: it may have letters, digits and . _ - only")
+    if len(tags) > MAX_TAGS:
+        raise Usage(f"a worker can have {MAX_TAGS} tags, not {len(tags)}")
     if in_memory(settings):
         why = NO_DBOS if settings.jobs.engine != MEMORY else 'jobs.engine is "memory": use "dbos", or give --db'
         raise Usage(f"a worker runs jobs that are stored, and here they end with their process. {why}")
