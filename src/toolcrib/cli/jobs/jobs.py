@@ -241,7 +241,9 @@ def start(
         if in_memory(settings):
             raise Usage("jobs are only in memory here, and would end with this command; use `toolcrib call`")
         async with options.open(settings, warm_up=False) as box:
-            engine = open_engine(settings, box.state.path, show.say)
+            engine = await asyncio.to_thread(
+                open_engine, settings, box.state.path, show.say
+            )  # its imports take a while
             try:
                 output = await start_job(box, engine, name, given)
                 if output.is_error:
