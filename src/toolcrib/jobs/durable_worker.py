@@ -37,7 +37,7 @@ from .engine import (
     unpack,
 )
 from .pace import Pace
-from .runs import APPLICATION, EVENTS, VERSION, WORKFLOW, go_on, queue_limits, route, routes, split_run_id
+from .runs import APPLICATION, EVENTS, VERSION, WORKFLOW, go_on, queue_limits, queue_of, route, routes, split_run_id
 from .store import SCHEMA, JobRow, JobStore
 from .worker_lease import FileLease, HeartbeatLease, WorkerLease
 
@@ -45,6 +45,8 @@ _GLANCE = 0.25
 """Seconds between two looks at the lease."""
 _SWEEP = 2.0
 """Seconds between two looks for dead workers."""
+_HELD = 1.0
+"""Seconds that a run waits here for a place that other tags or workspaces of its queue have. Then it is given back."""
 _STUCK = 15.0
 """Seconds after which a run that was claimed, and that this worker does not know, is given back."""
 
@@ -150,7 +152,7 @@ class DurableWorker:
         self._configured: set[str] = set()
         self._draining = False
         self._over = threading.Event()
-        self._pace = Pace(self._routes, lambda: bool(self._active), self._may_act)
+        self._pace = Pace(self._routes, lambda: bool(self._active), self._may_take)
         self._lease: WorkerLease | None = None
 
     def start(self) -> None:
@@ -206,9 +208,14 @@ class DurableWorker:
         DBOS.launch()
         self._pace.give_to(dbos)
 
-    def _may_act(self) -> bool:
+    def _may_take(self, route: str) -> bool:
+        """Return whether a job of a queue in DBOS may be claimed: not while other ones have all places of our queue."""
         lease = self._lease
-        return lease is not None and lease.valid()
+        return lease is not None and lease.valid() and not (route and self._is_full(queue_of(route)))
+
+    def _is_full(self, queue: str) -> bool:
+        """Return whether this worker runs as many jobs of a queue as it may. The only worker of a file keeps them."""
+        return self._store.postgres and list(self._places.values()).count(queue) >= self._limits.worker
 
     def _configure_queues(self, names: set[str]) -> None:
         self._configured |= names
@@ -271,7 +278,7 @@ class DurableWorker:
 
     async def _place(self, workflow_id: str, lease: WorkerLease, job: Job) -> None:
         """Wait until the limits let a run begin. Meanwhile it is stored as one that has not begun."""
-        waits = False
+        waits, begun = False, time.monotonic()
         while True:
             if list(self._places.values()).count(job.queue) < self._limits.worker:
                 self._places[workflow_id] = job.queue
@@ -283,9 +290,10 @@ class DurableWorker:
             if not waits:
                 await asyncio.to_thread(self._store.wait_for_place, workflow_id, lease.worker)
                 waits = True
-            if self._draining:
+            held = self._is_full(job.queue) and time.monotonic() - begun > _HELD
+            if self._draining or held:  # another worker may have a place for it
                 await asyncio.to_thread(self._client.resume_workflows, [workflow_id], queue_name=route(job))
-            if self._draining or not lease.valid():
+            if self._draining or held or not lease.valid():
                 raise asyncio.CancelledError  # it did not begin
             await asyncio.sleep(0.1)
 

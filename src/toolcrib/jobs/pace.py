@@ -31,6 +31,8 @@ _BUSY_SECONDS = 2.0
 """Seconds after a change in which the usual pace is kept: another worker may have had the lock at the first look."""
 _MIN_SECONDS = 0.05
 """Seconds between two looks of a thread, so that many changes are one look; with jobs, half of the usual pace."""
+_FULL_SECONDS = 0.25
+"""Seconds between two looks whether jobs may be taken again."""
 _THREAD = "queue-worker-{}"
 """What DBOS calls the thread of a queue. Under another name it keeps its usual pace while there is work."""
 _GLANCE = 0.1
@@ -39,11 +41,11 @@ _GLANCE = 0.1
 
 class Pace:
     """When the threads that look for jobs look again: into the queues with the names `routes`, and what DBOS has
-    besides. `works` says whether this worker has jobs, `may` whether it may take one."""
+    besides. `works` says whether this worker has jobs, `may` whether it may take one of a route."""
 
-    def __init__(self, routes: Collection[str], works: Callable[[], bool], may: Callable[[], bool]) -> None:
+    def __init__(self, routes: Collection[str], works: Callable[[], bool], may: Callable[[str], bool]) -> None:
         self._routes, self._works, self._may = routes, works, may
-        self._names = {_THREAD.format(route) for route in routes}
+        self._names = {_THREAD.format(route): route for route in routes}
         self._changed = threading.Condition()
         self._changes, self._latest = 1, time.monotonic()
         self._seen: dict[int, int] = {}  # by thread
@@ -72,8 +74,9 @@ class Pace:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            while not ends() and not self._may():  # what it claimed now would be cut off before it begins
-                self._changed.wait(_MIN_SECONDS)
+            route = self._names.get(threading.current_thread().name, "")
+            while not ends() and not self._may(route):  # what it claimed now would not begin
+                self._changed.wait(_FULL_SECONDS)
             self._seen[me] = self._changes
 
     def _shortest(self, timeout: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any, TypedDict
@@ -39,6 +40,11 @@ def route(job: Job) -> str:
 
 def _route(queue: str, tags: Sequence[str], workspace: str) -> str:
     return "+".join([queue, *sorted(set(tags))]) + (f" {workspace}" if workspace else "")
+
+
+def queue_of(route: str) -> str:
+    """Return our queue, of which a queue in DBOS has the jobs of some tags and a workspace."""
+    return re.split("[+ ]", route, maxsplit=1)[0]
 
 
 def routes(served: Served) -> list[str]:
