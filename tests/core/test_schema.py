@@ -251,7 +251,9 @@ def test_all_violations_at_once_with_their_paths() -> None:
     def make(person: Person, count: Annotated[int, Field(ge=1)], points: list[Point], mode: Literal["a", "b"] = "a") -> None: ...  # fmt: skip  # noqa: E501
 
     with pytest.raises(InvalidArguments) as caught:
-        make.bind({"person": {"name": None, "address": {}}, "count": 0, "points": [{"x": "q"}, 3], "mode": "c", "more": 1})
+        make.bind(
+            {"person": {"name": None, "address": {}}, "count": 0, "points": [{"x": "q"}, 3], "mode": "c", "more": 1}
+        )
     assert {(v.path, v.text) for v in caught.value.violations} == {
         ("person.name", "person.name should be a string, got null"),
         ("person.address.street", "missing required person.address.street"),
