@@ -19,7 +19,7 @@ from toolcrib.jobs.pace import Pace
 def test_it_looks_at_its_usual_pace_only_while_there_is_work(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
     monkeypatch.setattr(pace, "_BUSY_SECONDS", 0.0)
     monkeypatch.setattr(pace, "QUIET_SECONDS", 60.0)
-    kept, looked, ends = Pace((), lambda: works, lambda: True), threading.Event(), threading.Event()
+    kept, looked, ends = Pace((), lambda: works, lambda route: True), threading.Event(), threading.Event()
     kept.told(True)
     kept.wait(0.01, ends.is_set)  # what has changed before the first look
 
@@ -37,7 +37,7 @@ def test_it_looks_at_its_usual_pace_only_while_there_is_work(monkeypatch: pytest
 
 def test_what_changed_during_a_look_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "QUIET_SECONDS", 3_600.0)
-    kept = Pace(("default",), lambda: False, lambda: True)
+    kept = Pace(("default",), lambda: False, lambda route: True)
     kept.told(True)
 
     def look() -> None:
@@ -53,7 +53,7 @@ def test_what_changed_during_a_look_counts(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_worker_that_may_not_act_does_not_look() -> None:
     may, ends, looked = threading.Event(), threading.Event(), threading.Event()
-    kept = Pace((), lambda: True, may.is_set)
+    kept = Pace((), lambda: True, lambda route: may.is_set())
     thread = threading.Thread(target=lambda: (kept.wait(0.01, ends.is_set), looked.set()), daemon=True)
     thread.start()
     assert not looked.wait(0.2)
