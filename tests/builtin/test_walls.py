@@ -8,14 +8,17 @@ import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from toolcrib import Toolbox
 from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
+from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.builtin.shell import ONLY_CHANGES, ONLY_READS
 from toolcrib.core.call import Call
 from toolcrib.core.context import EMPTY_CONTEXT, Wall
+from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.interfaces import Grant
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import Tool
@@ -381,6 +384,28 @@ async def test_a_denied_path_stays_denied_when_its_folder_is_renamed(ruled: Open
     assert "PLANTED" not in seen.for_llm
     await run(ruled, "echo x > deep/notes/.git/hooks/pre-commit", "workspace")
     assert not (root / "deep/notes/.git/hooks/pre-commit").exists()
+
+
+@pytest.mark.parametrize("rename", ["mv deep/notes other", "mv deep other", "cp -al deep other", "cp -r deep other"])
+@pytest.mark.parametrize("effects", ["journal", "review"])
+async def test_it_does_in_a_layer_too(tmp_path: Path, effects: str, rename: str) -> None:
+    """The kernel renames no folder from below a layer: a program copies it, and the copy has no denied file."""
+    root = tmp_path / "workspace"
+    (root / "deep/notes").mkdir(parents=True)
+    (root / "deep/notes/secret.txt").write_text("PLANTED\n")
+    (root / "deep/notes/open.txt").write_text("OPEN\n")
+    config = tmp_path / "toolcrib.toml"
+    config.write_text(f'[sandbox]\neffects = "{effects}"\n[rules]\ndeny = ["Read(deep/notes/secret.txt)"]\n')
+    try:
+        cast("Any", select_sandbox(SandboxSettings(), root)).layer_roots()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    async with Toolbox.open(root, config=config, warm_up=False) as box:
+        await run(box, rename, "workspace")
+        seen = await run(box, "cat other/* other/*/*", "workspace")
+    assert "OPEN" in seen.for_llm
+    assert "PLANTED" not in seen.for_llm
+    assert (root / "deep/notes/secret.txt").read_text() == "PLANTED\n"
 
 
 @pytest.mark.parametrize(
