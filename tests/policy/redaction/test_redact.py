@@ -6,6 +6,7 @@ import json
 import random
 import re
 import string
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from toolcrib.policy.secrets.redact import Redactor
 from .samples import CONTEXTS, PEM, TOKENS, R
 
 redact = Redactor().redact
+VALUE = "Zq8-granted_Value/77#x"
 BODY = {line for line in PEM.splitlines() if not line.startswith("-")}
 
 
@@ -71,6 +73,71 @@ def test_first_and_last_four_are_shown_and_nothing_of_short_ones() -> None:
 )  # fmt: skip
 def test_escapes_beside_a_key_do_not_hide_it(kind: str, write: object) -> None:
     assert TOKENS[kind] not in redact(write(TOKENS[kind]))  # type: ignore[operator]
+
+
+def lines_of(data: bytes, line: Callable[[int, bytes], str], size: int = 16) -> str:
+    return "\n".join(line(at, data[at : at + size]) for at in range(0, len(data), size)) + "\n"
+
+
+def words_of(data: bytes, size: int, form: str, between: str = " ") -> str:
+    data += bytes(-len(data) % size)
+    words = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    return between.join(f"{word:{form}}" for word in words)
+
+
+def shown(data: bytes) -> str:
+    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+
+
+# As the programs print it: xxd, hexdump, od, Python.
+DUMPS: dict[str, Callable[[bytes], str]] = {
+    "xxd": lambda data: lines_of(data, lambda at, part: f"{at:08x}: {part.hex(' ', -2):39}  {shown(part)}"),
+    "xxd -p": lambda data: lines_of(data, lambda _, part: part.hex(), 30),
+    "xxd -i": lambda data: lines_of(data, lambda _, part: "  " + ", ".join(map(hex, part)) + ",", 12),
+    "hexdump": lambda data: lines_of(data, lambda at, part: f"{at:07x} {words_of(part, 2, '04x')}"),
+    "hexdump -C": lambda data: lines_of(
+        data, lambda at, part: f"{at:08x}  {part[:8].hex(' '):23}  {part[8:].hex(' '):23}  |{shown(part)}|"
+    ),
+    "hexdump -x": lambda data: lines_of(data, lambda at, part: f"{at:07x}    {words_of(part, 2, '04x', '    ')}"),
+    "od": lambda data: lines_of(data, lambda at, part: f"{at:07o} {words_of(part, 2, '06o')}"),
+    "od -b": lambda data: lines_of(data, lambda at, part: f"{at:07o} " + " ".join(f"{byte:03o}" for byte in part)),
+    "od -c": lambda data: lines_of(
+        data, lambda at, part: f"{at:07o}" + "".join("  \\n" if byte == 10 else f"   {chr(byte)}" for byte in part)
+    ),
+    "od -tx4": lambda data: lines_of(data, lambda at, part: f"{at:07o} {words_of(part, 4, '08x')}"),
+    "od -tx1z": lambda data: lines_of(data, lambda at, part: f"{at:07o} {part.hex(' '):47}  >{shown(part)}<"),
+    "od -An -tu1": lambda data: lines_of(data, lambda _, part: "".join(f" {byte:3}" for byte in part)),
+    "bytes.hex(':')": lambda data: data.hex(":"),
+    "list(bytes)": lambda data: str([*data]),
+    "\\x": lambda data: "".join(f"\\x{byte:02x}" for byte in data),
+    "\\u": lambda data: "".join(f"\\u{byte:04X}" for byte in data),
+    "\\\\u": lambda data: "".join(f"\\\\u{byte:04x}" for byte in data),
+    "\\u{}": lambda data: "".join(f"\\u{{{byte:x}}}" for byte in data),
+    "\\U": lambda data: "".join(f"\\U{byte:08x}" for byte in data),
+    "\\101": lambda data: "".join(f"\\{byte:03o}" for byte in data),
+    "&#65;": lambda data: "".join(f"&#{byte};" for byte in data),
+    "&#x41;": lambda data: "".join(f"&#x{byte:x};" for byte in data),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.parametrize("before", ["", "API: ", "x=1\nNAME_OF=", "line one\nline two is longer\n"])
+def test_bytes_that_are_printed_as_numbers_are_masked(dump: str, before: str) -> None:
+    redactor = Redactor()
+    redactor.grant("OWN", VALUE)
+    for secret, mask in ((TOKENS["openai"], "***"), (VALUE, "[secret:OWN]")):
+        text = DUMPS[dump](f"{before}{secret}\nend of it\n".encode())
+        for around in ("", "a line before it, which is long enough\n" * 40):
+            clean = redactor.redact(f"{around}{text}{around}")
+            assert mask in clean, clean
+            assert clean.startswith(around)
+            assert clean.endswith(around)
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_numbers_without_a_secret_stay(dump: str) -> None:
+    text = DUMPS[dump](b"nothing that anybody would have to hide is in this text of some length\n" * 3)
+    assert redact(text) is text
 
 
 @pytest.mark.parametrize(
@@ -166,6 +233,7 @@ def test_any_text_is_taken(text: str) -> None:
 
 
 UNITS = [
+    "41 ", "4141 ", "41", "0x41, ", "   K", " 101", " 75", "\\x41", "\\", "00000010: 4141 4141  AAAA\n", "&#65;",
     "sk-", "AKIA", "eyJ", "://u:", "://", ":AA", "1", "-us", "earer ", "SECRET=", "Q~", "hooks.slack.com/", "A\n",
     "-----BEGIN PRIVATE " + "KEY-----", "-----END PRIVATE " + "KEY-----\n", "SECRET_KEY" * 3 + '"',
     "ghp_aB3dE5gH7jK9mN1pQ3sT5 ",

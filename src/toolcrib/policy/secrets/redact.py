@@ -20,6 +20,7 @@ from urllib.parse import quote, quote_plus
 from ...core.errors import ConfigError
 from ...core.text import one_line
 from ..regexes import UserPattern, compile_pattern
+from .dumps import DUMPS, in_dump
 from .patterns import CONTEXTS, TOKENS, Span, mask, private_keys
 
 MIN_SECRET = 8
@@ -28,7 +29,11 @@ _LONG_LINE = 20
 _MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
 _SHORT = 1_000  # characters; for longer texts RE2 alone is faster
 _ROUNDS = 4
-_ESCAPED = re.compile("%[0-9A-Fa-f]{2}")
+# A character as its number: in a URL, in the texts of programming languages (also in a text in a text), in HTML.
+_ESCAPED = re.compile(
+    r"%[0-9A-Fa-f]{2}|\\{1,8}+(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2})"
+    r"|&#(?:[xX][0-9A-Fa-f]{1,6}|[0-9]{1,7});"
+)
 # What a terminal does not show: colours (`grep --color` puts them into a match) and characters without a width.
 _UNSEEN = re.compile(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
 _UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
@@ -75,11 +80,12 @@ class Redactor:
             text = replaced(text, found)
         return text
 
-    def spans(self, text: str) -> list[Span]:
-        """Return the secrets in a text, in order, without nested ones."""
-        found = self._plain_spans(text)
-        if "%" in text and _ESCAPED.search(text):
-            found += self._spans_behind(text, _ESCAPED, lambda escape: bytes.fromhex(escape[1:]).decode("latin-1"))
+    def spans(self, text: str, *, dumps: bool = True) -> list[Span]:
+        """Return the secrets in a text, in order, without nested ones. Without `dumps` numbers are not decoded: that is
+        slow, and text that is only stored is searched again when it is read."""
+        found = self._plain_spans(text, dumps=dumps)
+        if ("%" in text or "\\" in text or "&#" in text) and _ESCAPED.search(text):
+            found += self._spans_behind(text, _ESCAPED, _unescaped)
         if _has_unseen(text):
             found += self._spans_behind(text, _UNSEEN, lambda _: "")
         return _merged(found) if len(found) > 1 else found
@@ -96,13 +102,13 @@ class Redactor:
             decoded, at = decoded + len(meant), escape.end()
         pieces.append(text[at:])
         found: list[Span] = []
-        for span in self._plain_spans("".join(pieces)):
+        for span in self._plain_spans("".join(pieces), dumps=False):
             start, end = _place(starts, span.start), _place(starts, span.end)
             if end - start > span.end - span.start:  # something in it was encoded
                 found.append(Span(start, end, span.mask))
         return found
 
-    def _plain_spans(self, text: str) -> list[Span]:
+    def _plain_spans(self, text: str, *, dumps: bool = True) -> list[Span]:
         known = len(text) >= _SHORT or not text.isascii() or _has_needle()(text)
         if not (known or self.values or self.own):
             return []
@@ -111,7 +117,11 @@ class Redactor:
         granted = len(found)
         numbers: list[int] | None = _needles().Match(text.encode("ascii", "replace")) if known else None
         for number in numbers or ():
-            found += _FINDERS[number][1](text)
+            if number < len(_FINDERS):
+                found += _FINDERS[number][1](text)
+            elif dumps:
+                kind = DUMPS[number - len(_FINDERS)]
+                found += in_dump(kind, text, lambda decoded: self._plain_spans(decoded, dumps=False))
         for pattern in self.own:
             found += _own_spans(pattern, text)
         if self.allow:
@@ -148,6 +158,16 @@ def _has_unseen(text: str) -> bool:
     return not text.isascii() and any(sign in text for sign in _UNSEEN_WIDE)
 
 
+def _unescaped(escape: str) -> str:
+    """Return the character that an escape means."""
+    if escape[0] == "&":
+        number = int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1])
+    else:
+        digits = escape.lstrip("\\%").lstrip("xuU{").rstrip("}")
+        number = int(digits, 8 if escape[0] == "\\" and escape.lstrip("\\")[0].isdigit() else 16)
+    return chr(min(number, 0x10FFFF))
+
+
 def _place(starts: list[tuple[int, int]], decoded: int) -> int:
     """Return the position in a text of a position in its decoded form."""
     began, there = starts[bisect_right(starts, decoded, key=lambda start: start[0]) - 1]
@@ -171,10 +191,13 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 
 @functools.cache
 def _needles() -> Any:
-    """Return an RE2 set; its `Match` takes bytes and returns the numbers of the finders that may find something."""
+    """Return an RE2 set; its `Match` takes bytes and returns the numbers of the finders that may find something. The
+    numbers after them are those of the kinds of dumps."""
     needles = importlib.import_module("re2").Set.SearchSet()
     for texts, _ in _FINDERS:
         needles.Add("|".join(map(re.escape, texts)))
+    for kind in DUMPS:
+        needles.Add(kind.looks)
     needles.Compile()
     return needles
 
@@ -185,7 +208,7 @@ def _has_needle() -> Callable[[str], bool]:
     returns False.)"""
     from pydantic_core import SchemaValidator
 
-    needles = "|".join(re.escape(text) for texts, _ in _FINDERS for text in texts)
+    needles = "|".join([*(re.escape(text) for texts, _ in _FINDERS for text in texts), *(kind.looks for kind in DUMPS)])
     return SchemaValidator({"type": "str", "pattern": needles, "strict": True}).isinstance_python
 
 

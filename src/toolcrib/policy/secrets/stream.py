@@ -51,7 +51,7 @@ class RedactingWriter:
         # Each byte that is not valid UTF-8 becomes one character, and the same byte again when written.
         text = bytes(self._waiting[: size + HELD]).decode("utf-8", "surrogateescape")
         rest = len(bytes(self._waiting[:size]).decode("utf-8", "surrogateescape"))
-        spans = self._redactor.spans(text)
+        spans = self._redactor.spans(text, dumps=False)
         for span in spans:
             if span.start < rest < span.end:
                 rest = span.start or span.end
