@@ -18,6 +18,7 @@ from toolcrib.agent.bus import Deliver, InboundMessage, MessageBus, MessageNotSe
 from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import ResultTurn, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.store import SessionStore
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.policy.replies import NOT_ASKED, answer_reply
 from toolcrib.testing import temporary_toolbox
@@ -208,6 +209,22 @@ async def test_always_writes_the_rule_where_the_scope_allows() -> None:
         answer = await made.says(f"always {ident}")
         assert "Wrote the rule `" in answer[0]
         assert answer[-1] == "It is gone."
+
+
+async def test_a_message_waits_for_a_session_that_runs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    async with place({"text": "one"}, {"text": "two"}) as made:
+        assert await made.says("first") == ["one"]
+        chat = made.host._chats["chat", "c1"]
+        other = SessionStore(made.box.state)
+        with other.running(chat.session.id):  # by a job, for example
+            made.host._start(chat, None)  # it would do what the job does
+            await made.host.idle()
+            saying = asyncio.create_task(made.says("second"))
+            while not chat.runs:
+                await asyncio.sleep(0)
+        assert await saying == ["two"]
+        other.close()
 
 
 async def test_an_approval_is_answered_after_a_restart() -> None:

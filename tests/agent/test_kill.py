@@ -1,7 +1,8 @@
 """kill -9 at any point: the session goes on in another process. No effect happens twice; none is lost unsaid.
 
 Effects, approvals and subagents are in flight. This process answers the approvals, while that of the agent is alive or
-dead: a run in a pipe ends at a question; a run at a terminal, and a chat, wait.
+dead: a run in a pipe ends at a question; a run at a terminal, a chat, and the channels, wait. The history is compacted
+on the way, too.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.history import ModelTurn, ResultTurn, TokenUsage
+from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, TokenUsage
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionRow, SessionStore
 from toolcrib.agent.waiting import subagent_waits
+from toolcrib.cli.exit_codes import INTERRUPTED, REFUSED
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
@@ -40,7 +42,16 @@ UNKNOWN = ("was interrupted", "output was lost")
 NEVER = ("was not run", "denied", "not one of your tools", "timed out")
 """Words of a result whose call had no effect."""
 ASKED = "ask"
-CONFIG = f'[rules]\nask = ["Bash(echo {ASKED}*)"]\n'
+CONFIG = f"""
+[rules]
+ask = ["Bash(echo {ASKED}*)"]
+[agent]
+context_window = 16_000
+[channels.here]
+type = "terminal"
+"""
+LONG = "word " * 1_600
+"""A text of 2,000 tokens: a few of them fill the window, so that outputs are removed, and then a summary is made."""
 
 
 def effects(name: str, step: int) -> list[dict[str, Any]]:
@@ -61,7 +72,7 @@ def parent(number: int, last: str) -> Reply:
         calls.append(
             call("spawn", task=("look", "help")[number] + " there", label=("look", "help")[number], wait=number == 1)
         )
-    return {"text": f"step {number}", "calls": calls}
+    return {"text": f"step {number} {LONG}", "calls": calls}
 
 
 def child(name: str) -> Replies:
@@ -77,7 +88,7 @@ class Place:
     def __init__(self, folder: Path, provider: Mapping[str, str]) -> None:
         self.work, state = folder / "work", folder / "state"
         self.work.mkdir(parents=True)
-        (self.work / "a.txt").write_text("alpha")
+        (self.work / "a.txt").write_text(LONG)
         (folder / "toolcrib").mkdir()
         (folder / "toolcrib/config.toml").write_text(CONFIG)
         self.env = {**os.environ, **provider, "HOME": str(folder), "XDG_STATE_HOME": str(state)}
@@ -139,16 +150,19 @@ def start(place: Place, door: str) -> tuple[subprocess.Popen[bytes], int]:
         arguments = ["chat", *words]
     else:
         line, arguments = "", ["run", *words, *(["go"] if row is None else [])]
-    ours, theirs = pty.openpty() if door == "terminal" else os.pipe()[::-1]
+    if door == "channel":  # it goes on by itself with what a process left in the middle
+        line, arguments = "go" if row is None else "", ["channels", "run", "--model", "chat:tasks"]
+    at_terminal = door in ("terminal", "channel")
+    ours, theirs = pty.openpty() if at_terminal else os.pipe()[::-1]
     with place.said.open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "toolcrib", *arguments], cwd=place.work, env=place.env, stdin=theirs,
             stdout=subprocess.DEVNULL, stderr=theirs if door == "terminal" else said, start_new_session=True,
         )  # fmt: skip
     os.close(theirs)
-    if door == "terminal":
+    if at_terminal:
         threading.Thread(target=drain, args=(ours,), daemon=True).start()
-    elif line:
+    if line:
         os.write(ours, f"{line}\n".encode())
     if door == "run":
         os.close(ours)
@@ -166,7 +180,9 @@ def run(place: Place, door: str, seconds: float | None) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 assert seconds is not None, f"{door} did not end"
-            elif door == "chat" and keeps >= 0 and place.is_done():
+            elif door in ("chat", "channel") and keeps >= 0 and place.is_done():
+                if door == "channel":
+                    process.send_signal(signal.SIGINT)
                 os.close(keeps)
                 keeps = -1
             time.sleep(0.02)
@@ -181,11 +197,14 @@ def one_session(folder: Path, rng: random.Random, provider: Mapping[str, str], m
     place, kills = Place(folder, provider), 0
     with person(place, rng):
         for number in range(100):
-            door = rng.choice(("run", "terminal", "chat"))
+            row = place.main()
+            in_channel = row is None or "chat" in row.extra
+            door = rng.choice(("run", "terminal", "chat", *(("channel", "channel") if in_channel else ())))
             last = kills >= most or number > 40
             code = run(place, door, None if last else rng.uniform(0.3, 3.0))
             kills += code == -signal.SIGKILL
-            assert code in (0, 3, -signal.SIGKILL), (door, code, place.said.read_text())
+            ends = (-signal.SIGKILL, 0, INTERRUPTED if door == "channel" else REFUSED)
+            assert code in ends, (door, code, place.said.read_text())
             if place.is_done():
                 break
         else:
@@ -221,6 +240,9 @@ def check(place: Place) -> None:
         assert least[effect] <= happened[effect] <= most[effect], (effect, least, happened, most)
     main = place.main()
     assert main is not None
+    marks = [each for each in place.store.turns(main.id) if isinstance(each, Compaction)]
+    assert any(mark.cleared for mark in marks)
+    assert any(mark.summary for mark in marks)
     children = place.store.children(main.id)
     assert len(children) == 2
     assert subagent_waits(children) == ()
@@ -234,7 +256,7 @@ def check(place: Place) -> None:
 
 def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with task_provider(REPLIES) as provider:
+    with task_provider(REPLIES, counts=True) as provider:
         one_session(tmp_path / "one", random.Random(1), provider, most=2)
 
 
@@ -242,7 +264,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_killed_at_two_hundred_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     kills, number = 0, 0
-    with task_provider(REPLIES) as provider:
+    with task_provider(REPLIES, counts=True) as provider:
         while kills < 200:
             kills += one_session(tmp_path / str(number), random.Random(number), provider)
             number += 1

@@ -256,6 +256,21 @@ async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -
         assert heads == [waits, done]
 
 
+async def test_a_message_waits_for_the_subagent_that_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ByTask(
+        go=[[call("spawn", task="look at a.txt", label="looker", wait=True)], "It waits.", "It says alpha."],
+        look=[[call("exec", command="echo alpha > b.txt; sudo true")], "I found alpha."],
+    )
+    async with hosted(model=model) as (agent, _, engine):
+        job = message("go")
+        await engine.submit(job)
+        status = await parked(engine, job.id)  # its session is idle: only its subagent waits
+        request = status.waits_for[0].removeprefix("approval:")
+        assert answer(agent.box.approvals, request, Decision(False, approver="me")).kept
+        done = await engine.result(job.id, 30)
+        assert (done.state, done.output["text"]) == ("done", "It says alpha.")
+
+
 async def said(agent: Agent, session: AgentSession, text: str) -> None:
     async with asyncio.timeout(30):
         while agent.session(session.id).answer != text:

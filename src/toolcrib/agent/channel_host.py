@@ -28,6 +28,7 @@ from .events import AgentEvent, Outcome
 from .history import IMAGE_TYPES, Image
 from .message import was_said
 from .session import AgentSession
+from .session_lock import SessionTaken
 from .waiting import POLL_SECONDS, Waits, is_answered, waits_of, without_jobs
 
 if TYPE_CHECKING:
@@ -257,6 +258,11 @@ class ChannelHost:
             chat.waiting = ()
             try:
                 outcome = await self.agent.run(text, chat.session, files=images, emit=emit, ctx=ctx)
+            except SessionTaken:
+                if text is None:
+                    return  # a job does the same
+                await asyncio.sleep(POLL_SECONDS)
+                continue
             except Exception as error:
                 log.exception("the session %s could not go on", chat.session.id)
                 said = str(error) if isinstance(error, ToolcribError) else type(error).__name__

@@ -21,6 +21,10 @@ class SessionError(ToolcribError):
     """A session cannot be used: it is unknown, or it runs already."""
 
 
+class SessionTaken(SessionError):
+    """A session runs already, here or in another process."""
+
+
 class SessionLocks:
     """The locks of the sessions that this process runs."""
 
@@ -88,5 +92,5 @@ class SessionLocks:
             os.close(fd)
 
 
-def _taken(session_id: str) -> SessionError:
-    return SessionError(f"the session {session_id} runs already, here or in another process")
+def _taken(session_id: str) -> SessionTaken:
+    return SessionTaken(f"the session {session_id} runs already, here or in another process")

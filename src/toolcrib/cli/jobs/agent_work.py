@@ -88,6 +88,7 @@ class AgentJobs:
         """Give a session its message once, and run it to its outcome. Without a text the session only goes on."""
         from ...agent.history import user
         from ...agent.prompt import now
+        from ...agent.waiting import waits_of
 
         body, agent = MessageBody.from_json(order.job.body), self.attach(await self._opened())
         session = await shared_threads.run(self._session, agent, body, order.job)
@@ -95,7 +96,7 @@ class AgentJobs:
         if body.text:
             turn = user(f"{body.text}\n\n{now()}", source="schedule" if body.schedule else "user")
             await shared_threads.run(self._store.tell, session.id, turn, f"job\0{order.job.id}\0message")
-        for waits in session.row.waiting:
+        for waits in await shared_threads.run(waits_of, self._store, session.id):
             if waits.get("approval") in order.expired:
                 await shared_threads.run(_expire, session, waits)
         outcome = await self._run(agent, session, order, only_if_told=not body.text)
@@ -143,8 +144,11 @@ class AgentJobs:
 
     def _is_done(self, session_id: str) -> bool:
         """Return whether a session has nothing to do."""
-        idle = self._store.get(session_id).state == "idle"
-        return idle and not self._store.waiting(session_id, ("steer", "queue"))
+        from ...agent.waiting import is_answered, waits_of, without_jobs
+
+        if self._store.get(session_id).state != "idle" or self._store.waiting(session_id, ("steer", "queue")):
+            return False
+        return not is_answered(self._box, self._store, without_jobs(waits_of(self._store, session_id)))
 
     # --- subagents
 
@@ -259,8 +263,12 @@ def _shown(event: AgentEvent) -> tuple[str, Any] | None:
 
 
 def _work_done(outcome: Outcome, session: str, labels: Labels) -> WorkDone:
-    state = outcome.state if outcome.state in ("done", "waiting") else "failed"
+    from ...agent.waiting import without_jobs
+
+    waiting = tuple(without_jobs(outcome.waiting))  # also of its subagents, which go on with it
+    state = "waiting" if waiting and outcome.state == "done" else outcome.state
+    state = state if state in ("done", "waiting") else "failed"
     reason = outcome.reason or ("" if state == "done" else f"the agent stopped: {outcome.state}")
     if state == "waiting":
-        reason = "; ".join(waits.get("question") or waits.get("text") or "" for waits in outcome.waiting)[:500]
-    return WorkDone(state, outcome.text, reason, outcome.waiting if state == "waiting" else (), session, labels)
+        reason = "; ".join(waits.get("question") or waits.get("text") or "" for waits in waiting)[:500]
+    return WorkDone(state, outcome.text, reason, waiting if state == "waiting" else (), session, labels)
