@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from toolcrib.boundary.process import Process, ProcessResult
+
 
 async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Return as soon as `condition()` is true. Raises TimeoutError after `seconds`."""
@@ -29,3 +31,10 @@ def pass_time(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time
     loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+
+
+async def printed_in_time(process: Process) -> ProcessResult:
+    """Return the result of a command whose time is over as soon as it has printed, however slowly it began."""
+    await until(lambda: process.done or not process.idle_output)
+    process.extend(0)
+    return await process.finished()

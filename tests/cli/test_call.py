@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pexpect
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from toolcrib.cli.arguments import read_arguments
 from toolcrib.cli.exit_codes import Usage
 
+from ..waiting import wait_until
 from .conftest import COMMAND, Cli
 
 
@@ -100,12 +100,13 @@ def test_exec_runs(cli: Cli) -> None:
     assert "Exit code: 7" in done.stdout
 
 
-def _running(marker: str) -> list[int]:
+def _running(marker: str, program: str = "") -> list[int]:
     found: list[int] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                if marker in Path("/proc", name, "cmdline").read_bytes().decode(errors="replace"):
+                words = Path("/proc", name, "cmdline").read_bytes().decode(errors="replace")
+                if marker in words and words.startswith(program):
                     found.append(int(name))
             except OSError:
                 continue
@@ -115,25 +116,21 @@ def _running(marker: str) -> list[int]:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("backend", ["auto", "none"])
 def test_interrupting_leaves_nothing_running(cli: Cli, number: int, code: int, backend: str) -> None:
-    marker = f"sleep 98{os.getpid()}{number}"
+    marker = f"98{os.getpid()}{number}"
+    command = f"touch started; setsid sleep {marker} & sleep {marker}; :"
     started = subprocess.Popen(
-        [*COMMAND, "call", "exec", f"command=touch started; setsid {marker} & {marker}", "timeout=60", "--yes"],
+        [*COMMAND, "call", "exec", f"command={command}", "timeout=60", "--yes"],
         cwd=cli.work, env={**cli.env, "TOOLCRIB_SANDBOX__BACKEND": backend},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 30
-    while not (cli.work / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    assert len(_running(marker)) > 1  # the command, besides ourselves
+    wait_until((cli.work / "started").exists)
+    wait_until(lambda: len(_running(marker, "sleep")) == 2)
+    assert len(_running(marker)) > 3  # the shell, besides ourselves
     started.send_signal(number)
     _, stderr = started.communicate(timeout=20)
     assert started.returncode == code, stderr
     assert b"Traceback" not in stderr
-    deadline = time.monotonic() + 5
-    while _running(marker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _running(marker) == []
+    wait_until(lambda: not _running(marker))
 
 
 def test_reading_arguments(tmp_path: Path) -> None:

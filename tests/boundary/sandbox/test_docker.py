@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from toolcrib.boundary.sandbox import (
 from toolcrib.boundary.sandbox.docker import container_engine
 from toolcrib.boundary.sandbox.docker.docker_sandbox import DockerSandbox
 from toolcrib.core.errors import SandboxUnavailable
+
+from ...waiting import printed_in_time, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="commands need a POSIX system")
 
@@ -182,16 +183,14 @@ async def test_the_environment_is_short_and_values_are_no_arguments(
 
 async def test_a_timeout_kills_the_container_and_what_came_is_kept(fake: Fake, workspace: Path) -> None:
     sandbox = made(workspace)
-    spawn = sandbox.wrap(bash("echo begun; sleep 60"), cwd=workspace, env=command_environment(), timeout=1)
-    result = await run(spawn, timeout=1.5)
+    spawn = sandbox.wrap(bash("echo begun; sleep 60"), cwd=workspace, env=command_environment(), timeout=60)
+    result = await printed_in_time(start(spawn, timeout=60))
     assert result.ended_by == "timeout"
     assert result.reaped
     assert result.stdout.excerpt().text == "begun\n"
     name = values(fake.last_run(), "--name")[0]
     assert ["kill", name] in [call["arguments"] for call in fake.calls("kill")]
-    ends = time.monotonic() + 10
-    while not fake.calls("rm") and time.monotonic() < ends:
-        time.sleep(0.05)
+    await until(lambda: fake.calls("rm"))
     assert fake.calls("rm")[-1]["arguments"] == ["rm", "--force", name]
     assert os.listdir(fake.folder / "containers") == []
 

@@ -19,6 +19,8 @@ from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
 
+from ...waiting import printed_in_time, wait_until
+
 if sys.platform != "linux" or landlock_abi() < 1:
     pytest.skip("this kernel has no Landlock", allow_module_level=True)
 
@@ -228,7 +230,7 @@ async def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None
 async def test_time_is_up_for_the_whole_tree(tmp_path: Path) -> None:
     marker = f"79{os.getpid()}.5"
     spawn = prepared(tmp_path, f"echo begun; (setsid sleep {marker} &); sleep {marker}")
-    result = await run(spawn, timeout=1.5)
+    result = await printed_in_time(start(spawn, timeout=60))
     assert result.ended_by == "timeout"
     assert result.reaped
     assert result.stdout.excerpt().text == "begun\n"
@@ -277,15 +279,10 @@ def test_the_hosts_death_ends_the_command(tmp_path: Path) -> None:
         "asyncio.run(run(s, timeout=60))\n"
     )
     host = subprocess.Popen([sys.executable, "-c", code])
-    ends = time.monotonic() + 20
-    while not alive(marker) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert alive(marker)
+    wait_until(lambda: alive(marker))
     host.kill()
     host.wait()
-    while alive(marker) and time.monotonic() < ends:
-        time.sleep(0.05)
-    assert not alive(marker)
+    wait_until(lambda: not alive(marker))
 
 
 async def test_from_a_host_with_many_threads(tmp_path: Path) -> None:
