@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import cast
 
 from toolcrib.boundary.process import Process, ProcessResult
+from toolcrib.boundary.spawner import spawner
 
 
 async def until(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -29,8 +31,16 @@ def pass_time(seconds: float) -> None:
     So a test need not be quicker than a short limit of time: the limit is long, and the test says when it is over.
     """
     loop = asyncio.get_running_loop()
-    now = loop.time
-    loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+    passed = loop.time() + seconds - time.monotonic()
+    loop.time = lambda: time.monotonic() + passed  # type: ignore[method-assign]
+
+
+async def end_time_of_commands(condition: Callable[[Process], object]) -> None:
+    """Let the time of the commands that run be over as soon as this is true of one, however slowly it began."""
+    running = cast("set[Process]", spawner().running)
+    await until(lambda: any(condition(process) for process in list(running)))
+    for process in list(running):
+        process.extend(0)
 
 
 async def printed_in_time(process: Process) -> ProcessResult:

@@ -26,6 +26,7 @@ from toolcrib.record.connection import RecordError
 from toolcrib.record.state import StateFolder
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
+from ..waiting import pass_time
 from .fake_provider import Answer, chat_reply, data, messages_reply, provider
 from .test_client import ask, model
 from .test_loop import agent, call
@@ -238,15 +239,17 @@ async def test_replies_that_were_dropped_are_counted() -> None:
         assert made.store.get(session.id).usage == outcome.usage
 
 
+@pytest.mark.usefixtures("passing_time")
 async def test_a_reply_that_was_cancelled_is_counted() -> None:
     class Hanging(Turns):
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
             yield UsageSeen(TokenUsage(50, 0))
+            pass_time(101)
             await asyncio.sleep(60)
 
     async with agent(model=Hanging()) as made:
         session = made.new_session()
-        outcome = await made.run("go", session, limits=RunLimits(seconds=0.05))
+        outcome = await made.run("go", session, limits=RunLimits(seconds=100))
         assert (outcome.state, outcome.usage.input) == ("limit", 50)
         assert made.store.get(session.id).usage.input == 50
 
@@ -279,12 +282,13 @@ async def test_a_limit_in_dollars_without_a_price_stops_the_run() -> None:
         assert "known price" in outcome.reason
 
 
+@pytest.mark.usefixtures("passing_time")
 async def test_the_seconds_of_the_parent_end_its_subagent() -> None:
     slow = ByTask(go=[[call("spawn", task="look", wait=True)], "d"], look=[[call("list_dir")]])
-    slow.seconds = 0.1
+    slow.passes, slow.seconds = 30, 0.001
     async with agent(model=slow) as made:
         session = made.new_session()
-        outcome = await made.run("go", session, limits=RunLimits(seconds=0.35))
+        outcome = await made.run("go", session, limits=RunLimits(seconds=100))
         assert (outcome.state, "agent.max_seconds" in outcome.reason) == ("limit", True)
         assert "stopped at a limit" in texts(session)[0]
 

@@ -25,6 +25,8 @@ from toolcrib.agent.store import SessionError
 from toolcrib.config.agent import AgentSettings
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
+from ..waiting import pass_time
+
 Reply = Mapping[str, Any]
 
 
@@ -121,19 +123,21 @@ async def test_a_limit_ends_the_run_with_a_history_that_can_go_on(limits: RunLim
         assert again.requests == 1
 
 
+@pytest.mark.usefixtures("passing_time")
 async def test_seconds_are_a_limit_for_a_model_that_hangs() -> None:
     class Hanging:
         name = "hanging"
 
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
             yield TextDelta("I thi")
+            pass_time(101)
             await asyncio.sleep(60)
 
         async def aclose(self) -> None: ...
 
     async with agent(model=Hanging()) as made:
         session = made.new_session()
-        outcome = await made.run("go", session, limits=RunLimits(seconds=0.2))
+        outcome = await made.run("go", session, limits=RunLimits(seconds=100))
         assert (outcome.state, outcome.text) == ("limit", "I thi")
 
 

@@ -17,7 +17,7 @@ from toolcrib.agent.model import ModelEvent, ModelRequest, ReplyEnd
 from toolcrib.agent.subagents import TOOLS
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
-from ..waiting import until
+from ..waiting import pass_time, until
 from .test_loop import agent, call
 
 
@@ -30,6 +30,8 @@ class ByTask:
         self.answers = answers
         self.running = self.most = 0
         self.seconds = 0.0
+        self.passes = 0.0
+        """How much later the clock shows after each reply."""
         self.requests: list[ModelRequest] = []
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -40,6 +42,7 @@ class ByTask:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
+            pass_time(self.passes)
             await asyncio.sleep(self.seconds)
         finally:
             self.running -= 1

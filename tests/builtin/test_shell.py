@@ -3,15 +3,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from toolcrib.boundary.process import Process
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
-from toolcrib.boundary.spawner import spawner
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
@@ -25,7 +23,7 @@ from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder
 from toolcrib.record.undoing import undo
 
-from ..waiting import until
+from ..waiting import end_time_of_commands, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the default sandbox is for Linux")
 
@@ -360,14 +358,6 @@ def test_judgement_and_preview(boxed: Bench) -> None:
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
-
-
-async def end_time_of_commands(condition: Callable[[Any], bool]) -> None:
-    """Let the time of the running command be over as soon as this is true of it, however slowly it began."""
-    running = spawner().running
-    await until(lambda: any(condition(command) for command in list(running)))
-    for command in list(running):
-        cast("Process", command).extend(0)
 
 
 async def begin(bench: Bench, command: str, ctx: ToolContext = CALLER) -> str:

@@ -35,7 +35,7 @@ from toolcrib.serve.mcp import McpServer
 from toolcrib.sources.mcp import McpFailure
 from toolcrib.toolbox import Toolbox
 
-from ...waiting import until
+from ...waiting import pass_time, until
 
 HOSTILE = Path(__file__).parents[2] / "sources" / "mcp" / "servers" / "hostile.py"
 SECRET = "sesame-open-up"
@@ -56,7 +56,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             script = tmp_path / f"{name}.json"
             script.write_text(json.dumps(does))
             command = {"command": sys.executable, "args": ["-S", str(HOSTILE), str(script)]}
-            made[name] = {**command, "category": "memory", **(settings or {})}
+            made[name] = {**command, "category": "memory", **(settings or {}), **does.get("settings", {})}
         path = tmp_path / "settings.json"
         path.write_text(json.dumps({"mcpServers": made}))
         return {"workspace": tmp_path / "work", "config": path, "builtin": False, "start_servers": False}
@@ -296,7 +296,7 @@ async def test_a_server_that_never_answers_ends_in_time(given: Any, connect: Con
     does = {"answers": {"completion/complete": None, "resources/subscribe": None, "logging/setLevel": None,
                         "prompts/list": {"prompts": [{"name": "p"}]}}}  # fmt: skip
     async with Toolbox.open(**given({"timeout": 0.5}, one=does)) as box, connect(box, era) as client:
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(30):
             with pytest.raises(MCPError):
                 await client.complete(PromptReference(name="mcp_one_p"), {"name": "a", "value": "b"})
             if era == "legacy":
@@ -309,23 +309,34 @@ async def test_a_server_that_never_answers_ends_in_time(given: Any, connect: Con
 @pytest.mark.parametrize("silent", ["initialize", "tools/list"])
 async def test_a_new_server_that_never_answers_holds_up_nobody(given: Any, connect: Connect, silent: str) -> None:
     evil = {"answers": {silent: None}}
-    async with Toolbox.open(**given({"start_timeout": 8}, evil=evil, good={})) as box:
-        async with asyncio.timeout(8), connect(box, "legacy") as client:
+    async with Toolbox.open(**given({"start_timeout": 100}, evil=evil, good={})) as box:
+        async with asyncio.timeout(50), connect(box, "legacy") as client:
             assert "mcp_good_do" in {tool.name for tool in (await client.list_tools()).tools}
+        connecting = asyncio.create_task(box.mcp.connect("evil"))
+        while not connecting.done():
+            await asyncio.sleep(0.05)
+            pass_time(60)
         with pytest.raises(McpFailure, match="start_timeout can give more"):
-            await box.mcp.connect("evil")
+            await connecting
 
 
-async def test_one_that_lists_nothing_does_not_hold_up_the_others(given: Any, connect: Connect, era: str) -> None:
+async def test_one_that_lists_nothing_does_not_hold_up_the_others(
+    given: Any, connect: Connect, era: str, tmp_path: Path
+) -> None:
     good = {"answers": {"resources/list": {"resources": [resource("x://1")]},
-                        "resources/read": {"contents": [{"uri": "x://1", "text": "good"}]}}}  # fmt: skip
-    evil = {"answers": {"resources/list": None}}
-    async with Toolbox.open(**given({"timeout": 5}, good=good, evil=evil)) as box, connect(box, era) as client:
-        assert [each.uri for each in (await client.list_resources()).resources] == ["x://1"]
+                        "resources/read": {"contents": [{"uri": "x://1", "text": "good"}]}},
+            "settings": {"timeout": 1000}}  # fmt: skip
+    log = tmp_path / "log"
+    evil = {"answers": {"resources/list": None}, "log": str(log), "settings": {"timeout": 100}}
+    async with Toolbox.open(**given(good=good, evil=evil)) as box, connect(box, era) as client:
+        listing = asyncio.create_task(client.list_resources())
+        await until(lambda: log.exists() and '"resources/list"' in log.read_text())
+        pass_time(101)
+        assert [each.uri for each in (await listing).resources] == ["x://1"]
         for _ in range(3):
             await client.call_tool("mcp_evil_do", {"say": [note("resources/list_changed")]})
             await asyncio.sleep(0.05)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(50):
                 await client.read_resource("x://1")
 
 
@@ -426,7 +437,7 @@ async def test_a_question_nobody_answers_does_not_hold_up_others_for_ever(given:
         async with connect(server, "legacy", silent) as first, connect(server, "legacy") as second:
             waiting = asyncio.ensure_future(first.call_tool("mcp_one_do", script))
             await asked.wait()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(50):
                 said: Any = await second.call_tool("mcp_one_do", {})
             assert said.is_error
             assert "another client" in said.content[0].text

@@ -14,6 +14,8 @@ from toolcrib.sources.plugins.channel import Channel, ChannelError
 from toolcrib.sources.plugins.manifest import read_manifest
 from toolcrib.sources.plugins.program import PinnedProgram
 
+from ...waiting import until
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="channels run on POSIX systems")
 
 HEAD = """#!/usr/bin/env python3
@@ -140,12 +142,14 @@ async def test_stop_ends_what_does_not_want_to(start: Start, monkeypatch: pytest
     child = int((await channel.receive()).content)
     await channel.stop()
     await channel.stop()
-    for _ in range(100):
-        if not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
-            break
-        await asyncio.sleep(0.05)
-    else:
-        raise AssertionError("what it started is still there")
+    await until(lambda: not runs(child))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
 
 
 async def test_the_hosts_environment_does_not_reach_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.sources.plugins import plugins as module
 from toolcrib.sources.plugins.binary import request
 
+from ...waiting import end_time_of_commands, until
 from ..conftest import Made, Room
 from ..test_template import VALUES
 
@@ -196,14 +197,14 @@ async def test_a_long_answer_is_cut_and_kept(room: Room) -> None:
 async def test_a_hanging_program_is_ended_with_all_it_started(room: Room) -> None:
     seconds = f"877.{secrets.randbelow(10**9):09}"  # no other run starts a process with this argument
     child = f"import subprocess, sys; subprocess.Popen(['sleep', '{seconds}']); sys.stderr.write('waiting'); "
-    binary(room, PRINTS + child + "sys.stderr.flush(); time.sleep(60)", seconds=2)
+    binary(room, PRINTS + child + "sys.stderr.flush(); time.sleep(60)", seconds=50)
     await room.open(**settings(room))
-    text = await room.fails("t")
-    assert "timed out after 2 s" in text
+    call = asyncio.create_task(room.fails("t"))
+    await end_time_of_commands(lambda process: not process.idle_output)
+    text = await call
+    assert "timed out after 50 s" in text
     assert "waiting" in text
-    async with asyncio.timeout(5):  # all are killed at once; each is gone when the kernel gets to it
-        while _runs_with(seconds):
-            await asyncio.sleep(0.01)
+    await until(lambda: not _runs_with(seconds))  # all are killed at once; each is gone when the kernel gets to it
 
 
 def _runs_with(argument: str) -> bool:
