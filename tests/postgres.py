@@ -14,7 +14,6 @@ import itertools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .ports import free_port
 
 USER = "postgres"
 _OPTIONS = {
@@ -78,7 +79,7 @@ class Cluster:
     def start(self) -> None:
         """Start the server, on the port that it had before if there is one."""
         for left in reversed(range(1 if self.port else 5)):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             options = " ".join(f"-c {name}={value}" for name, value in _OPTIONS.items())
             options += f" -c port={port} -c unix_socket_directories={self.folder}"
             try:
@@ -117,12 +118,6 @@ class Cluster:
             yield self.url(name)
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _programs() -> Path:

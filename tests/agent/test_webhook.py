@@ -33,6 +33,8 @@ from toolcrib.config.merge import make_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.record.state import StateFolder
 
+from ..ports import free_port
+
 SECRET = "whsec_" + b64encode(b"k" * 24).decode()
 
 
@@ -154,11 +156,6 @@ async def test_attachments_have_a_limit(receiver: Receiver, tmp_path: Path, monk
 
 
 # --- in
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 class Sender:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,8 @@ from mcp_world import SERVERS, sdk
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ImageBlock, ToolOutput
 from toolcrib.sources.mcp import McpServers, server_config
+
+from ...ports import free_port
 
 
 async def call(servers: McpServers, tool: str, ctx: ToolContext | None = None, **arguments: Any) -> ToolOutput:
@@ -93,9 +94,7 @@ async def test_by_stdio(client: Any, protocol: str) -> None:
 @pytest.fixture
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     """A port on which the server serves by the transport that the test names."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
+    free = free_port()
     command = [sys.executable, str(SERVERS / "sdk.py"), request.param, str(free)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
