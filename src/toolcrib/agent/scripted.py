@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from .history import ModelCall, ModelTurn, ResultTurn, Text, TokenUsage, UserTurn
+from .history import NOTHING, ModelCall, ModelTurn, ResultTurn, Text, TokenUsage, UserTurn
 from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
 
 WIRE = "scripted"
@@ -55,8 +55,8 @@ class ScriptedModel:
         except ValueError as error:
             raise ConfigError(f"{path} is not a script of replies: {error}") from None
         for number, reply in enumerate(replies, 1):
-            if not isinstance(reply, dict) or not reply.keys() & {"text", "calls", "error"}:
-                raise ConfigError(f"{path}: reply {number} should be an object with text, calls or error")
+            if wrong := _wrong(reply):
+                raise ConfigError(f"{path}: reply {number} {wrong}")
         return cls(replies, name or f"scripted:{path}")
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -91,6 +91,21 @@ class ScriptedModel:
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def _wrong(reply: Any) -> str:
+    """Return what is wrong with a reply of a script; empty if nothing is."""
+    if not isinstance(reply, dict) or not reply.keys() & {"text", "calls", "error"}:
+        return "should be an object with text, calls or error"
+    of: dict[str, Any] = reply
+    calls, usage = of.get("calls") or [], of.get("usage") or {}
+    if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in calls):
+        return 'has calls without a name; write {"name": "read_file", "arguments": {"path": "a.txt"}}'
+    if not isinstance(usage, dict) or not all(isinstance(usage[k], int) and hasattr(NOTHING, k) for k in usage):
+        return 'has a usage that is not one of tokens; write {"input": 100, "output": 20}'
+    if not isinstance(of.get("after") or "", str):
+        return "has an `after` that is not a text"
+    return ""
 
 
 def _check(reply: Mapping[str, Any], request: ModelRequest, number: int) -> None:

@@ -45,7 +45,7 @@ def test_each_line_of_a_pipe_is_a_message_and_gets_its_answer(cli: Cli, script: 
     assert not ESCAPE.search(done.stderr)
     assert "there is no command /nosuch" in done.stderr
     assert "$0.0000" in done.stderr
-    again = cli("chat", "--continue", stdin="three\n/cost\n/sessions\n")
+    again = cli("sessions", "resume", "last", stdin="three\n/cost\n/sessions\n")
     assert again.stdout.startswith("Second.\nThird.\n")  # where the session was, and the new answer
     assert "session: " in again.stdout
     assert [row["title"] for row in cli.json("sessions", "--json")] == ["one"]

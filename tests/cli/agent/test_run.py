@@ -39,6 +39,9 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     assert second.stdout == "It is **gone**.\n"
     assert not (cli.work / "a.txt").exists()
     shown = cli("sessions", "show", "last").stdout
+    exported = json.loads(cli("sessions", "export", "last").stdout)
+    assert exported == cli.json("sessions", "show", "last", "--json")
+    assert (exported["id"], exported["turns"][0]["content"][0]["text"].split("\n")[0]) == (row["id"], exported["title"])
     assert "[0] user: Remove a.txt" in shown
     assert "→ delete_file(path=a.txt)" in shown
     assert cli("sessions", row["id"]).stdout == shown
@@ -149,6 +152,24 @@ def test_a_failed_call_is_shown_without_the_hint_for_models(cli: Cli, tmp_path: 
 
 def test_an_empty_list_says_so(cli: Cli) -> None:
     assert "no sessions yet" in cli("sessions").stderr
+    assert cli.json("sessions", "--json") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("[1]", "reply 1 should be an object with text, calls or error"),
+        ('{"calls": [{"nme": 1}]}', "reply 1 has calls without a name"),
+        ('{"text": "x", "usage": {"in": 1}}', "reply 1 has a usage"),
+        ('{"text": "x", "after": 5}', "reply 1 has an `after`"),
+        ("{", "is not a script of replies"),
+    ],
+)
+def test_a_broken_script_or_file_leaves_no_session(cli: Cli, script: str, words: str) -> None:
+    cli.write("script.json", script)
+    assert words in cli("run", "--model", "scripted:script.json", "x", code=2).stderr
+    cli.write("script.json", '{"text": "x"}')
+    cli("run", "--model", "scripted:script.json", "--file", "none.png", "x", code=2)
     assert cli.json("sessions", "--json") == []
 
 

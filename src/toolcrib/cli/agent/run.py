@@ -83,8 +83,8 @@ async def _run(
         async with await Agent.open(box, model or await stored_model(box, session_id), say=show.say) as agent:
             for line in agent.left_out():
                 show.say(line, "dim")
-            session = await opened_session(agent, session_id)
             given = read_files(files)
+            session = await opened_session(agent, session_id)
             said = "" if text is None and given else text
             if said is None and session.last is None:
                 raise Usage(f"the session {session.id} has no message yet; give it a task")

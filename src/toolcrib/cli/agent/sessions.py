@@ -1,4 +1,4 @@
-"""`toolcrib sessions`: list, show, fork, rewind, answer and remove sessions of the agent."""
+"""`toolcrib sessions`: list, show, resume, fork, rewind, export, answer and remove sessions of the agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import show
 from ..exit_codes import OK, Usage
-from ..options import RecordOptions
+from ..options import Options, RecordOptions
 from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
@@ -37,19 +37,32 @@ def sessions(
 
 def show_session(options: RecordOptions, session: SessionId) -> int:
     """Show the transcript of a session."""
-    found = _session(options, session)
     if options.json:
-        import json
-
-        from ...agent.history import dump
-
-        show.out_json(
-            {**_row(found.row), "system": found.row.system, "turns": [json.loads(dump(e)) for e in found.entries]}
-        )
-        return OK
+        return export(options, session)
+    found = _session(options, session)
     for position, entry in enumerate(found.entries):
         _show_entry(position, entry)
     return OK
+
+
+def export(options: RecordOptions, session: SessionId) -> int:
+    """Print all of a session as JSON: its turns with calls and results, the instructions, usage and cost."""
+    import json
+
+    from ...agent.history import dump
+
+    found = _session(options, session)
+    show.out_json(
+        {**_row(found.row), "system": found.row.system, "turns": [json.loads(dump(e)) for e in found.entries]}
+    )
+    return OK
+
+
+def resume(options: Options, session: SessionId) -> int:
+    """Go on with a session in a conversation, as `toolcrib chat --session ID` does."""
+    from .chat import chat
+
+    return chat(options, session=session)
 
 
 def fork(
@@ -78,7 +91,8 @@ def rewind(
 
     found = _session(options, session)
     if not 0 <= turn < len(found.entries):
-        raise Usage(f"{found.id} has the turns 0 to {len(found.entries) - 1}")
+        there = f"the turns 0 to {len(found.entries) - 1}" if found.entries else "no turns"
+        raise Usage(f"{found.id} has {there}")
     options.confirm(f"Remove the turns {turn} to {len(found.entries) - 1} and take back their changes?", "not rewound")
     settings = options.settings(quiet=True)
     with options.open(settings, start_servers=False, warm_up=False) as box:
@@ -172,9 +186,10 @@ def _show_entry(position: int, entry: Entry) -> None:
 
 COMMAND = group(
     sessions,
-    "List, show, fork, rewind, answer and remove sessions of the agent.",
+    "List, show, resume, fork, rewind, export, answer and remove sessions of the agent.",
     {
-        "list": CliCommand(sessions), "show": CliCommand(show_session), "fork": CliCommand(fork),
+        "list": CliCommand(sessions), "show": CliCommand(show_session),
+        "resume": CliCommand(resume, without=("json",)), "fork": CliCommand(fork), "export": CliCommand(export),
         "rewind": CliCommand(rewind),
         "answer": CliCommand(answer), "steer": CliCommand(steer), "remove": CliCommand(remove),
     },
