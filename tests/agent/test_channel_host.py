@@ -172,6 +172,18 @@ async def test_a_model_writes_no_number_of_a_request(replies: list[Mapping[str, 
             assert f"\nyes {row['id']}\nno {row['id']} REASON" in texts[-1]
 
 
+async def test_a_request_of_another_workspace_is_not_answered_here() -> None:
+    """On Postgres the requests of all workspaces are in one table; the settings of this one name its approvers."""
+    async with place(*DELETE) as made:
+        _, ident = await approval_of(made)
+        row = {**made.box.approvals.get(ident), "id": "ap_0123456789", "workspace": "/another/one"}  # type: ignore[dict-item]
+        made.box.approvals.add(row)  # type: ignore[arg-type]
+        for word in ("yes", "no", "always"):
+            assert await made.says(f"{word} ap_0123456789") == [module.NOT_HERE.format("ap_0123456789")]
+        assert made.box.approvals.get("ap_0123456789")["state"] == "pending"  # type: ignore[index]
+        assert (await made.says(f"yes {ident}"))[-1] == "It is gone."
+
+
 async def test_an_approval_is_answered_by_an_approver_and_by_nobody_else() -> None:
     async with place(*DELETE) as made:
         question, ident = await approval_of(made)

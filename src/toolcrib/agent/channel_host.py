@@ -43,6 +43,7 @@ SEND_PAUSES = (1.0, 5.0, 30.0)
 """Seconds before an answer that could not be sent is tried again."""
 MAX_PREVIEW = 2_500  # characters of a call in a message
 MAX_IMAGE = 5 << 20
+NOT_HERE = "{} is a request of another workspace: answer it in a chat of that one, or at the terminal."
 NOT_APPROVER = "You may not answer approvals here. The setting channels.{}.approvers names who may."
 FAILED = "The agent could not go on: {}"
 
@@ -150,8 +151,12 @@ class ChannelHost:
         reply = parse_reply(message.content)
         assert reply is not None
         who = f"{message.channel}:{message.sender_id}"
-        remember = self.box.approval_service.remember
-        text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, remember)
+        service = self.box.approval_service
+        row = await shared_threads.run(self.box.approvals.get, reply.request_id)
+        if row is not None and row["workspace"] not in (None, service.workspace):  # on Postgres others are there, too
+            text = NOT_HERE.format(reply.request_id)
+        else:
+            text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, service.remember)
         await self._say(message.channel, message.chat_id, text or "", asked=(reply.request_id,))
         for chat in list(self._chats.values()):
             if any(waits.get("approval") == reply.request_id for waits in chat.waiting):
