@@ -196,6 +196,18 @@ async def test_a_conversation_with_an_approval(tmp_path: Path, telegram: FakeTel
     assert max(telegram.offsets) >= 4  # the next request tells Telegram what arrived
 
 
+@pytest.mark.parametrize("mark", ["forward_origin", "via_bot"])
+async def test_what_somebody_else_wrote_is_no_answer(tmp_path: Path, telegram: FakeTelegram, mark: str) -> None:
+    replies = ({"calls": [call("delete_file", path="a.txt")]}, {"text": "Then I leave it."})
+    async with agent(tmp_path, telegram, *replies) as made, running(made):
+        telegram.writes("remove a.txt")
+        ident = (await telegram.sent())[1]["text"].partition("(")[2].partition(")")[0]
+        telegram.writes(f"yes {ident}", **{mark: {"id": 7}})
+        assert (await telegram.sent())[1]["text"] == "Then I leave it."
+        assert (tmp_path / "work/a.txt").exists()
+        assert made.box.approvals.get(ident)["state"] == "expired"  # type: ignore[index]
+
+
 async def test_files_go_out_and_photos_come_in(tmp_path: Path, telegram: FakeTelegram) -> None:
     replies = (
         {"calls": [call("message", content="Here.", media=["a.txt", "b.png"])]}, {"text": "done"},
