@@ -172,6 +172,24 @@ async def test_a_model_writes_no_number_of_a_request(replies: list[Mapping[str, 
             assert f"\nyes {row['id']}\nno {row['id']} REASON" in texts[-1]
 
 
+async def test_a_message_that_comes_while_the_question_is_sent_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with place(DELETE[0], {"text": "Then I leave it."}) as made:
+        send, coming = made.channel.send, list[asyncio.Task[None]]()
+
+        async def slow(message: OutboundMessage) -> None:
+            await send(message)
+            if "waits for approval" in message.content:
+                coming.append(asyncio.create_task(made.host.handle(InboundMessage("chat", "ann", "c1", "no, wait"))))
+                await asyncio.wait(coming, timeout=0.5)
+
+        monkeypatch.setattr(made.channel, "send", slow)
+        await made.says("remove a.txt")
+        await asyncio.gather(*coming)
+        await made.host.idle()
+        assert made.channel.texts("c1")[-1] == "Then I leave it."
+        assert made.box.approvals.pending() == []
+
+
 async def test_a_request_of_another_workspace_is_not_answered_here() -> None:
     """On Postgres the requests of all workspaces are in one table; the settings of this one name its approvers."""
     async with place(*DELETE) as made:

@@ -175,6 +175,8 @@ class ChannelHost:
             return
         images, rest = await shared_threads.run(_images, message.media)
         text = "\n".join([text, *rest]).strip()
+        if chat.runs and chat.waiting and chat.task is not None:  # its run has ended: it only sends what it waits for
+            await asyncio.gather(chat.task, return_exceptions=True)
         if chat.runs:
             await chat.session.do(chat.session.steer, text)
             chat.steered += 1
