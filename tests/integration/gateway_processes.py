@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from mcp import Client
 
 sys.path.insert(0, str(Path(__file__).parent))
 from node_tools import environment
@@ -25,11 +31,14 @@ def process(*command: str, **env: str) -> Iterator[str]:
         env=environment(**env),
     )  # fmt: skip
     assert server.stderr is not None
+    said: list[str] = []
+    rest: threading.Thread | None = None
     try:
-        said: list[str] = []
         for line in server.stderr:
             said.append(line)
             if "http://127.0.0.1:" in line and "/mcp" in line:
+                rest = threading.Thread(target=said.extend, args=(server.stderr,), daemon=True)
+                rest.start()  # a full pipe would stop the server
                 yield line[line.index("http://") :].strip()
                 break
         else:
@@ -37,11 +46,14 @@ def process(*command: str, **env: str) -> Iterator[str]:
     finally:
         server.terminate()
         try:
-            _, rest = server.communicate(timeout=20)
+            server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
-            _, rest = server.communicate()
-        print(rest[-5000:], file=sys.stderr)  # pytest shows it with a failure
+            server.wait()
+        if rest is not None:
+            rest.join(20)
+        server.stderr.close()
+        print("".join(said)[-5000:], file=sys.stderr)  # pytest shows it with a failure
 
 
 def fixture(kind: str, era: str = "both") -> Any:
@@ -71,4 +83,25 @@ def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: st
         "--workspace", str(folder / "work"), "--yes", *options,
         XDG_STATE_HOME=str(folder / "state"), XDG_CONFIG_HOME=str(folder / "config"), NO_COLOR="1", COLUMNS="300",
     ) as url:  # fmt: skip
+        if servers:
+            asyncio.run(_until_connected(url, _own_tools()))
         yield url
+
+
+async def _tools(url: str) -> set[str]:
+    async with Client(url, cache=None) as client:
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def _until_connected(url: str, own: set[str]) -> None:
+    """Wait until the tools of a server are listed: a client is answered at once with what is there by then."""
+    for _ in range(300):
+        if await _tools(url) - own:
+            return
+        await asyncio.sleep(0.2)
+
+
+@functools.cache
+def _own_tools() -> set[str]:
+    with tempfile.TemporaryDirectory() as folder, gateway(Path(folder), {}) as url:
+        return asyncio.run(_tools(url))

@@ -66,7 +66,7 @@ def test_it_is_kept_on_disk_and_is_no_part_of_the_digest() -> None:
 
 
 def test_nothing_in_it_takes_the_place_of_what_is_read() -> None:
-    listing, _ = read({**APP, "_meta": {"toolcrib/x": 1, "ifc": {}}, "execution": {"taskSupport": "required"}})
+    listing, _ = read({**APP, "_meta": {"toolcrib/x": 1, "ifc": {}}, "execution": {"taskSupport": "optional"}})
     assert not {"_meta", "execution", "name", "annotations"} & set(listing.tools[0].extra)
 
 
@@ -94,6 +94,10 @@ def test_it_is_bounded() -> None:
         ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is not text, but '7'"),
         ({"inputSchema": OBJECT}, "a tool was left out: its name is not text, but 'None'"),
         ("tool", "a tool was left out: it is not an object, but 'tool'"),
+        (
+            {"name": "t", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}},
+            "a tool was left out: t: it runs only as a task of the protocol, and Toolcrib starts none",
+        ),
         (None, "a tool was left out: it is not an object, but 'None'"),
     ],
 )

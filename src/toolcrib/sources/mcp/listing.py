@@ -170,6 +170,9 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
     short = name[:80]
     if not isinstance(wire.get("inputSchema"), dict):
         raise ToolError(f"{short}: its inputSchema is {'no object' if wire.get('inputSchema') else 'missing'}")
+    execution = wire.get("execution")
+    if isinstance(execution, dict) and cast("Json", execution).get("taskSupport") == "required":
+        raise ToolError(f"{short}: it runs only as a task of the protocol, and Toolcrib starts none")
     tool = _read(wire, short, faults)
     hints: Json = {}
     if tool.annotations is not None:
