@@ -46,6 +46,8 @@ def test_a_database_that_cannot_be_reached_is_named(cli: Cli) -> None:
 def test_a_folder_that_is_not_there_is_an_error(cli: Cli, tmp_path: Path) -> None:
     for command in ("jobs", "schedule", "approvals", "log", "sessions"):
         assert f"{tmp_path}/gone" in cli(command, "-w", f"{tmp_path}/gone", code=2).stderr
+    for words in (("schedule", "add", "every 1h", "hi"), ("jobs", "start", "list_dir"), ("worker",)):
+        cli(*words, "-w", f"{tmp_path}/gone", code=2)
     assert not list(cli.home.glob(".local/state/toolcrib/gone*"))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
+
 from ..postgres import Cluster
 from .conftest import Cli
 
@@ -58,3 +60,18 @@ def test_approvals_of_a_shared_record_are_found_from_the_home_folder(cli: Cli, p
     own.write_text(f'[record]\nurl = "{postgres_url}"\n')
     assert ident in home("approvals").stdout
     assert "Denied exec" in home("approvals", "deny", ident).stderr
+
+
+def test_looking_makes_no_record(cli: Cli, postgres_url: str) -> None:
+    for words in (
+        ("approvals",),
+        ("log",),
+        ("sessions",),
+        ("schedule",),
+        ("schedule", "next"),
+        ("approvals", "show", "a"),
+    ):
+        assert "there is no record in postgresql://" in cli(*words, "--db", postgres_url, code=2).stderr
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'toolcrib%'").fetchall()
+    assert found == []

@@ -161,6 +161,8 @@ def _here(options: RecordOptions) -> list[Where]:
         found = replace(options, workspace=str(state_home())).settings(quiet=True).record.address
         return [found] if found else []
     if settings.record.address:
+        if options.db is not None:
+            options.must_be_there(settings.record.address)
         return [settings.record.address]
     with suppress(ConfigError, Usage):
         return [options.state(settings).record]

@@ -89,3 +89,18 @@ class RecordOptions(Options):
     def flags(self) -> dict[str, Any]:
         """Settings from the command line, by dotted key; None where it has none."""
         return {**Options.flags(self), "record.url": self.db}
+
+    def state(self, settings: Settings | None = None) -> StateFolder:
+        """The state folder of the workspace. Raises Usage also if the database of --db has no record."""
+        state = Options.state(self, settings)
+        if self.db is not None:
+            self.must_be_there(state.url)
+        return state
+
+    def must_be_there(self, url: str) -> None:
+        """Raise Usage if a database has no record: looking makes none."""
+        from ..record.connection import shown
+        from ..record.database import is_there
+
+        if not is_there(url):
+            raise Usage(f"there is no record in {shown(url)}; nothing was made there")

@@ -24,19 +24,29 @@ def connect(where: Where, *, durable: bool = False, timeout: float = 5.0) -> Dat
         from .sqlite import open_file
 
         return open_file(where, durable=durable, timeout=timeout)
-    try:
-        from .postgres import PostgresConnection
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"a record on Postgres needs {error.name}; install it: pip install 'toolcrib[jobs]'"
-        ) from None
-    connection = PostgresConnection(str(where))
+    connection = _on_postgres(str(where))
     try:
         connection.make_tables("record", STEPS)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def is_there(url: str) -> bool:
+    """Return whether a Postgres database has a record. Makes nothing. Raises as `connect` does."""
+    with contextlib.closing(_on_postgres(url)) as connection, naming(url):
+        return connection.execute("SELECT to_regclass('toolcrib.part')").fetchone()[0] is not None
+
+
+def _on_postgres(url: str) -> Database:
+    try:
+        from .postgres import PostgresConnection
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a record on Postgres needs {error.name}; install it: pip install 'toolcrib[jobs]'"
+        ) from None
+    return PostgresConnection(url)
 
 
 class RecordPart:

@@ -78,6 +78,8 @@ def build(
 
 def _ground(settings: Settings, closing: ExitStack) -> Ground:
     network = Lazy(lambda: _network(settings))
+    if not settings.workspace.is_dir():
+        Workspace(settings.workspace).close()  # says what is wrong, before a state folder is made
     state = StateFolder.for_workspace(settings.workspace, url=settings.record.address)
     refuse_own_folders(settings.sandbox.write_roots, state.path.parent)
     spill = Spill(state.spill, unguessable=True)

@@ -13,7 +13,7 @@ from ...core.errors import ToolError
 from .. import show
 from ..arguments import json_object
 from ..exit_codes import OK, REFUSED, USAGE, Usage
-from ..options import RecordOptions
+from ..options import Options, RecordOptions
 from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def add(
             known = box.settings.channels
             if channel not in (None, *known):
                 raise Usage(f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}")
-            with _schedules(options) as schedules:
+            with _schedules(options, make=True) as schedules:
                 scheduling = Scheduling(box, schedules)
                 check = None if call is None else await box.check(*call)
                 if check is not None and check.verdict == "deny":
@@ -219,13 +219,15 @@ def _timing(when: str, tz: str | None) -> Timing:
 
 
 @contextmanager
-def _schedules(options: RecordOptions) -> Generator[Schedules]:
+def _schedules(options: RecordOptions, *, make: bool = False) -> Generator[Schedules]:
+    """Open the schedules. With `make` their record on Postgres need not be there."""
     from ...jobs.placing import named_by
     from ...jobs.schedules import Schedules
     from ...jobs.zones import ScheduleError
 
     settings = options.settings(quiet=True)
-    schedules = Schedules(options.state(settings).record, named_by(settings.workspace))
+    state = Options.state(options, settings) if make else options.state(settings)
+    schedules = Schedules(state.record, named_by(settings.workspace))
     try:
         yield schedules
     except ScheduleError as error:  # what was typed does not fit
