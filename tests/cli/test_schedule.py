@@ -23,7 +23,13 @@ def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
     )  # fmt: skip
     assert report["timing"] == {"kind": "cron", "expression": "0 9 * * 1-5", "zone": "Europe/Berlin"}
     assert report["body"] == {"tool": "read_file", "arguments": {"path": "a.txt"}, "schedule": "report"}
-    assert report["options"] == {"on_miss": "skip", "overlap": "skip", "jitter": 60, "delete_after_run": True}
+    assert report["options"] == {
+        "on_miss": "skip",
+        "overlap": "skip",
+        "jitter": 60,
+        "delete_after_run": True,
+        "by_model": False,
+    }
     assert [each["name"] for each in json.loads(cli("schedule", "--json").stdout)] == ["drink-water", "report"]
     assert cli("schedule", "next", "3").stdout.count("drink-water") == 3
     assert "is paused" in cli("schedule", "pause", "drink-water").stderr
