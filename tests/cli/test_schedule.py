@@ -18,10 +18,10 @@ def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
     assert "Added drink-water: every 10m" in done.stderr
     assert "No worker runs now" in done.stderr
     report = cli.json(
-        "schedule", "add", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--tool", "read_file", "--args",
+        "schedule", "add", "0 9 29 2 *", "--tz", "Europe/Berlin", "--tool", "read_file", "--args",
         '{"path": "a.txt"}', "--name", "report", "--jitter", "60", "--on-miss", "skip", "--json",
     )  # fmt: skip
-    assert report["timing"] == {"kind": "cron", "expression": "0 9 * * 1-5", "zone": "Europe/Berlin"}
+    assert report["timing"] == {"kind": "cron", "expression": "0 9 29 2 *", "zone": "Europe/Berlin"}
     assert report["body"] == {"tool": "read_file", "arguments": {"path": "a.txt"}, "schedule": "report"}
     assert report["options"] == {
         "on_miss": "skip",
