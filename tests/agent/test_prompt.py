@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from toolcrib.agent.prompt import MAX_INSTRUCTIONS, NOT_TRUSTED, TRUSTED, project_instructions, read_text
+from toolcrib.agent.prompt import MAX_FILE, MAX_INSTRUCTIONS, NOT_TRUSTED, TRUSTED, project_instructions, read_text
+from toolcrib.agent.skills import left_out
 from toolcrib.config import TrustStore
 
 
@@ -59,3 +61,20 @@ def test_links_binary_and_missing_files(project: Path, tmp_path: Path) -> None:
     (project / "AGENTS.md").unlink()
     (project / "AGENTS.md").write_bytes(b"\xff\xfe text")
     assert "text" in project_instructions(project)
+
+
+def test_a_file_that_is_not_read_is_named(project: Path, tmp_path: Path) -> None:
+    path = project / "AGENTS.md"
+    path.write_text("rule " * (MAX_FILE // 5 + 1))
+    assert left_out(project, []) == [
+        "Not trusted: AGENTS.md counts as information (1). `toolcrib trust` shows and trusts them.",
+        f"{path} is not read: it is larger than 1 MiB",
+    ]
+    path.unlink()
+    (project.parent / "AGENTS.md").unlink()
+    assert left_out(project, []) == []
+    path.symlink_to(tmp_path / "AGENTS.md")
+    assert left_out(project, []) == [f"{path} is not read: it is a link"]
+    path.unlink()
+    os.mkfifo(path)
+    assert left_out(project, []) == [f"{path} is not read: it is not a file"]

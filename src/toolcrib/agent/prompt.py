@@ -71,16 +71,36 @@ def project_instructions(root: Path) -> str:
 def instruction_files(root: Path) -> list[ConfigFile]:
     """Return the AGENTS.md files from a folder up to its repository's root, the nearest first: it gets its share of
     MAX_INSTRUCTIONS before the others. Outside of a repository only the folder's own."""
+    return [file for file in map(read_text, _places(root)) if file is not None]
+
+
+def unread_instructions(root: Path) -> list[str]:
+    """Return which AGENTS.md files are not read at all, and why; a line each."""
+    return [f"{path} is not read: {why}" for path in _places(root) if (why := _unreadable(path))]
+
+
+def _places(root: Path) -> list[Path]:
     folders = [root, *root.parents]
     top = next((index for index, folder in enumerate(folders) if (folder / ".git").exists()), 0)
-    files = (read_text(folder / NAME) for folder in folders[: top + 1])
-    return [file for file in files if file is not None]
+    return [folder / NAME for folder in folders[: top + 1]]
+
+
+def _unreadable(path: Path) -> str:
+    """Return why a text file is not read; empty if it can be, or is missing."""
+    try:
+        if path.is_symlink():
+            return "it is a link"
+        if not path.is_file():
+            return "it is not a file" if path.exists() else ""
+        return f"it is larger than {MAX_FILE >> 20} MiB" if path.stat().st_size > MAX_FILE else ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def read_text(path: Path) -> ConfigFile | None:
     """Return a text file with its digest; None if it is missing, empty, a link, or larger than MAX_FILE."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_FILE:
+        if _unreadable(path) or not path.exists():
             return None
         raw = path.read_bytes()
     except OSError:

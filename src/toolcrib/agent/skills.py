@@ -20,7 +20,7 @@ from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
-from .prompt import instruction_files, read_text
+from .prompt import instruction_files, read_text, unread_instructions
 
 if TYPE_CHECKING:
     from ..sources.plugins import Plugin
@@ -136,11 +136,9 @@ def left_out(workspace: Path, skills: Iterable[Skill], plugins: Iterable[Path] =
     parts = [f"AGENTS.md counts as information ({notes})"] if notes else []
     parts += [f"{waiting} skill{'s are' if waiting > 1 else ' is'} not offered"] if waiting else []
     lines = [f"Not trusted: {', '.join(parts)}. `toolcrib trust` shows and trusts them."] if parts else []
-    return lines + [
-        f"The skill {skill.name} is not offered: {skill.problem}"
-        for skill in skills
-        if skill.problem and "toolcrib trust" not in skill.problem
-    ]
+    wrong = [skill for skill in skills if skill.problem and "toolcrib trust" not in skill.problem]
+    skipped = [f"The skill {skill.name} is not offered: {skill.problem}" for skill in wrong]
+    return [*lines, *unread_instructions(workspace), *skipped]
 
 
 def files_of(folder: Path) -> list[str]:
