@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         assert self.path == f"/file/bot{TOKEN}/photos/x.jpg"
-        self.reply(200, b"\xff\xd8picture", "image/jpeg")
+        self.reply(200, b"\xff\xd8\xffpicture", "image/jpeg")
 
     def answer(self, status: int, data: Any) -> None:
         self.reply(status, json.dumps(data).encode(), "application/json")
@@ -229,7 +229,7 @@ async def test_files_go_out_and_photos_come_in(tmp_path: Path, telegram: FakeTel
         turn = made.session("last").entries[0]
         assert isinstance(turn, UserTurn)
         assert turn.text.startswith("what is it?")
-        assert [part.data for part in turn.content if isinstance(part, Image)] == [b"\xff\xd8picture"]
+        assert [part.data for part in turn.content if isinstance(part, Image)] == [b"\xff\xd8\xffpicture"]
 
 
 async def test_sending_alone_fetches_no_messages(tmp_path: Path, telegram: FakeTelegram) -> None:

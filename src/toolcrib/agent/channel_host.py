@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..builtin.file_kinds import image_type
 from ..config.channels import ANYONE, ChannelSettings
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
@@ -401,8 +402,11 @@ def _images(paths: Sequence[str]) -> tuple[list[Image], list[str]]:
         try:
             if kind is not None and os.path.getsize(path) <= MAX_IMAGE:
                 with open(path, "rb") as file:
-                    images.append(Image(file.read(MAX_IMAGE), kind))
-                continue
+                    data = file.read(MAX_IMAGE)
+                kind = image_type(data[:64])
+                if kind is not None and kind in IMAGE_TYPES.values():
+                    images.append(Image(data, kind))
+                    continue
         except OSError:
             pass
         rest.append(f"(The person sent the file {name}, which you cannot see.)")

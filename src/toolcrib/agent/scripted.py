@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import ConfigError
 from .history import NOTHING, ModelCall, ModelTurn, ResultTurn, Text, TokenUsage, UserTurn
@@ -97,15 +97,22 @@ def _wrong(reply: Any) -> str:
     """Return what is wrong with a reply of a script; empty if nothing is."""
     if not isinstance(reply, dict) or not reply.keys() & {"text", "calls", "error"}:
         return "should be an object with text, calls or error"
-    of: dict[str, Any] = reply
-    calls, usage = of.get("calls") or [], of.get("usage") or {}
-    if not isinstance(calls, list) or not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in calls):
+    of = cast("dict[str, Any]", reply)
+    calls: Any = of.get("calls") or []
+    if not isinstance(calls, list) or not all(_is_call(call) for call in cast("list[Any]", calls)):
         return 'has calls without a name; write {"name": "read_file", "arguments": {"path": "a.txt"}}'
-    if not isinstance(usage, dict) or not all(isinstance(usage[k], int) and hasattr(NOTHING, k) for k in usage):
+    usage: Any = of.get("usage") or {}
+    if not isinstance(usage, dict) or not all(
+        isinstance(count, int) and hasattr(NOTHING, name) for name, count in cast("dict[str, Any]", usage).items()
+    ):
         return 'has a usage that is not one of tokens; write {"input": 100, "output": 20}'
     if not isinstance(of.get("after") or "", str):
         return "has an `after` that is not a text"
     return ""
+
+
+def _is_call(call: Any) -> bool:
+    return isinstance(call, dict) and isinstance(cast("dict[str, Any]", call).get("name"), str)
 
 
 def _check(reply: Mapping[str, Any], request: ModelRequest, number: int) -> None:

@@ -170,6 +170,11 @@ def test_a_broken_script_or_file_leaves_no_session(cli: Cli, script: str, words:
     assert words in cli("run", "--model", "scripted:script.json", "x", code=2).stderr
     cli.write("script.json", '{"text": "x"}')
     cli("run", "--model", "scripted:script.json", "--file", "none.png", "x", code=2)
+    cli.write("none.png", "text")
+    assert (
+        "none.png is not an image"
+        in cli("run", "--model", "scripted:script.json", "-f", "none.png", "x", code=2).stderr
+    )
     assert cli.json("sessions", "--json") == []
 
 

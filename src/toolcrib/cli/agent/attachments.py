@@ -36,13 +36,17 @@ def mentioned(text: str, folder: Path) -> tuple[list[str], list[str]]:
 def read_files(names: list[str], folder: Path | None = None) -> list[Content]:
     """Return the texts and the images of files that belong to a message. Raises Usage."""
     from ...agent.history import IMAGE_TYPES, Image, file_text
+    from ...builtin.file_kinds import image_type
 
     found: list[Content] = []
     for name in names:
         path = (folder or Path()) / Path(name).expanduser()
-        kind = IMAGE_TYPES.get(path.suffix.lower())
-        data = _read(name, path, MAX_IMAGE if kind else MAX_INPUT)
-        if kind:
+        named = path.suffix.lower() in IMAGE_TYPES
+        data = _read(name, path, MAX_IMAGE if named else MAX_INPUT)
+        if named:
+            kind = image_type(data[:64])
+            if kind is None or kind not in IMAGE_TYPES.values():  # a provider would refuse every request of the session
+                raise Usage(f"{name} is not an image (PNG, JPEG, GIF, WebP), whatever its name says")
             found.append(Image(data, kind))
             continue
         try:
