@@ -274,7 +274,7 @@ async def test_a_session_sees_its_own_jobs_only() -> None:
 
 async def test_a_secret_in_the_arguments_is_not_stored() -> None:
     async with jobs() as made:
-        secret = "ghp_" + "a1B2" * 9
+        secret = "ghp_" + "a1B2c3D4e5" * 4
         output = await made.job(action="start", tool="launch", arguments={"what": secret})
         assert output.is_error and "secret" in output.for_llm and secret not in output.for_llm
         assert await made.engine.jobs() == []
