@@ -78,6 +78,10 @@ def _has_digit(token: str) -> bool:
     return any(c.isdigit() for c in token) and len(set(token)) > 5
 
 
+def _issued(token: str) -> bool:
+    return _has_digit(token) or _mixed(token)
+
+
 _NO_WORD = re.compile(r"[a-z]{20}")
 _TEMPLATE = ("$", "{", "<", "%(", "%s", "[", "*", "...", "…")
 _WORDS = re.compile(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dummy|xxx+|todo|none|null|true|false|test)")
@@ -123,7 +127,7 @@ TOKENS: tuple[Pattern, ...] = (
     # OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek and others
     Pattern("sk key", ("sk-",), rf"{_LEFT_OF_WORD}sk-[\w-]{{20,}}+", _mixed),
     Pattern("AWS key id", ("AKIA", "ASIA", "ABIA", "ACCA"), rf"{_LEFT_OF_WORD}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_RIGHT}"),
-    Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _mixed),
+    Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _issued),
     Pattern("GitHub token", ("github_pat_",), r"github_pat_\w{22,}+"),
     Pattern(
         "GitLab token",
