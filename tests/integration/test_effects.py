@@ -220,7 +220,7 @@ async def test_secrets_are_not_shown(work: Path) -> None:
         asked.append(request.preview)
         return False
 
-    token = "ghp_" + "a1B2" * 9
+    token = "ghp_" + "a1B2c3D4e5" * 4
     async with toolbox(work, "review", approve=door) as box:
         out = await run(box, f"echo T={token} > .env; echo {token} > a; echo {token[:8]}; seq 3000 > long")
         assert token not in asked[0] and token not in out.for_llm
