@@ -250,6 +250,7 @@ async def test_a_message_waits_for_a_session_that_runs_elsewhere(monkeypatch: py
         with other.running(chat.session.id):  # by a job, for example
             made.host._start(chat, None)  # it would do what the job does
             await made.host.idle()
+            assert made.channel.texts() == ["one"]
             saying = asyncio.create_task(made.says("second"))
             while not chat.runs:
                 await asyncio.sleep(0)
