@@ -74,6 +74,11 @@ def _mixed(token: str) -> bool:
     return has_sign and len(set(token)) > 8
 
 
+def _varied(token: str) -> bool:
+    """Return whether a token is more than a placeholder of few letters: its prefix is mistaken for nothing else."""
+    return len(set(token)) > 5
+
+
 def _has_digit(token: str) -> bool:
     return any(c.isdigit() for c in token) and len(set(token)) > 5
 
