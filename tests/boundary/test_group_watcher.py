@@ -21,6 +21,7 @@ def begin(command):
 begin("true").wait(10)
 for _ in range(3):
     begin("trap '' TERM HUP; echo $$ >> " + sys.argv[1] + "; sleep 600 & echo $! >> " + sys.argv[1] + "; wait")
+Path(sys.argv[1] + ".begun").touch()
 time.sleep(600)
 """
 
@@ -36,7 +37,7 @@ async def test_a_killed_host_leaves_no_command_behind(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     file.touch()
     with subprocess.Popen([sys.executable, "-c", HOST, str(file)], cwd=tmp_path) as host:
-        await until(lambda: len(file.read_text().split()) == 6)
+        await until(lambda: len(file.read_text().split()) == 6 and file.with_suffix(".begun").exists())
         pids = [int(pid) for pid in file.read_text().split()]
         assert all(map(_alive, pids))
         os.kill(host.pid, signal.SIGKILL)

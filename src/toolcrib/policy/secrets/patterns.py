@@ -74,16 +74,12 @@ def _mixed(token: str) -> bool:
     return has_sign and len(set(token)) > 8
 
 
-def _varied(token: str) -> bool:
-    """Return whether a token is more than a placeholder of few letters: its prefix is mistaken for nothing else."""
-    return len(set(token)) > 5
-
-
 def _has_digit(token: str) -> bool:
     return any(c.isdigit() for c in token) and len(set(token)) > 5
 
 
 def _issued(token: str) -> bool:
+    """Return whether a token with an unmistakable prefix is more than a placeholder."""
     return _has_digit(token) or _mixed(token)
 
 
