@@ -13,7 +13,7 @@ from toolcrib.jobs import schedules as schedules_module
 from toolcrib.jobs.bodies import MessageBody
 from toolcrib.jobs.engine import Job, JobError, pack
 from toolcrib.jobs.schedule import At, Cron, Every, timing_to_json
-from toolcrib.jobs.schedules import MAX_RUNS, Schedule, ScheduledRun, ScheduleOptions, Schedules, name_of
+from toolcrib.jobs.schedules import MAX_RUNS, ON_TIME, Schedule, ScheduledRun, ScheduleOptions, Schedules, name_of
 from toolcrib.jobs.zones import ScheduleError
 from toolcrib.record.connection import Where, is_url
 from toolcrib.record.database import connect
@@ -112,7 +112,7 @@ def test_names_of_any_language() -> None:
 
 def test_what_is_over_or_no_job_is_refused(schedules: Schedules) -> None:
     with pytest.raises(ScheduleError, match="never comes"):
-        schedules.add("a", At(NOW, "UTC"), JOB, now=NOW)
+        schedules.add("a", At(NOW - ON_TIME, "UTC"), JOB, now=NOW)
     with pytest.raises(JobError, match="cannot be stored"):
         schedules.add("a", Every(60, NOW), Job("call", {"x": object()}), now=NOW)
     assert schedules.list() == []
