@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,14 @@ def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: st
         XDG_STATE_HOME=str(folder / "state"), XDG_CONFIG_HOME=str(folder / "config"), NO_COLOR="1", COLUMNS="300",
     ) as url:  # fmt: skip
         if servers:
-            asyncio.run(_until_connected(url, _own_tools()))
+            _run(_until_connected, url, _own_tools())
         yield url
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+    """Run it in a thread: the caller may be a test with a loop of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(function(*args))).result()
 
 
 async def _tools(url: str) -> set[str]:
@@ -104,4 +111,4 @@ async def _until_connected(url: str, own: set[str]) -> None:
 @functools.cache
 def _own_tools() -> set[str]:
     with tempfile.TemporaryDirectory() as folder, gateway(Path(folder), {}) as url:
-        return asyncio.run(_tools(url))
+        return _run(_tools, url)
