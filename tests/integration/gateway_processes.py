@@ -85,7 +85,7 @@ def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: st
         XDG_STATE_HOME=str(folder / "state"), XDG_CONFIG_HOME=str(folder / "config"), NO_COLOR="1", COLUMNS="300",
     ) as url:  # fmt: skip
         if servers:
-            _run(_until_connected, url, _own_tools())
+            _run(_until_connected, url, _own_tools(), len(servers))
         yield url
 
 
@@ -100,10 +100,15 @@ async def _tools(url: str) -> set[str]:
         return {tool.name for tool in (await client.list_tools()).tools}
 
 
-async def _until_connected(url: str, own: set[str]) -> None:
-    """Wait until the tools of a server are listed: a client is answered at once with what is there by then."""
+async def _until_connected(url: str, own: set[str], servers: int) -> None:
+    """Wait until the servers' tools are listed: a client is answered at once with what is there by then. Of several
+    servers nobody can say whose tools are there: then until no more have come for a while."""
+    known, same = own, 0
     for _ in range(300):
-        if await _tools(url) - own:
+        now = await _tools(url)
+        same = same + 1 if now == known else 0
+        known = now
+        if now - own and (servers == 1 or same == 20):
             return
         await asyncio.sleep(0.2)
 
