@@ -2,7 +2,7 @@
 
     python benchmarks/jobs.py                            # all parts on a SQLite file in --folder
     python benchmarks/jobs.py --postgres URL             # on a Postgres server, in databases that it makes there
-    python benchmarks/jobs.py --part rate --part idle    # some of: rate, latency, idle, workers, tenants, parked, server
+    python benchmarks/jobs.py --part rate --part idle    # some of: rate, latency, idle, workers, tenants, parked, server, cancel
 
 rate: jobs without work, one process that submits and runs them; bare DBOS with a workflow of one preemptible step, the
 same queue limit and the same polling; ours and bare in turns, the median of three. latency: from the call of submit to
@@ -33,7 +33,7 @@ from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun, Limits
 
 LIMIT, POLL = 32, 0.4
-PARTS = ("rate", "latency", "idle", "workers", "tenants", "parked", "server")
+PARTS = ("rate", "latency", "idle", "workers", "tenants", "parked", "server", "cancel")
 
 
 def cpu() -> float:
@@ -298,6 +298,51 @@ async def parked(url: str, count: int) -> None:
     await engine.aclose()
 
 
+def cancel(url: str, rounds: int = 20) -> None:
+    """Cancel commands that a `toolcrib worker` runs: two processes each, in the sandbox."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/c"}
+        work = Path(folder, "work")
+        work.mkdir()
+
+        def words(*words: str) -> list[str]:
+            return [sys.executable, "-m", "toolcrib", *words, "-w", str(work), "--mode", "autonomous", "--db", url]
+
+        worker = subprocess.Popen(words("worker"), env=env, stderr=subprocess.PIPE, text=True)
+        worker.stderr.readline()
+        times, after = [], []
+        for n in range(rounds):
+            mark = f"{1000 + n}.{os.getpid()}"
+            command = f"command=sleep {mark} & sleep {mark}; wait"
+            started = subprocess.run(
+                words("jobs", "start", "exec", command), env=env, capture_output=True, text=True, check=True
+            )
+            while not running(mark):
+                time.sleep(0.01)
+            began = time.perf_counter()
+            subprocess.run(words("jobs", "cancel", started.stdout.split()[0]), env=env, check=True, capture_output=True)
+            returned = time.perf_counter()
+            while running(mark):
+                time.sleep(0.01)
+            times.append(time.perf_counter() - began)
+            after.append(max(0, times[-1] - (returned - began)))
+        worker.terminate()
+        worker.wait()
+    print(
+        f"  cancel: processes gone after: median {statistics.median(times) * 1000:.0f} ms, at most "
+        f"{max(times) * 1000:.0f} ms; after the command has returned: at most {max(after) * 1000:.0f} ms",
+        flush=True,
+    )
+
+
+def running(mark: str) -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "cmdline").read_text():
+                return True
+    return False
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--postgres", metavar="URL")
@@ -342,6 +387,8 @@ def main() -> None:
                     asyncio.run(spread(fresh(postgres), workers, options.jobs))
             elif part == "server" and postgres:
                 asyncio.run(server(fresh(True), options.jobs))
+            elif part == "cancel":
+                cancel(fresh(postgres))
             elif part == "tenants":
                 asyncio.run(tenants(fresh(postgres), options.jobs))
             elif part == "parked":
