@@ -110,10 +110,10 @@ class Cluster:
             connection.execute(statement.encode())
 
     @contextlib.contextmanager
-    def database(self) -> Iterator[str]:
+    def database(self, options: str = "") -> Iterator[str]:
         """Make a database, and remove it with all connections to it."""
         name = f"t{os.getpid()}_{next(_numbers)}"
-        self.execute(f"CREATE DATABASE {name}")
+        self.execute(f"CREATE DATABASE {name} {options}")
         try:
             yield self.url(name)
         finally:

@@ -48,6 +48,16 @@ async def test_a_blocked_loop_is_reported_once_with_tool_and_stack(caplog: pytes
     assert "time.sleep(seconds)" in text and "waits" in text
 
 
+async def test_a_program_that_starts_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    dog = Watchdog(ToolRegistry([waits]).stages, asyncio.get_running_loop(), blocked_after=0.05)
+    with caplog.at_level(logging.DEBUG, "toolcrib.watchdog"):
+        dog.start()
+        while not caplog.records:
+            time.sleep(0.01)
+    dog.stop()
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+
+
 async def test_a_waiting_tool_is_not_reported(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,8 @@ from toolcrib.jobs import durable
 from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun
 
+from ..postgres import Cluster
+
 
 async def test_a_list_looks_at_the_latest_runs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(job: Job, run: JobRun) -> JobOutcome:
@@ -25,3 +27,20 @@ async def test_a_list_looks_at_the_latest_runs_only(tmp_path: Path, monkeypatch:
     assert [status.job.id for status in await engine.jobs(states=["failed"], limit=2)] == ["j9"]
     assert len(await engine.jobs(limit=10)) == 10
     await engine.aclose()
+
+
+async def test_a_postgres_database_without_an_encoding(postgres_cluster: Cluster) -> None:
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        return JobOutcome("done", job.body)
+
+    # What initdb makes where LANG is C.
+    ascii_only = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    with postgres_cluster.database(ascii_only) as url:
+        engine = DurableEngine(url)
+        try:
+            await engine.work(run)
+            job = await engine.submit(Job("call", {"text": "grüße 你好"}))
+            assert (await engine.result(job, 30)).output == {"text": "grüße 你好"}
+            assert [status.job.body for status in await engine.jobs()] == [{"text": "grüße 你好"}]
+        finally:
+            await engine.aclose()

@@ -82,7 +82,8 @@ class Watchdog:
         running = list(self._stages.running.copy().values())
         codes = {frame.f_code for frame, _ in frames}
         blocking = next((tool.name for tool in running if _code(tool) in codes), None)
-        log.warning(
+        log.log(
+            logging.WARNING if running else logging.DEBUG,  # no call waits, as while a program starts
             "the event loop has been blocked for %.1f s %s; calls under way: %s\n%s",
             seconds,
             f"by the tool {blocking}" if blocking else "by something other than a tool",

@@ -136,8 +136,10 @@ def open_database(url: str) -> sa.Engine:
     if parsed.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise JobError(f"jobs are stored in Postgres or a SQLite file, not in {parsed.drivername!r}")
     options = " ".join(f"-c {name}={value}" for name, value in _SERVER_LIMITS.items())
+    # In the address, where DBOS finds it, too: psycopg gives bytes, not texts, where the database is SQL_ASCII.
+    parsed = parsed.set(drivername="postgresql+psycopg").update_query_dict({"client_encoding": "utf8"})
     return sa.create_engine(
-        parsed.set(drivername="postgresql+psycopg"), pool_size=8, max_overflow=4, pool_timeout=30,
+        parsed, pool_size=8, max_overflow=4, pool_timeout=30,
         connect_args=_CLIENT_LIMITS | {"options": options},
     )  # fmt: skip
 
