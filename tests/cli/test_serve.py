@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -95,3 +96,20 @@ def test_wrong_addresses(cli: Cli) -> None:
     with pytest.raises(Usage):
         address("localhost:http")
     assert "are for --http" in cli("serve", "--token", "x", code=2).stderr
+
+
+def test_a_new_token_is_shown_once_with_the_settings_that_accept_it(cli: Cli) -> None:
+    from toolcrib.config import make_settings
+    from toolcrib.serve.tokens import Tokens, named_tokens
+
+    shown = cli("serve", "--new-token", "alice").stdout
+    token = re.findall(r"Bearer (\S+)", shown)[0]
+    lines = [line.strip() for line in shown.splitlines()]
+    table = tomllib.loads("\n".join(line for line in lines if line.startswith(("[[", "name", "hash"))))
+    found = Tokens(named_tokens(make_settings(table).serve)).find(token.encode())
+    assert found is not None
+    assert found.caller is not None
+    assert found.caller.name == "alice"
+    assert token not in str(table)
+    assert not [path for path in cli.work.rglob("*") if path.is_file() and token in path.read_text(errors="replace")]
+    assert "1 to 64 letters" in cli("serve", "--new-token", "a b", code=2).stderr

@@ -275,3 +275,20 @@ def test_what_would_fail_at_its_first_use_fails_at_once(place: Place, text: str,
     place.user(text)
     with pytest.raises(ConfigError, match=rf"config\.toml:{line}: .*{words}"):
         place.load()
+
+
+def test_only_your_own_files_say_who_may_call_the_server(place: Place) -> None:
+    def token(name: str, digit: str) -> str:
+        return f'[[serve.tokens]]\nname = "{name}"\nhash = "sha256:{digit * 64}"\nexpires = 2027-01-31\n'
+
+    place.user(token("mine", "a"))
+    place.project(token("theirs", "b"))
+    for trusted in (False, True):
+        if trusted:
+            place.trust_project()
+        settings = place.load()
+        assert [(each.name, each.expires) for each in settings.serve.tokens] == [("mine", "2027-01-31")]
+        assert any("`serve` is ignored" in warning for warning in settings.origin.warnings)
+    place.user(token("mine", "a") + token("mine", "c"))
+    with pytest.raises(ConfigError, match="two tokens have the same name"):
+        place.load()

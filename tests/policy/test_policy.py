@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.core.caller import Caller
+from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError, SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import FunctionTool, ToolCategory, tool
@@ -227,3 +229,55 @@ def test_never_ask_refuses_what_would_ask_whoever_says_yes(options):
     assert policy.check(made("destructive", name="good"), {}).verdict == "allow"
     assert Policy("autonomous", never_ask=True).check(made("destructive"), {}).verdict == "allow"
     assert Policy("autonomous", never_ask=True, ask_for=("*",)).check(made(), {}).verdict == "deny"
+
+
+# --- callers
+
+
+_VERDICTS = ("allow", "ask", "deny")
+_RULES = st.lists(
+    st.sampled_from([parse_rule(text, verdict) for text in ("t", "other") for verdict in ("deny", "ask")]), max_size=3
+)
+
+
+@given(
+    base=st.sampled_from(list(MODES)),
+    own=st.none() | st.sampled_from(list(MODES)),
+    category=st.sampled_from(list(ToolCategory)),
+    general=st.lists(st.sampled_from([parse_rule("t", verdict) for verdict in _VERDICTS]), max_size=2),
+    rules=_RULES,
+    tools=st.lists(st.sampled_from(["t", "t*", "other"]), max_size=2),
+)
+def test_a_caller_may_never_do_more_than_everybody(base, own, category, general, rules, tools):
+    policy = Policy(base, rules=RuleSet(general))
+    caller = Caller("alice", own, tuple(tools), tuple(rules))
+    for_all = policy.check(made(category), {}).verdict
+    for_one = policy.check(made(category), {}, ToolContext(caller=caller)).verdict
+    assert _VERDICTS.index(for_one) >= _VERDICTS.index(for_all)
+    if tools == ["other"]:
+        assert for_one == "deny"
+        assert policy.of(caller).hides(made(category))
+    assert policy.check(made(category), {}).verdict == for_all, "nobody else is limited by it"
+
+
+def test_a_caller_follows_the_policy_of_everybody():
+    rules = RuleSet()
+    policy, caller = Policy("autonomous", rules=rules), Caller("alice", rules=(parse_rule("other", "deny"),))
+    ctx = ToolContext(caller=caller)
+    assert policy.check(made("shell"), {}, ctx).verdict == "allow"
+    rules.add("t", "deny")
+    assert policy.check(made("shell"), {}, ctx).verdict == "deny"
+    rules.remove("t", "deny")
+    policy.use_mode("observer")
+    assert policy.check(made("shell"), {}, ctx).verdict == "deny"
+    assert policy.of(caller) is policy.of(caller)
+
+
+async def test_a_cleared_tool_is_judged_for_a_caller():
+    registry = ToolRegistry([made("memory")])
+    policy = registry.stages.authorizer = Policy("assistant", rules=RuleSet())
+    registry.stages.of_caller = policy.of
+    assert (await registry.execute("t")).for_llm == "ran"
+    refused = await registry.execute("t", None, ToolContext(caller=Caller("alice", tools=("other",))))
+    assert refused.error_kind == "denied"
+    assert (await registry.execute("t")).for_llm == "ran"

@@ -71,9 +71,11 @@ class _SearchTools(Tool):
         """Search, and show this session what was found."""
         registry = self._exposure.registry
         # in a thread: after a change, the search reads all tools first
-        found = await shared_threads.run(registry.search, query, limit)
+        found = await shared_threads.run(registry.search, query, limit, ctx.caller)
         if not found:
-            close = [name for name in registry.closest(query) if name not in (self.name, "call_tool")]
+            close = [
+                name for name in registry.closest(query, caller=ctx.caller) if name not in (self.name, "call_tool")
+            ]
             names = f" Names that look like it: {', '.join(close)}." if close else ""
             return ToolOutput.llm_only(f"No tool fits {query[:100]!r}.{names} Try other words for what it should do.")
         self._exposure.reveal(ctx.session_id, found)

@@ -30,11 +30,18 @@ def serve(
         bool,
         Option("--all-tools", help="List every tool. Default: only a search, if there are more than tools.list_limit."),
     ] = False,
+    new_token: Annotated[
+        str | None,
+        Option("--new-token", metavar="NAME", help="Print a new token for one HTTP client and its settings, and end."),
+    ] = None,
 ) -> None:
     """Serve the tools to MCP clients. `toolcrib install` sets up a client."""
     import asyncio
     from importlib import import_module
 
+    if new_token is not None:
+        _print_token(new_token)
+        return
     if http is None and (token or allow_host):
         raise Usage("--token and --allow-host are for --http")
     host, port = _address(http) if http is not None else ("", 0)
@@ -55,7 +62,8 @@ def serve(
         async with options.open(start_servers=False) as box:  # the gateway starts them
             if box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")
-            if has_wing("jobs"):
+            # a schedule runs later, with the limits of the settings: it is not for callers with limits of their own
+            if has_wing("jobs") and not box.settings.serve.tokens:
                 from .jobs import offer_schedules
 
                 offer_schedules(box)
@@ -73,6 +81,24 @@ def serve(
                 end_at_once_on_signals()  # the servers have not ended yet
 
     asyncio.run(work())  # the server handles signals itself
+
+
+def _print_token(name: str) -> None:
+    """Print a new token once, and the table of settings that has its hash. It is stored nowhere."""
+    from ..config import make_settings
+    from ..core.homes import config_home
+    from ..serve.tokens import digest_of, new_token
+
+    token = new_token()
+    entry = {"name": name, "hash": digest_of(token.encode())}
+    make_settings({"serve": {"tokens": [entry]}})
+    print(
+        f"The token of {name}, shown only now. Its client sends it with each request:\n\n"
+        f"    Authorization: Bearer {token}\n\n"
+        f"Add this to your own configuration ({config_home() / 'config.toml'}):\n\n"
+        f'    [[serve.tokens]]\n    name = "{name}"\n    hash = "{entry["hash"]}"\n\n'
+        "A token may also have: mode, tools, rules = {deny = […], ask = […], allow = […]}, expires."
+    )
 
 
 def _address(text: str) -> tuple[str, int]:

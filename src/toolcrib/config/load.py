@@ -108,6 +108,7 @@ class _Loading:
         if self._project is not None:
             layer = file_layer(self._project)
             _leave_workspace(layer, self._root, self._warnings)
+            _leave_server(layer, self._warnings)
             self._trusted = self._join(layer, "only what tightens counts. Ignored")
             self._take(layer, "project", trusted=self._trusted)
 
@@ -193,6 +194,15 @@ def _leave_workspace(project: Layer, root: Path, warnings: list[str]) -> None:
         warnings.append(
             f"{project.origin(('workspace',))}: `workspace` is ignored: this file was found in the workspace {root} "
             "and cannot move it. Use --workspace, or name the file with --config."
+        )
+
+
+def _leave_server(project: Layer, warnings: list[str]) -> None:
+    if project.shaped.values.pop("serve", None) is not None:
+        del project.values["serve"]
+        warnings.append(
+            f"{project.origin(('serve',))}: `serve` is ignored: a file in the workspace cannot say who may call this "
+            "server. Set it in your own configuration, or name the file with --config."
         )
 
 

@@ -35,6 +35,7 @@ from .channels import ChannelName, ChannelSettings
 from .files import ConfigFile
 from .hide import hidden
 from .jobs import JobsSettings
+from .serve import ServeSettings
 
 SCHEMA_ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schema.json"
 Mode = Literal["observer", "assistant", "autonomous"]
@@ -116,6 +117,7 @@ class Settings(Section):
     agent: AgentSettings = AgentSettings()
     channels: dict[ChannelName, ChannelSettings] = field(default_factory=dict[str, ChannelSettings])
     jobs: JobsSettings = JobsSettings()
+    serve: ServeSettings = ServeSettings()
 
     origin: Annotated[Origin, NotASetting()] = field(default=MADE_IN_CODE, compare=False, repr=False)
 

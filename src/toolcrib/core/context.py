@@ -14,6 +14,8 @@ from .errors import ToolError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .caller import Caller
+
 Ask = Callable[[str, Sequence[str]], Awaitable[str]]
 """`await ask(question, options)` puts a question to the person behind this call and returns the answer."""
 
@@ -37,13 +39,18 @@ COMMAND_OUTPUT = "toolcrib_command_output"
 command has printed since the last time."""
 
 
+SHARED = "toolcrib_shared_session"
+"""A key in `ToolContext.metadata`: true if several clients may use this session id, because their protocol has no
+sessions. Then nothing is approved for the session, and repeated calls are not counted."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """The surroundings of one call. Frozen, and never shared between concurrent calls.
 
     `deps` is any data that the host passes to its tools. `ask` is None if there is no person to ask.
     `cancelled()` is true once the call was cancelled or timed out: sync tools poll it. `wall` is what a command of this
-    call can do at most; the pipeline sets it.
+    call can do at most; the pipeline sets it. `caller` is the holder of a named token, whose limits the policy applies.
     """
 
     channel: str | None = None
@@ -61,6 +68,7 @@ class ToolContext:
     is_cancelled: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     secret_of: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
     wall: Wall | None = field(default=None, compare=False, repr=False)
+    caller: Caller | None = field(default=None, compare=False, repr=False)
 
     def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:
         """Return a copy for another channel and chat."""

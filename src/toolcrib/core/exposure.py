@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from .recent import Recent
 
 if TYPE_CHECKING:
+    from .caller import Caller
     from .registry import ToolRegistry
     from .tool import Tool
 
@@ -51,9 +52,9 @@ class Exposure:
         self.limit = 0
         self._changed()
 
-    def listed(self, session_id: str | None = None) -> list[Tool]:
-        """Return the tools that a session sees, in the registry's order."""
-        tools = self.registry.listed()
+    def listed(self, session_id: str | None = None, caller: Caller | None = None) -> list[Tool]:
+        """Return the tools that a session, or a session of a caller, sees, in the registry's order."""
+        tools = self.registry.listed(caller)
         if not self.active:
             return tools
         found = self._found.get(session_id) or ()

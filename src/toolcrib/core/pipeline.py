@@ -83,7 +83,7 @@ class Pipeline:
         stages = self.stages
         if ctx is None:
             ctx = EMPTY_CONTEXT
-        if not stages.runs_freely(tool):
+        if ctx.caller is not None or not stages.runs_freely(tool):
             return await observe(stages, Call(call_id or self.new_id(), tool, "", ctx, waiting), arguments)
         try:
             kwargs = tool.bind(arguments)[0]
@@ -140,7 +140,7 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     """Authorize a call with bound arguments, then run it, or describe it in a dry run."""
     last.call, last.grant = call, None
     answer: Grant | ToolOutput = ALLOWED
-    if stages.must_authorize(call.tool):
+    if stages.must_authorize(call.tool, call.ctx.caller):
         last.call, answer = await authorize(stages, call)
         if isinstance(answer, ToolOutput):
             return answer
@@ -164,10 +164,11 @@ def _emit_started(stages: Stages, call: Call, started: float) -> None:
 
 async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutput]:
     """Ask the authorizer. Returns the call with the arguments that its approver edited, and its grant or refusal."""
-    tool, authorizer = call.tool, stages.authorizer
+    tool, caller = call.tool, call.ctx.caller
+    authorizer = stages.authorizer_of(caller)
     assert authorizer is not None
     try:
-        cleared = stages.cleared.get(tool)
+        cleared = stages.cleared.get(tool) if caller is None else False
         if cleared is None:
             cleared = stages.cleared[tool] = authorizer.clears(tool)
         if cleared:

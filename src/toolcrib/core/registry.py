@@ -17,6 +17,7 @@ from .text import clip
 from .tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
+    from .caller import Caller
     from .context import ToolContext
     from .events import EventStream
     from .interfaces import Authorizer, Hook, Middleware
@@ -179,24 +180,24 @@ class ToolRegistry:
     def __contains__(self, name: object) -> bool:
         return self.find(cast("str", name)) is not None
 
-    def unknown(self, name: object) -> str:
+    def unknown(self, name: object, caller: Caller | None = None) -> str:
         """Return the error text for an unknown name: the closest names, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
         text = f"Tool not found: {clip(given, 80)!r}."
-        close = self.closest(given)
+        close = self.closest(given, caller=caller)
         if close:
             text += f" Did you mean {', '.join(close)}?"
-        elif len(self._tools) <= 20 and (listed := self.listed()):
+        elif len(self._tools) <= 20 and (listed := self.listed(caller)):
             text += f" Available: {', '.join(tool.name for tool in listed)}"
         return clip(text, UNKNOWN_LIMIT - 70)
 
-    def closest(self, name: str, limit: int = 5) -> list[str]:
-        """Return the most similar registered names."""
+    def closest(self, name: str, limit: int = 5, caller: Caller | None = None) -> list[str]:
+        """Return the most similar names of the tools that are listed for a caller."""
         from rapidfuzz import fuzz, process, utils
 
         found = process.extract(
             name[:100],
-            [tool.name for tool in self.listed()],
+            [tool.name for tool in self.listed(caller)],
             scorer=fuzz.WRatio,
             processor=utils.default_process,
             limit=limit,
@@ -204,7 +205,7 @@ class ToolRegistry:
         )
         return [match[0] for match in found]
 
-    def search(self, query: str, limit: int = 5) -> list[Tool]:
+    def search(self, query: str, limit: int = 5, caller: Caller | None = None) -> list[Tool]:
         """The tools that match a question best, best first: by the words of their names, descriptions and parameters.
 
         Tools that a rule hides are not found, nor those that only lead to other tools. The first search after a change
@@ -214,7 +215,7 @@ class ToolRegistry:
             from .tool_index import ToolIndex
 
             self._index = ToolIndex(tool for tool in self if not tool.is_meta)
-        return [tool for tool, _ in self._index.search(query, limit, self.stages.hides)]
+        return [tool for tool, _ in self._index.search(query, limit, lambda tool: self.stages.hides(tool, caller))]
 
     # --- describing
 
@@ -249,9 +250,10 @@ class ToolRegistry:
         wanted = {tool.name for name in names if (tool := self.find(name)) is not None}
         return [body for name, body in zip(shown, bodies, strict=True) if name in wanted]
 
-    def listed(self) -> list[Tool]:
-        """Return the tools that may be shown: all but those whose every call is denied by a rule."""
-        authorizer = self.stages.authorizer
+    def listed(self, caller: Caller | None = None) -> list[Tool]:
+        """Return the tools that may be shown: all but those whose every call, or every call of a caller, is denied by a
+        rule."""
+        authorizer = self.stages.authorizer_of(caller)
         return list(self) if authorizer is None else [tool for tool in self if not authorizer.hides(tool)]
 
     def get_definitions(self) -> list[dict[str, Any]]:
@@ -354,7 +356,7 @@ class ToolRegistry:
             except Exception as error:
                 return self.pipeline.refuse(tool.name, arguments, ctx, call_id, not_bound(tool, error))
         if target is None:
-            output = ToolOutput.error(self.unknown(name), "not_found")
+            output = ToolOutput.error(self.unknown(name, None if ctx is None else ctx.caller), "not_found")
             return self.pipeline.refuse(str(name)[:200], arguments, ctx, call_id, output)
         return await self.pipeline.run(target, arguments, ctx, call_id, waiting)
 

@@ -20,6 +20,7 @@ from .threads import ToolThreads, shared_threads
 
 if TYPE_CHECKING:
     from .bound import Redact, Spill
+    from .caller import Caller
     from .interfaces import Authorizer, CallGuard, Hook, Intent, Labeller, Middleware
     from .tool import Tool
 
@@ -118,6 +119,8 @@ class Stages:
     """The parts of one registry's stages, shared by its views. Empty stages are skipped. Any field may change later."""
 
     authorizer: Authorizer | None = None
+    of_caller: Callable[[Caller], Authorizer] | None = None
+    """Returns the authorizer for the calls of one caller. Unset: the same one."""
     intent: Intent | None = None
     guard: CallGuard | None = None
     labeller: Labeller | None = None
@@ -143,13 +146,19 @@ class Stages:
         self.cleared.clear()
         self.policy_version += 1
 
-    def hides(self, tool: Tool) -> bool:
-        """Return whether the policy denies every call of this tool."""
-        return self.authorizer is not None and self.authorizer.hides(tool)
+    def authorizer_of(self, caller: Caller | None) -> Authorizer | None:
+        """Return the authorizer for the calls of a caller, or of everybody."""
+        return self.authorizer if caller is None or self.of_caller is None else self.of_caller(caller)
 
-    def must_authorize(self, tool: Tool) -> bool:
-        """Return whether the authorizer has to be asked about a call of this tool."""
-        return self.authorizer is not None and not self.cleared.get(tool)
+    def hides(self, tool: Tool, caller: Caller | None = None) -> bool:
+        """Return whether the policy denies every call of this tool: everybody's, or those of a caller."""
+        authorizer = self.authorizer_of(caller)
+        return authorizer is not None and authorizer.hides(tool)
+
+    def must_authorize(self, tool: Tool, caller: Caller | None = None) -> bool:
+        """Return whether the authorizer has to be asked about a call of this tool. It is asked about every call of a
+        caller."""
+        return self.authorizer is not None and (caller is not None or not self.cleared.get(tool))
 
     def runs_freely(self, tool: Tool) -> bool:
         """Return whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""

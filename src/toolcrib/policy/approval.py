@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
 from ..core.call import Call
-from ..core.context import ToolContext
+from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
@@ -219,7 +219,7 @@ class ApprovalService:
         preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self.redact)
         line = self.suggest(tool, request.arguments) or ""
         shown = cut_line(self.redact(line))
-        scopes = self._scopes(tool, line, asked_by, readable=shown == line)
+        scopes = self._scopes(request, line, asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
         asked = ApprovalRequest(
@@ -238,14 +238,15 @@ class ApprovalService:
         await shared_threads.run(self.store.add, cast("NewApproval", row))
         return asked
 
-    def _scopes(self, tool: Tool, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
+    def _scopes(self, request: Call, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
         """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
-        rule."""
-        if (asked_by or "").startswith("labels:") or not _covers(tool, line):
+        rule, and only for a call of nobody in particular: a rule would hold for every caller."""
+        if (asked_by or "").startswith("labels:") or not _covers(request.tool, line):
             return ("once",)
-        if asked_by is not None or self.remember is None or not line or not readable:
-            return ("once", "session")
-        return ("once", "session", "rule")
+        scopes: list[Scope] = ["once"] if SHARED in request.ctx.metadata else ["once", "session"]
+        if asked_by is None and request.ctx.caller is None and self.remember is not None and line and readable:
+            scopes.append("rule")
+        return tuple(scopes)
 
     async def _wait(self, approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
         """Return the first answer, from the approver or from another process; None after the timeout."""

@@ -1,9 +1,9 @@
 """Decide who may use a stored approval: the session that asked, or its caller once that session cannot come back.
 
-A session is a conversation; a caller is its origin: channel, chat, sender and agent. An approval for one conversation
-is not valid for another at the same time, even of the same client. But after a restart of its server, a client comes
-back as a new session, and so does a repeated `toolcrib call`: it may use the approval if the process that asked has
-ended, or has said that its session is over.
+A session is a conversation; a caller is its origin: channel, chat, sender, agent, and named token. An approval for one
+conversation is not valid for another at the same time, even of the same client. But after a restart of its server, a
+client comes back as a new session, and so does a repeated `toolcrib call`: it may use the approval if the process that
+asked has ended, or has said that its session is over.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..record.rows import ApprovalRow
 
 def caller_of(ctx: ToolContext) -> str:
     """Return the origin of a call, as JSON."""
-    return json.dumps([ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id])
+    origin = [ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id]
+    return json.dumps(origin if ctx.caller is None else [*origin, ctx.caller.name])
 
 
 def serves(row: ApprovalRow, ctx: ToolContext) -> bool:

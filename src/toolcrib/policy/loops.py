@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import field
 
-from ..core.context import ToolContext
+from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from ..core.recent import Recent
@@ -94,7 +94,7 @@ class LoopGuard:
         return None if self._free and matches(tool.every_name, self._free) else self._session(ctx)
 
     def _session(self, ctx: ToolContext) -> _LoopSession | None:
-        if ctx.session_id is None:
+        if ctx.session_id is None or SHARED in ctx.metadata:
             return None
         session = self._sessions.get(ctx.session_id) or _LoopSession()
         self._sessions[ctx.session_id] = session  # used last

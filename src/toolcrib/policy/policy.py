@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ..core.call import Call
+from ..core.caller import Caller
 from ..core.context import EMPTY_CONTEXT, ToolContext, Wall
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
@@ -42,7 +44,8 @@ MODES: dict[str, dict[ToolCategory, Verdict]] = {
     },
     "autonomous": dict.fromkeys(_C, "allow"),
 }
-"""observer only reads; assistant asks before what cannot be undone; autonomous never asks because of the mode."""
+"""observer only reads; assistant asks before what cannot be undone; autonomous never asks because of the mode. The
+strictest one is the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,8 @@ class Policy:
     `*`) that always ask. `require_for_tools` and `require_for_dangerous` are the same: the mode's table asks in
     addition to those lists, and no policy except `always_allow` removes a question. `yes` turns asks into allow;
     `never_ask` into denials, even with `yes`. `sandboxed` returns whether commands run in an active sandbox without
-    network; if it raises, the sandbox is missing and commands are refused. Nothing overrides a deny.
+    network; if it raises, the sandbox is missing and commands are refused. Nothing overrides a deny. `caller`:
+    it decides about the calls of this caller alone (`of`).
     """
 
     mode: str = "assistant"
@@ -87,8 +91,10 @@ class Policy:
     limits: CallLimits | None = None
     dry_run: bool = False
     approval_service: ApprovalService | None = None
+    caller: Caller | None = None
 
     def __post_init__(self) -> None:
+        self._of_callers: WeakKeyDictionary[Caller, tuple[Any, Policy]] = WeakKeyDictionary()
         self.use_mode(self.mode)
         if self.approval not in APPROVAL_POLICIES:
             raise ConfigError(f"unknown approval policy {self.approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
@@ -100,12 +106,32 @@ class Policy:
             raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
         self.mode = mode
 
+    def of(self, caller: Caller | None) -> Policy:
+        """Return the policy for one caller: this one as it is now, with the stricter mode, and with the caller's rules
+        added."""
+        if caller is None or caller is self.caller:
+            return self
+        state = (
+            self.mode, self.approval, self.enabled, self.yes, self.never_ask, self.ask_for, self.hooks, self.limits,
+            self.rules and self.rules.rules,
+        )  # fmt: skip
+        known = self._of_callers.get(caller)
+        if known is None or known[0] != state:
+            mode = self.mode if caller.mode is None else min(self.mode, caller.mode, key=list(MODES).index)
+            rules = self.rules.joined(caller.rules) if self.rules is not None and caller.rules else self.rules
+            known = self._of_callers[caller] = (state, replace(self, mode=mode, rules=rules, caller=caller))
+        return known[1]
+
     # --- the steps
 
     def check(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
         """Return the verdict for this call without running it. Arguments are validated JSON data. Has no effects, never
         raises."""
+        if ctx.caller is not None and ctx.caller is not self.caller:
+            return self.of(ctx.caller).check(tool, arguments, ctx)
         category = str(tool.category)
+        if not self._serves(tool):
+            return self._not_served(tool, category)
         try:
             judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
             ruled = self.rules.match(tool, arguments, ctx) if self.rules is not None else None
@@ -141,6 +167,8 @@ class Policy:
     def usual(self, tool: Tool) -> Check:
         """Return the usual verdict for calls of this tool, before their arguments are known: for listings."""
         category = str(tool.category)
+        if not self._serves(tool):
+            return self._not_served(tool, category)
         ruled = self.rules.always(tool) if self.rules is not None else None
         if ruled is not None and ruled.verdict == "deny":
             return Check("deny", category, ruled.rule, ruled.reason, 1)
@@ -157,6 +185,14 @@ class Policy:
 
     def _outside_mode(self, category: str) -> Check:
         return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
+
+    def _serves(self, tool: Tool) -> bool:
+        """Return whether a tool is for this caller. Those that only lead to other tools are for everybody."""
+        return self.caller is None or tool.is_meta or self.caller.has(tool.every_name)
+
+    def _not_served(self, tool: Tool, category: str) -> Check:
+        name = self.caller.name if self.caller is not None else ""
+        return Check("deny", category, f"caller:{name}", f"the token {name!r} is not for {tool.name}", 1)
 
     @property
     def _may_ask(self) -> bool:
@@ -233,7 +269,9 @@ class Policy:
     # --- the authorizer
 
     def hides(self, tool: Tool) -> bool:
-        """Return whether a tool must not be listed: a rule denies every call of it."""
+        """Return whether a tool must not be listed: a rule denies every call of it, or it is not for this caller."""
+        if not self._serves(tool):
+            return True
         found = self.rules.always(tool) if self.rules is not None else None
         return found is not None and found.verdict == "deny"
 
@@ -252,6 +290,9 @@ class Policy:
 
     async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
         """Return a grant, or the refusal as output. Asks the person if the verdict is ask."""
+        caller = request.ctx.caller
+        if caller is not None and caller is not self.caller:
+            return await self.of(caller).authorize(request, approved)
         if self.limits is not None and approved is None:
             over = self.limits.count(request.tool, request.ctx)
             if over is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
 
-from ..core.context import ToolContext
+from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.interfaces import Hook
@@ -27,16 +27,16 @@ from ..policy.requests import scopes_of, use_approver, within
 from ..record.rows import ApprovalRow
 from . import approval
 from .interface import ServedTools
-from .peer import METADATA_KEY, Peer, fits
+from .peer import METADATA_KEY, Peer, caller_of, fits
 from .request_state import RequestStates, StateRefused
 from .running_call import CallEnded, RunningCall
 from .sanitize import sanitize, sanitize_error
-from .transport_state import ParkedCall, Request, TransportState, session_id
+from .transport_state import ParkedCall, Request, RequestSession, TransportState, session_of_request
 
 QUESTION_SECONDS = 600.0
 """How long a call waits for the answer to its question in the 2026-07-28 protocol."""
 MAX_WAITING = 256
-"""How many calls may wait for answers at once in one process. Each keeps the resources that its tool uses."""
+"""How many calls of a caller may wait for answers at once. Each keeps the resources that its tool uses."""
 QUIET_SECONDS = 120.0
 """A pause this long between calls counts as a new user message: MCP has no signal for one."""
 
@@ -70,7 +70,9 @@ class CallHandler:
     async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:
         """Answer a request: a new call, or, with a `state`, the retry of a call that asked a question."""
         transport: TransportState = ctx.lifespan_context
-        session = session_id(ctx, transport)
+        session = session_of_request(ctx, transport)
+        for over in transport.use(session, caller_of(ctx)):
+            self.session_over(transport, over)
         early, handshake = answers if state is None else None, transport.session_of(ctx)
         level = handshake.level if handshake is not None else None
         peer = Peer(ctx, early, exact=wanted.exact, level=level, redact=self.redact)
@@ -85,17 +87,28 @@ class CallHandler:
         transport.waiting.clear()
         await asyncio.gather(*(call.end() for call in tuple(transport.calls)))
 
+    def session_over(self, transport: TransportState, session: str) -> None:
+        """Forget what was kept for a session. Its stored requests stay, for the client's next session."""
+        transport.last_call.pop(session, None)
+        self.box.end_session(session)
+
     # --- a call and its turns
 
-    async def _start(self, transport: TransportState, peer: Peer, wanted: WantedCall, session: str) -> Answer:
-        self._note_quiet(transport, session)
+    async def _start(
+        self, transport: TransportState, peer: Peer, wanted: WantedCall, session: RequestSession
+    ) -> Answer:
+        self._note_quiet(transport, session.id)
         can_ask = peer.can("elicitation")
+        metadata: dict[str, Any] = {METADATA_KEY: peer, "client": peer.name, "protocol": peer.request.protocol_version}
+        if session.shared:
+            metadata[SHARED] = True
         ctx = replace(
             self.box.context,
             channel="mcp",
-            session_id=session,
+            session_id=session.id,
             sender_id=peer.name,
-            metadata={METADATA_KEY: peer, "client": peer.name, "protocol": peer.request.protocol_version},
+            metadata=metadata,
+            caller=peer.caller,
             ask=peer.ask_person if can_ask else None,
             on_progress=peer.progress,
         )
@@ -112,7 +125,7 @@ class CallHandler:
             return await self.box.call(wanted.name, wanted.arguments, ctx)
 
     async def _continue(
-        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: str
+        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: RequestSession
     ) -> Answer:
         """Wait for the call's output or its next question, and put that into the form of the protocol."""
         try:
@@ -154,17 +167,17 @@ class CallHandler:
     # --- questions in the 2026-07-28 protocol
 
     def _park(
-        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: str
+        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: RequestSession
     ) -> InputRequiredResult:
         """Let the call wait for the answer. Its id is in a signed state and works only once."""
-        if len(transport.waiting) >= MAX_WAITING:
+        if sum(waiting.peer.caller is peer.caller for waiting in transport.waiting.values()) >= MAX_WAITING:
             call.task.cancel()
             raise MCPError(INTERNAL_ERROR, "too many calls wait for answers; try again later")
         ident = secrets.token_hex(16)
         expiry = transport.loop.call_later(self.question_seconds, self._expire, transport, ident)
         transport.waiting[ident] = ParkedCall(call, peer, expiry)
         state = self.request_states.seal(
-            "question", ident, tool=wanted.name, arguments=wanted.arguments, session=session,
+            "question", ident, tool=wanted.name, arguments=wanted.arguments, session=session.id,
             expires=time.time() + self.question_seconds,
         )  # fmt: skip
         return InputRequiredResult(input_requests=dict(call.questions or {}), request_state=state)
@@ -175,14 +188,20 @@ class CallHandler:
             waiting.call.task.cancel()
 
     async def _resume(
-        self, transport: TransportState, peer: Peer, wanted: WantedCall, answers: Answers, state: str, session: str
+        self,
+        transport: TransportState,
+        peer: Peer,
+        wanted: WantedCall,
+        answers: Answers,
+        state: str,
+        session: RequestSession,
     ) -> Answer:
         """Handle a retry: check which question it claims to answer, then resume.
 
         All refusals happen before any effect.
         """
         try:
-            claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
+            claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session.id)
             if claims.kind == "approval":
                 return await self._approved(transport, peer, claims.id, wanted, session, answers)
             waiting = transport.waiting.pop(claims.id, None)
@@ -201,7 +220,9 @@ class CallHandler:
 
     # --- approval in the 2026-07-28 protocol
 
-    async def _ask_approval(self, output: ToolOutput, wanted: WantedCall, session: str) -> InputRequiredResult | None:
+    async def _ask_approval(
+        self, output: ToolOutput, wanted: WantedCall, session: RequestSession
+    ) -> InputRequiredResult | None:
         """Return the form for a call that is stored as pending; None if it is no longer pending."""
         ident = output.meta.get("approval_id")
         row = None if self.approvals is None or ident is None else await self._row(ident)
@@ -209,12 +230,18 @@ class CallHandler:
             return None
         expires = min(float(row["expires"]), time.time() + self.question_seconds)
         state = self.request_states.seal(
-            "approval", row["id"], tool=wanted.name, arguments=wanted.arguments, session=session, expires=expires
+            "approval", row["id"], tool=wanted.name, arguments=wanted.arguments, session=session.id, expires=expires
         )
         return InputRequiredResult(input_requests={approval.KEY: approval.form_of_row(row)}, request_state=state)
 
     async def _approved(
-        self, transport: TransportState, peer: Peer, ident: str, wanted: WantedCall, session: str, answers: Answers
+        self,
+        transport: TransportState,
+        peer: Peer,
+        ident: str,
+        wanted: WantedCall,
+        session: RequestSession,
+        answers: Answers,
     ) -> Answer:
         """Store the answer to an approval form (this works once), and run the call if it is a yes."""
         store = self.approvals
@@ -245,7 +272,7 @@ class CallHandler:
         text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
         denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
         await shared_threads.run(store.refusal, ident)
-        self._finished(row, denied, session, decision.approver)
+        self._finished(row, denied, session.id, decision.approver)
         return wanted.finish(denied, peer)
 
     def _finished(self, row: ApprovalRow, output: ToolOutput, session: str, approver: str | None) -> None:

@@ -1,71 +1,55 @@
-"""MCP over streamable HTTP: uvicorn and the SDK's session manager behind our own guard.
-
-The guard checks every request before anything reads it: Host, Origin, bearer token. Host and Origin stop a web page in
-the user's browser from reaching a local server under a chosen name (DNS rebinding). The token stops everyone else on
-the machine or the network.
-"""
+"""MCP over streamable HTTP: uvicorn and the SDK's session manager behind our own guard."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import ipaddress
-import logging
 import os
-import secrets
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import anyio
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..core.errors import ConfigError
+from ..core.registry import ToolRegistry
 from .defaults import TOKEN_VARIABLE
+from .guard import RequestGuard, authorities
 from .mcp import McpServer
 from .signals import stop_signal
 from .strangers import Strangers
+from .tokens import Token, Tokens, choose_token, digest_of, named_tokens
 
 if TYPE_CHECKING:
-    from ..core.registry import ToolRegistry
     from ..toolbox import Toolbox
-
-log = logging.getLogger("toolcrib.serve")
 
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
 """The largest request body: several times the largest file that a model writes in one call."""
 MAX_SESSIONS = 1_000
 """Sessions of the handshake era at once, about 40 kB each. One more is answered with 503."""
-MIN_TOKEN = 16
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-DEFAULT_PORTS = {"http": 80, "https": 443}
-REALM = 'Bearer realm="toolcrib"'
 
 
 def app_of(
     manager: StreamableHTTPSessionManager,
     hosts: frozenset[str],
-    token: str | None,
+    tokens: Tokens,
     passed: Callable[[object], None] = lambda _: None,
 ) -> RequestGuard:
     """Return the ASGI application: `POST /mcp` and the rest of the protocol, behind the guard.
 
     The caller runs `manager`. `passed` gets the client of each request that the guard lets through.
     """
-    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token, passed)
+    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, tokens, passed)
 
 
 async def serve(
@@ -78,7 +62,10 @@ async def serve(
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve MCP over HTTP. See `toolcrib.serve.serve_http`."""
-    secret, made_up = choose_token(token, host)
+    named = named_tokens(box.settings.serve) if not isinstance(box, ToolRegistry) else ()
+    secret, made_up = choose_token(token, host, named=bool(named))
+    single = () if secret is None else (Token(digest_of(secret.encode())),)
+    tokens = Tokens((*single, *named), required=bool(single or named))
     listener = _listen(host, port)
     with listener:
         port = listener.getsockname()[1]
@@ -96,7 +83,7 @@ async def serve(
         manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
         strangers = Strangers()
         config = uvicorn.Config(
-            app_of(manager, authorities(names, port), secret, strangers.passed),
+            app_of(manager, authorities(names, port), tokens, strangers.passed),
             http=strangers.protocol(), log_level="warning", access_log=False,
             lifespan="off", ws="none", proxy_headers=False, server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -109,7 +96,7 @@ async def serve(
             if made_up:
                 _say(f"clients send this header; set {TOKEN_VARIABLE} to choose the token")
                 _say(f"Authorization: Bearer {secret}")
-            elif secret is None:
+            elif not tokens.required:
                 _say("no token: every program on this machine may call these tools")
             if started is not None:
                 started(url)
@@ -161,24 +148,6 @@ async def _run(
                     await serving
 
 
-def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:
-    """Return the required token (None: none required), and whether it was generated here.
-
-    Raises ConfigError if the token is too weak, or missing where one is needed.
-    """
-    if token is None:
-        token = os.environ.get(TOKEN_VARIABLE) or None
-    if token is None:
-        return secrets.token_urlsafe(24), True
-    if token == "":
-        if not is_loopback(host):
-            raise ConfigError(f"an MCP server on {host} needs a token: others than this machine can reach it")
-        return None, False
-    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"the token for the MCP server needs at least {MIN_TOKEN} printable characters, no spaces")
-    return token, False
-
-
 def _listen(host: str, port: int) -> socket.socket:
     # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that are explicitly TCP. With
     # it on, every answer of more than one segment waits 40 ms for the client's delayed acknowledgement.
@@ -206,97 +175,3 @@ def _is_any(host: str) -> bool:
 def _say(text: str) -> None:
     sys.stderr.write(f"toolcrib: {text}\n")
     sys.stderr.flush()
-
-
-# --- the guard
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to this address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def authorities(names: Iterable[str], port: int) -> frozenset[str]:
-    """Return the Host headers to accept: each name with our port, or unchanged if it already has a port."""
-    accepted: set[str] = set()
-    for name in names:
-        bare = name.strip().lower().rstrip("/")
-        if not bare:
-            continue
-        if bare.count(":") > 1 and not bare.startswith("["):
-            bare = f"[{bare}]"
-        has_port = ":" in bare.rsplit("]", 1)[-1]
-        accepted.add(bare if has_port else f"{bare}:{port}")
-        if not has_port and port in DEFAULT_PORTS.values():
-            accepted.add(bare)  # a client omits the scheme's default port
-    return frozenset(accepted)
-
-
-class RequestGuard:
-    """ASGI middleware that checks requests.
-
-    `hosts` are whole authorities (`localhost:8808`). If `token` is None, no token is required.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        hosts: frozenset[str],
-        token: str | None,
-        passed: Callable[[object], None] = lambda _: None,
-    ) -> None:
-        self.app, self.hosts, self._passed = app, hosts, passed
-        self._token = None if token is None else token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        refusal = self._refusal(Headers(scope=scope))
-        if refusal is None:
-            self._passed(scope.get("client"))
-            await self.app(scope, receive, send)
-            return
-        status, text, extra = refusal
-        log.warning("refused a request: %s", text)
-        await PlainTextResponse(text, status, extra)(scope, receive, send)
-
-    def _refusal(self, headers: Headers) -> tuple[int, str, Mapping[str, str]] | None:
-        host = _only(headers, "host")
-        if host is None or host.lower() not in self.hosts:
-            return 421, "Invalid Host header", {}
-        if "origin" in headers:
-            origin = _only(headers, "origin")
-            if origin is None or not self._origin_ok(origin):
-                return 403, "Invalid Origin header", {}
-        if self._token is not None:
-            given = _only(headers, "authorization")
-            if given is None:
-                return 401, "A bearer token is needed", {"WWW-Authenticate": REALM}
-            scheme, _, value = given.partition(" ")
-            right = hmac.compare_digest(value.strip().encode("latin-1"), self._token)
-            if scheme.lower() != "bearer" or not right:
-                return 401, "The bearer token is wrong", {"WWW-Authenticate": f'{REALM}, error="invalid_token"'}
-        return None
-
-    def _origin_ok(self, origin: str) -> bool:
-        try:
-            parts = urlsplit(origin.lower())
-            port = parts.port or DEFAULT_PORTS.get(parts.scheme)
-        except ValueError:
-            return False
-        if parts.scheme not in DEFAULT_PORTS or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
-            return False
-        return parts.netloc in self.hosts or f"{parts.netloc}:{port}" in self.hosts
-
-
-def _only(headers: Headers, name: str) -> str | None:
-    """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
-    found = headers.getlist(name)
-    return found[0].strip() if len(found) == 1 else None

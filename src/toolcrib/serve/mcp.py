@@ -31,8 +31,8 @@ from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
 from .interface import served_tools
-from .peer import Peer
-from .transport_state import HandshakeSession, TransportState, session_id
+from .peer import Peer, caller_of
+from .transport_state import HandshakeSession, TransportState, session_of_request
 
 if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
@@ -127,7 +127,7 @@ class McpServer:
             for end in ends:
                 end()
             await self._end_run(transport)
-            self._session_over(transport, f"mcp:{transport.id}")
+            self.calls.session_over(transport, f"mcp:{transport.id}")
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order. The clients get an answer."""
@@ -143,18 +143,13 @@ class McpServer:
         """Remember a handshake-era session until its connection closes, to announce changes to it."""
         transport: TransportState = ctx.lifespan_context
         connection = connection_of(ctx)
-        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session)
+        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, caller_of(ctx))
         connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
         if self.gateway is not None:
             connection.exit_stack.callback(self.gateway.subscribers.forget, transport, session)
             self.gateway.subscribers.begin(transport, session)
         if connection.session_id is not None:
-            connection.exit_stack.callback(self._session_over, transport, f"mcp:{connection.session_id}")
-
-    def _session_over(self, transport: TransportState, session: str) -> None:
-        """Forget what was kept for a session. Its stored requests stay, for the client's next session."""
-        transport.last_call.pop(session, None)
-        self.box.end_session(session)
+            connection.exit_stack.callback(self.calls.session_over, transport, session_of_request(ctx, transport).id)
 
     def _changed(self, transport: TransportState) -> None:
         """Announce a change of the registry, on any thread, once the change is complete."""
@@ -175,8 +170,9 @@ class McpServer:
         uris = params.notifications.resource_subscriptions or ()
         if self.gateway is None or not uris:
             return await transport.listen(ctx, params)
-        async with self.gateway.watching(ctx, uris):
-            return await transport.listen(ctx, params)
+        async with self.gateway.watching(ctx, uris) as watched:
+            wanted = params.notifications.model_copy(update={"resource_subscriptions": watched})
+            return await transport.listen(ctx, params.model_copy(update={"notifications": wanted}))
 
     # --- listing
 
@@ -186,11 +182,12 @@ class McpServer:
 
     def _definitions(self, ctx: Request) -> list[dict[str, Any]]:
         """Return the tools that a client sees: the one for questions only if it can show a question."""
+        caller = caller_of(ctx)
         if self.exposure is None or not self.exposure.active:
-            found = self.registry.definitions("mcp")
+            shown = self.registry.listed(caller)
         else:
-            shown = self.exposure.listed(session_id(ctx, ctx.lifespan_context))
-            found = self.registry.definitions("mcp", [tool.name for tool in shown])
+            shown = self.exposure.listed(session_of_request(ctx, ctx.lifespan_context).id, caller)
+        found = self.registry.definitions("mcp", [tool.name for tool in shown])
         if Peer(ctx).can("elicitation"):
             return found
         return [body for body in found if not isinstance(self.registry.find(body["name"]), AskUserTool)]

@@ -21,9 +21,11 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitRequest, ElicitRequestURLParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ..core.caller import Caller
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from .defaults import CALLER
 from .running_call import RunningCall
 from .sanitize import Redact, sanitize_model
 
@@ -49,6 +51,11 @@ def peer_of(ctx: ToolContext) -> Peer | None:
     """Return the MCP client behind a call; None if the call did not come through MCP."""
     peer = ctx.metadata.get(METADATA_KEY)
     return peer if isinstance(peer, Peer) else None
+
+
+def caller_of(request: ServerRequestContext[Any, Any]) -> Caller | None:
+    """Return the caller of a request with a named token."""
+    return None if request.request is None else request.request.scope.get(CALLER)
 
 
 def fits(request: mcp_types.InputRequest, answer: object) -> bool:
@@ -82,6 +89,7 @@ class Peer:
         redact: Redact | None = None,
     ) -> None:
         self.request = request
+        self.caller = caller_of(request)
         self.modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.running: RunningCall | None = None
         self.exact = exact

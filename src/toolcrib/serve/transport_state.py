@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+import time
 from dataclasses import field
 from typing import Any
 
@@ -12,13 +13,21 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
+from ..core.caller import Caller
 from ..core.dataclass import dataclass
-from ..core.recent import Recent
 from ..sources.mcp.sdk_private import connection_of
-from .peer import Peer
+from .defaults import SESSION_HEADER
+from .peer import Peer, caller_of
 from .running_call import RunningCall
 
 Request = ServerRequestContext[Any, Any]
+
+MAX_OWN_ID = 200
+"""The most characters of a session's own name that count."""
+IDLE_SECONDS = 1_800.0
+"""A session of a protocol without sessions ends after this time without calls, like those of the handshake era."""
+MAX_STATELESS = 1_000
+"""How many such sessions a caller may have. One more ends the oldest."""
 
 
 @dataclass(slots=True)
@@ -35,7 +44,20 @@ class HandshakeSession:
     """A session of the handshake era. `level` is the log level that it set; None if it set none."""
 
     session: ServerSession
+    caller: Caller | None = None
     level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSession:
+    """The session of a request: its id, and whether it has to end by itself, because its protocol has no sessions.
+
+    `shared`: nothing tells apart the clients that may use it.
+    """
+
+    id: str
+    stateless: bool = False
+    shared: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -49,13 +71,34 @@ class TransportState:
     calls: set[RunningCall] = field(default_factory=set["RunningCall"])
     waiting: dict[str, ParkedCall] = field(default_factory=dict[str, ParkedCall])
     sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
-    last_call: Recent[str, float] = field(default_factory=lambda: Recent[str, float](1000))
+    last_call: dict[str, float] = field(default_factory=dict[str, float])
+    """When each session made its last call, by the monotonic clock."""
+    stateless: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    """When the sessions of a protocol without sessions were last used, by caller, the oldest first."""
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 
     def session_of(self, ctx: Request) -> HandshakeSession | None:
         """Return the session of a request; None in 2026-07-28, which has no sessions."""
         return self.sessions.get(id(connection_of(ctx)))
+
+    def use(self, session: RequestSession, caller: Caller | None) -> list[str]:
+        """Note that a session is used now. Returns those that are over, because nobody has used them."""
+        now = time.monotonic()
+        over = [
+            (known, each) for known in self.stateless.values() for each in known if now - known[each] > IDLE_SECONDS
+        ]
+        mine: dict[str, float] = {}
+        if session.stateless:
+            mine = self.stateless.setdefault(caller.name if caller is not None else "", {})
+            if session.id not in mine and len(mine) >= MAX_STATELESS:
+                over.append((mine, next(iter(mine))))
+        for known, each in over:
+            known.pop(each, None)
+        if session.stateless:
+            mine.pop(session.id, None)  # the one that was used last is the last one
+            mine[session.id] = now
+        return [each for _, each in over]
 
     def spawn(self, work: Any) -> None:
         """Run something in the background. A reference to the task is held until it ends."""
@@ -64,20 +107,22 @@ class TransportState:
         task.add_done_callback(self.tasks.discard)
 
 
-def session_id(ctx: Request, transport: TransportState) -> str:
-    """Return the id of one conversation.
+def session_of_request(ctx: Request, transport: TransportState) -> RequestSession:
+    """Return the session of a request: the handshake's, or the stdio connection.
 
-    It is the handshake's session, or the stdio connection. 2026-07-28 over HTTP has no sessions: there the id is
-    derived from credential, address and client.
+    2026-07-28 over HTTP has no sessions. There requests are of one session if they have the same token, address, client
+    and value of SESSION_HEADER. Without that header and without a named token, several clients may share it.
     """
-    connection = connection_of(ctx)
+    connection, request, caller = connection_of(ctx), ctx.request, caller_of(ctx)
+    prefix = "mcp:" if caller is None else f"mcp:{caller.name}:"
     if connection.session_id is not None:
-        return f"mcp:{connection.session_id}"
-    request = ctx.request
+        return RequestSession(f"{prefix}{connection.session_id}")
     if request is None:
-        return f"mcp:{transport.id}"
+        return RequestSession(f"{prefix}{transport.id}")
     params = ctx.session.client_params
     who = params.client_info.model_dump_json() if params else ""
     host = request.client.host if request.client else ""
-    text = f"{request.headers.get('authorization', '')}\0{host}\0{who}"
-    return f"mcp:{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    own = request.headers.get(SESSION_HEADER, "")[:MAX_OWN_ID]
+    text = f"{caller.name if caller else request.headers.get('authorization', '')}\0{host}\0{who}\0{own}"
+    shared = caller is None and not own
+    return RequestSession(f"{prefix}{hashlib.sha256(text.encode()).hexdigest()[:24]}", stateless=True, shared=shared)

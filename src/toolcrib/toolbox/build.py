@@ -194,6 +194,7 @@ def _fill_stages(
     """Connect the policy and the record to the stages of every call."""
     stages = registry.stages
     stages.authorizer = policy
+    stages.of_caller = policy.of
     stages.labeller = flow
     stages.intent = ground.audit.intent
     stages.spill = ground.spill.keep

@@ -48,7 +48,7 @@ def make(services: ClientServices) -> Make:
             identity = config.identity(str(services.workspace))
             services.cache.write(identity, config.name, ServerListing(has_resources=True, has_prompts=True))
             services.cache.keep(identity, "offers", offer)
-        return Catalogue(McpServers(configs, services, ToolRegistry()), hides)
+        return Catalogue(McpServers(configs, services, ToolRegistry()), lambda tool, who: hides(tool))
 
     return catalogue
 

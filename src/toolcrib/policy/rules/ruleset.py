@@ -118,6 +118,12 @@ class RuleSet:
         self._rules = rules
         self._compiled = WeakKeyDictionary()  # a compilation in progress goes into the old one
 
+    def joined(self, rules: Iterable[Rule]) -> RuleSet:
+        """Return a set of the rules that are here now and of more rules, with the same surroundings."""
+        made = RuleSet((*self._rules, *rules), place=self._place)
+        made._environment = self._environment
+        return made
+
     # --- matching
 
     def touches(self, tool: Tool) -> bool:

@@ -53,6 +53,9 @@ Lists = dict[str, dict[str, Entry]]
 """The `resources`, `templates` and `prompts` that were listed last, each by shown name."""
 
 
+Hides = Callable[[Tool, "Downstream | None"], bool]
+
+
 def _empty_lists() -> Lists:
     return {what: {} for what in KEYS}
 
@@ -60,10 +63,11 @@ def _empty_lists() -> Lists:
 class Catalogue:
     """The content of all servers.
 
-    `hides` says whether policy denies one of our tools; content that only a denied tool reaches is not listed.
+    `hides` says whether policy denies one of our tools to everybody, or to a client; content that only a denied tool
+    reaches is not listed, and has no place.
     """
 
-    def __init__(self, servers: McpServers, hides: Callable[[Tool], bool] = lambda tool: False) -> None:
+    def __init__(self, servers: McpServers, hides: Hides = lambda tool, who: False) -> None:
         self._servers, self._hides = servers, hides
         self._lists = _empty_lists()
         self._listed = False
@@ -76,7 +80,10 @@ class Catalogue:
 
     async def entries(self, what: str, who: Downstream | None = None) -> list[Json]:
         """Return all `resources`, `templates` or `prompts`, as they are sent."""
-        return [entry for _, _, entry in (await self._refreshed(who))[what].values()]
+        kind: Kind = "prompts" if what == "prompts" else "resources"
+        listed = (await self._refreshed(who))[what].values()
+        shown = {server for server in {server for server, _, _ in listed} if self._tool_of(server, kind, who)}
+        return [entry for server, _, entry in listed if server in shown]
 
     async def _refreshed(self, who: Downstream | None) -> Lists:
         """Return the current lists."""
@@ -103,12 +110,13 @@ class Catalogue:
         for kind in KINDS:
             self._servers.relay.tell(ContentChanged(server, kind))
 
-    def _tool_of(self, server: Upstream, kind: Kind) -> Tool | None:
-        """Return our tool that reaches a server's resources or prompts; None if it is switched off or denied."""
+    def _tool_of(self, server: Upstream, kind: Kind, who: Downstream | None = None) -> Tool | None:
+        """Return our tool that reaches a server's resources or prompts; None if it is switched off, or denied to
+        everybody or to a client."""
         for name in extra_names(kind):
             tool = self._servers.registered.get(server.name, name)
             if tool is not None and tool.listed.kind == kind:
-                return None if self._hides(tool) else tool
+                return None if self._hides(tool, who) else tool
         return None
 
     def _take(self, lists: Lists, server: Upstream, content: ServerContent) -> None:
@@ -155,19 +163,19 @@ class Catalogue:
         if named is not None:
             server = next((each for each, name in self._names().items() if name == named[1].lower()), None)
             if server is not None:
-                return self._place(server, named[2])
+                return self._place(server, named[2], who)
         lists = self._lists if self._listed else await self._refreshed(who)
         found = lists["resources"].get(uri)
         if found is None and uri not in self._seen:
             found = _fitting(lists["templates"], uri)
         if found is None and uri in self._seen:
             owner = next((each for each in self._servers.enabled if each.name == self._seen[uri]), None)
-            return self._place(owner, uri) if owner is not None else None
+            return self._place(owner, uri, who) if owner is not None else None
         if found is not None:
-            return self._place(found[0], uri)
-        return self._alone(lists, uri)
+            return self._place(found[0], uri, who)
+        return self._alone(lists, uri, who)
 
-    def _alone(self, lists: Lists, uri: str) -> ContentPlace | None:
+    def _alone(self, lists: Lists, uri: str, who: Downstream | None) -> ContentPlace | None:
         having = [each for each in self._servers.enabled if self._tool_of(each, "resources") is not None]
         if len(having) > 1:
             scheme = uri.split(":", 1)[0].lower()
@@ -178,13 +186,13 @@ class Catalogue:
                 if own.split(":", 1)[0].lower() == scheme
             }
             having = [each for each in having if id(each) in known]
-        return self._place(having[0], uri) if len(having) == 1 else None
+        return self._place(having[0], uri, who) if len(having) == 1 else None
 
     async def template(self, template: str, who: Downstream | None = None) -> ContentPlace | None:
         """Return the place of a template; an address works too."""
         lists = self._lists if self._listed else await self._refreshed(who)
         found = lists["templates"].get(template)
-        return self._place(found[0], found[1]) if found is not None else await self.at(template, who)
+        return self._place(found[0], found[1], who) if found is not None else await self.at(template, who)
 
     async def prompt(self, shown: str, who: Downstream | None = None) -> ContentPlace | None:
         """Return the place of a prompt."""
@@ -192,12 +200,12 @@ class Catalogue:
         if found is None:  # the list may be old
             found = (await self._refreshed(who))["prompts"].get(shown)
         if found is not None:
-            tool = self._tool_of(found[0], "prompts")
+            tool = self._tool_of(found[0], "prompts", who)
             return ContentPlace(found[0], found[1], tool) if tool is not None else None
         # a prompt that is not listed: it belongs to the only server with this prefix
         places: list[ContentPlace] = []
         for server in self._servers.enabled:
-            prefix, tool = server.config.prefix, self._tool_of(server, "prompts")
+            prefix, tool = server.config.prefix, self._tool_of(server, "prompts", who)
             if prefix is not None and tool is not None and shown.startswith(prefix):
                 places.append(ContentPlace(server, shown[len(prefix) :], tool))
         return places[0] if len(places) == 1 else None
@@ -210,8 +218,8 @@ class Catalogue:
             names[free_name(plain, names, "-")] = server
         return {server: name for name, server in names.items()}
 
-    def _place(self, server: Upstream, own: str) -> ContentPlace | None:
-        tool = self._tool_of(server, "resources")
+    def _place(self, server: Upstream, own: str, who: Downstream | None) -> ContentPlace | None:
+        tool = self._tool_of(server, "resources", who)
         return ContentPlace(server, own, tool) if tool is not None else None
 
 

@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PromptReference
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ...core.caller import Caller
 from ...core.errors import ToolError
 from ...core.output import META_KEY, ToolOutput
 from ...core.tool import Tool
@@ -25,7 +26,7 @@ from ...sources.mcp import McpServers
 from ...sources.mcp.fields import result_meta
 from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
-from ..peer import Peer
+from ..peer import Peer, caller_of
 from ..transport_state import Request
 from .catalogue import Catalogue
 from .subscribers import RESOURCE_NOT_FOUND, Subscribers
@@ -41,7 +42,8 @@ class Gateway:
 
     def __init__(self, servers: McpServers, calls: CallHandler) -> None:
         self._servers, self._calls = servers, calls
-        self._catalogue = Catalogue(servers, calls.registry.stages.hides)
+        stages = calls.registry.stages
+        self._catalogue = Catalogue(servers, lambda tool, who: stages.hides(tool, getattr(who, "caller", None)))
         self.subscribers = Subscribers(servers, self._catalogue, calls)
 
     def handlers(self) -> dict[str, Any]:
@@ -136,7 +138,7 @@ class Gateway:
         if place is None:
             what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
             raise MCPError(INVALID_PARAMS, f"Unknown {what}")
-        if not self._runs_freely(place.tool):
+        if not self._runs_freely(place.tool, caller_of(ctx)):
             return {"completion": {"values": []}, "resultType": "complete"}
         own = place.own
         ref = ref.model_copy(update={"name": own} if isinstance(ref, PromptReference) else {"uri": own})
@@ -155,12 +157,12 @@ class Gateway:
                 raise self._calls.shown_error(error.__cause__) from error
             raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
 
-    def _runs_freely(self, tool: Tool) -> bool:
+    def _runs_freely(self, tool: Tool, caller: Caller | None) -> bool:
         """Whether policy allows every call of a tool. Only then may completion send typed text to the server.
 
         The question before the start of a changed server does not count: no completion starts such a server.
         """
-        authorizer = self._calls.registry.stages.authorizer
+        authorizer = self._calls.registry.stages.authorizer_of(caller)
         plain = copy.copy(tool)
         plain.judge = None
         return authorizer is None or authorizer.clears(plain)
@@ -183,8 +185,8 @@ class Gateway:
         await self.subscribers.set_level(session, params.level)
         return mcp_types.EmptyResult()
 
-    def watching(self, ctx: Request, uris: Iterable[Any]) -> AbstractAsyncContextManager[None]:
-        """Watch these resources while a 2026-07-28 stream listens for them."""
+    def watching(self, ctx: Request, uris: Iterable[Any]) -> AbstractAsyncContextManager[list[str]]:
+        """Watch these resources while a 2026-07-28 stream listens for them. Yields those that the client may read."""
         return self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris))
 
 

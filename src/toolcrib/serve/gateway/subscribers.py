@@ -20,6 +20,7 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, R
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LoggingMessageNotification
 
+from ...core.caller import Caller
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...sources.mcp import McpServers
@@ -163,8 +164,8 @@ class Subscribers:
             await self._unwatch({uri: listener.uris.pop(uri)})
 
     @asynccontextmanager
-    async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
-        """Watch these resources while a 2026-07-28 stream listens. A resource that no server has never changes."""
+    async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[list[str]]:
+        """Watch these resources while a 2026-07-28 stream listens. Yields those that this client may read."""
         watched: dict[str, ContentPlace] = {}
         for uri in islice(dict.fromkeys(uris), MAX_WATCHED):
             try:
@@ -172,7 +173,7 @@ class Subscribers:
             except MCPError as error:
                 log.debug("%s is not watched: %s", uri, error)
         try:
-            yield
+            yield list(watched)
         finally:
             if watched:
                 transport.spawn(self._unwatch(watched))
@@ -244,13 +245,19 @@ class Subscribers:
                         place = each.uris.get(uri)
                         if place is not None and place.server.name == server:
                             each.outbox.put(uri, partial(each.session.session.send_resource_updated, uri))
-            case ServerLogged(_, params):
+            case ServerLogged(server, params):
                 wanting = [each for each in sessions if wants(each.session.level or LEVELS[0], params.level)]
+                wanting = [each for each in wanting if self._is_for(server, each.session.caller)]
                 if wanting:
                     said = sanitize_model(params, self._calls.redact)
                     _send(wanting, LoggingMessageNotification(params=said))
-            case ServerNotified(_, notification):
-                _send(sessions, notification)
+            case ServerNotified(server, notification):
+                _send([each for each in sessions if self._is_for(server, each.session.caller)], notification)
+
+    def _is_for(self, server: str, caller: Caller | None) -> bool:
+        """Return whether a caller may use a server: at least one of its tools."""
+        hides = self._calls.registry.stages.hides
+        return caller is None or any(not hides(tool, caller) for tool in self._servers.registered.of(server))
 
 
 def _send(sessions: Iterable[_Subscriber], note: Any) -> None:

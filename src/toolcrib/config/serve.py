@@ -1,0 +1,79 @@
+"""Settings of the MCP server over HTTP: the named tokens of its callers."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+from ..core.dataclass import dataclass
+from ..core.settings import Bounds, Checked, ErrorText, OneOrMore, Prepared, Section
+from ..policy.settings import RuleText
+
+
+def _as_text(value: Any) -> Any:
+    """Return a date of TOML as text."""
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def moment(text: str) -> float:
+    """Return a date or a time of ISO 8601 in Unix seconds. Without a time zone it is in UTC; a date is its beginning.
+
+    Raises ValueError.
+    """
+    try:
+        when = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("should be a date or a time, for example 2027-01-31 or 2027-01-31T18:00:00Z") from None
+    return (when if when.tzinfo is not None else when.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+def _moment(text: str) -> str:
+    moment(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRules(Section):
+    """Rules for the calls of one caller, in addition to the rules for all calls."""
+
+    allow: tuple[RuleText, ...] = ()
+    ask: tuple[RuleText, ...] = ()
+    deny: tuple[RuleText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSettings(Section):
+    """A named token: one caller of the MCP server over HTTP. `toolcrib serve --new-token NAME` makes one."""
+
+    name: Annotated[
+        str,
+        Bounds(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"),
+        ErrorText("should have 1 to 64 letters, digits and _ . @ - and begin with a letter or digit"),
+    ]
+    """The caller's name. The record shows it."""
+    hash: Annotated[
+        str, Bounds(pattern=r"^sha256:[0-9a-f]{64}$"), ErrorText("should be sha256: and 64 digits of 0-9 and a-f")
+    ]
+    """The SHA-256 hash of the token. The token itself is stored nowhere."""
+    mode: Literal["autonomous", "assistant", "observer"] | None = None
+    """The mode of this caller's calls, if it is stricter than `mode`."""
+    rules: CallerRules = CallerRules()
+    tools: OneOrMore = ()
+    """The only tools that it may use: names, which may contain `*`. Empty: all tools."""
+    expires: Annotated[str, Prepared(_as_text), Checked(_moment)] | None = None
+    """The time at which it ends: a date (its beginning) or a time. Without a time zone it is in UTC."""
+
+
+def _apart(tokens: tuple[TokenSettings, ...]) -> tuple[TokenSettings, ...]:
+    for what in ("name", "hash"):
+        if len({getattr(token, what) for token in tokens}) < len(tokens):
+            raise ValueError(f"two tokens have the same {what}")
+    return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings(Section):
+    """The MCP server over HTTP. The project's file cannot set this section, trusted or not."""
+
+    tokens: Annotated[tuple[TokenSettings, ...], Checked(_apart)] = ()
+    """Named tokens, a table each: `[[serve.tokens]]`."""

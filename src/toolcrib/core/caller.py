@@ -1,0 +1,28 @@
+"""One of several callers of a server, each with a token and limits of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .dataclass import dataclass
+from .text import matches
+
+
+@dataclass(frozen=True, eq=False)
+class Caller:
+    """A caller by its name, and what its token limits. None of this gives more than the settings give to everybody,
+    except the rules that allow.
+
+    `mode` counts if it is stricter than that of the settings. `tools` are names, which may contain `*`; without any, it
+    has all tools. `rules` are added to those of everybody.
+    """
+
+    name: str
+    mode: str | None = None
+    tools: tuple[str, ...] = ()
+    rules: tuple[Any, ...] = ()
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Return whether it may use a tool with these names."""
+        return not self.tools or matches(names, self.tools)

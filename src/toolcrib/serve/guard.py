@@ -1,0 +1,122 @@
+"""The guard in front of the HTTP server. It checks every request before anything reads it: Host, Origin, bearer token.
+
+Host and Origin stop a web page in the user's browser from reaching a local server under a chosen name (DNS rebinding).
+The token stops everyone else on the machine or the network, and says which caller it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .defaults import CALLER
+from .tokens import Token, Tokens, has_expired
+
+log = logging.getLogger("toolcrib.serve")
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+REALM = 'Bearer realm="toolcrib"'
+INVALID = f'{REALM}, error="invalid_token"'
+
+Refusal = tuple[int, str, Mapping[str, str]]
+"""Status, text and headers of the answer to a request that is not let through."""
+
+
+def authorities(names: Iterable[str], port: int) -> frozenset[str]:
+    """Return the Host headers to accept: each name with our port, or unchanged if it already has a port."""
+    accepted: set[str] = set()
+    for name in names:
+        bare = name.strip().lower().rstrip("/")
+        if not bare:
+            continue
+        if bare.count(":") > 1 and not bare.startswith("["):
+            bare = f"[{bare}]"
+        has_port = ":" in bare.rsplit("]", 1)[-1]
+        accepted.add(bare if has_port else f"{bare}:{port}")
+        if not has_port and port in DEFAULT_PORTS.values():
+            accepted.add(bare)  # a client omits the scheme's default port
+    return frozenset(accepted)
+
+
+class RequestGuard:
+    """ASGI middleware that checks requests.
+
+    `hosts` are whole authorities (`localhost:8808`). `tokens` may be replaced at any time. `passed` gets the
+    client of each request that is let through.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: frozenset[str],
+        tokens: Tokens,
+        passed: Callable[[object], None] = lambda _: None,
+    ) -> None:
+        self.app, self.hosts, self.tokens, self._passed = app, hosts, tokens, passed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal, token = self._refusal(headers), None
+        if refusal is None and self.tokens.required:
+            refusal, token = self._holder(headers)
+        if refusal is None:
+            self._passed(scope.get("client"))
+            if token is not None and (caller := token.caller) is not None:
+                # the SDK binds each session to the user that opened it
+                user = AuthenticatedUser(AccessToken(token="", client_id=caller.name, scopes=[]))
+                scope = {**scope, "user": user, CALLER: caller}
+            await self.app(scope, receive, send)
+            return
+        status, text, extra = refusal
+        log.warning("refused a request: %s", text)
+        await PlainTextResponse(text, status, extra)(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> Refusal | None:
+        host = _only(headers, "host")
+        if host is None or host.lower() not in self.hosts:
+            return 421, "Invalid Host header", {}
+        if "origin" in headers:
+            origin = _only(headers, "origin")
+            if origin is None or not self._origin_ok(origin):
+                return 403, "Invalid Origin header", {}
+        return None
+
+    def _holder(self, headers: Headers) -> tuple[Refusal | None, Token | None]:
+        """Return the token of a request, or why there is none."""
+        given = _only(headers, "authorization")
+        if given is None:
+            return (401, "A bearer token is needed", {"WWW-Authenticate": REALM}), None
+        scheme, _, value = given.partition(" ")
+        token = self.tokens.find(value.strip().encode("latin-1"))
+        if token is None or scheme.lower() != "bearer":
+            return (401, "The bearer token is wrong", {"WWW-Authenticate": INVALID}), None
+        if has_expired(token):
+            return (401, "The bearer token has expired", {"WWW-Authenticate": INVALID}), None
+        return None, token
+
+    def _origin_ok(self, origin: str) -> bool:
+        try:
+            parts = urlsplit(origin.lower())
+            port = parts.port or DEFAULT_PORTS.get(parts.scheme)
+        except ValueError:
+            return False
+        if parts.scheme not in DEFAULT_PORTS or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+            return False
+        return parts.netloc in self.hosts or f"{parts.netloc}:{port}" in self.hosts
+
+
+def _only(headers: Headers, name: str) -> str | None:
+    """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
+    found = headers.getlist(name)
+    return found[0].strip() if len(found) == 1 else None
