@@ -40,7 +40,7 @@ def test_our_own_settings_in_a_home_directory(tmp_path: Path, monkeypatch: pytes
     ws = Workspace(tmp_path)
     for path in (".config/toolcrib/config.toml", ".state/toolcrib/trust.json", ".state"):
         found = judge_path(ws, path, read=False, write=True)
-        assert found is not None and found.insists and "what Toolcrib allows" in found.reason
+        assert found is not None and found.verdict == "deny" and "Toolcrib" in found.reason
     assert judge_path(ws, ".config/other", read=False, write=True) is None
     ws.close()
 

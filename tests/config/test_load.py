@@ -226,10 +226,11 @@ def test_secrets_are_not_in_errors(place: Place) -> None:
     assert "12345678" not in str(caught.value)
 
 
-def test_the_users_file_inside_the_workspace_is_refused(place: Place) -> None:
+def test_a_home_directory_is_a_workspace_like_others(place: Place) -> None:
     place.user('mode = "observer"\n')
-    with pytest.raises(ConfigError, match="inside the workspace"):
-        place.load(workspace=place.home)
+    settings = place.load(workspace=place.home)
+    assert settings.mode == "observer"
+    assert settings.origin.warnings == ()
 
 
 def test_foreign_keys_warn(place: Place) -> None:

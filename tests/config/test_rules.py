@@ -273,13 +273,10 @@ def test_rules_that_others_may_write_are_refused(place):
         place.load()
 
 
-def test_rules_inside_the_workspace_are_refused(place):
-    home = place.workspace / "toolcrib"
-    remember(place.workspace, "allow", "Bash", home)
-    with pytest.raises(ConfigError, match="inside the workspace"):
-        remembered_layers(home, place.workspace)
-    with pytest.raises(ConfigError, match="inside the workspace"):
-        place.load(environ={"XDG_CONFIG_HOME": str(place.workspace)})
+def test_rules_in_a_home_directory_that_is_the_workspace(place):
+    remember(place.home, "allow", "Bash", home_of(place))
+    assert [name for name, _ in remembered_layers(home_of(place), place.home)] == ["remembered"]
+    assert [rule.text for rule in place.load(workspace=place.home).origin.rules] == ["Bash"]
 
 
 def test_other_settings_do_not_hide_among_rules(place):

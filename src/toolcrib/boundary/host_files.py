@@ -22,6 +22,7 @@ ENVIRONMENT = (
     "Toolcrib itself runs from this environment: what is put there runs outside the sandbox, with your rights, from "
     "the next start on"
 )
+_ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
 _OWN_DATA = "it says what Toolcrib allows and remembers"
 
 
@@ -59,22 +60,31 @@ def environment_in(root: str) -> tuple[HostFile, ...]:
 
 
 def own_data_in(root: str) -> tuple[HostFile, ...]:
-    """Return which folders of our own settings and state lie in a folder. Commands do not see them."""
+    """Return which folders of our own settings and state lie in a folder. Commands do not see them, and cannot move
+    what they lie in; file tools refuse both (`private_folders.py`)."""
     return _inside(root, _both([str(config_home()), str(state_home())]), _OWN_DATA)
 
 
+@functools.cache
+def programs_in(root: str, home: str, path: str) -> tuple[HostFile, ...]:
+    """Return the folders of a PATH that lie in a folder around a home directory: its user's shell runs programs from
+    them. In any other folder they belong to a project."""
+    if not beneath(os.path.realpath(home), root):
+        return ()
+    return _inside(root, _both(each for each in path.split(os.pathsep) if os.path.isabs(each)), _ON_PATH)
+
+
 def host_files_in(root: str, files: Iterable[HostFile] = ()) -> list[HostFile]:
-    """Return what of our environment and of these files lies in a folder (its real path)."""
-    return [*environment_in(root), *(each for each in files if each.path != root and beneath(each.path, root))]
+    """Return what of our environment, of the programs of a home directory and of these files lies in a folder (its real
+    path)."""
+    there = (each for each in files if each.path != root and beneath(each.path, root))
+    on_path = programs_in(root, os.path.expanduser("~"), os.environ.get("PATH", ""))
+    return [*environment_in(root), *on_path, *there]
 
 
 def host_file_at(root: str, path: str, files: Iterable[HostFile] = ()) -> HostFile | None:
-    """Return the first of our environment, our data and these files that a change of this path in `root` would
-    change."""
-    for each in (*host_files_in(root, files), *own_data_in(root)):
-        if each.is_touched_by(path):
-            return each
-    return None
+    """Return the first of our environment and these files that a change of this path in `root` would change."""
+    return next((each for each in host_files_in(root, files) if each.is_touched_by(path)), None)
 
 
 _left_out: list[str] = []

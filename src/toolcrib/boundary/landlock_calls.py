@@ -34,13 +34,14 @@ _OF_KERNEL = (16, 17, 19, 21, 27, 38, 39, 40)
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
-MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+MAKE_CHAR, MAKE_BLOCK, MAKE_SYMLINK = 1 << 6, 1 << 11, 1 << 12
 FIRST_RIGHTS = (1 << 13) - 1
 REFER, ABI_REFER = 1 << 13, 2
 TRUNCATE, ABI_TRUNCATE = 1 << 14, 3
 IOCTL_DEV, ABI_IOCTL_DEV = 1 << 15, 5
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the only ones that a rule for a file can have
-CONTENT = WRITE_FILE | READ_FILE | REMOVE_DIR | REMOVE_FILE | REFER | TRUNCATE  # to use what is there, or move it
+CONTENT = WRITE_FILE | READ_FILE | REMOVE_DIR | REMOVE_FILE | REFER | TRUNCATE  # to use what is there, or move it,
+CONTENT |= MAKE_SYMLINK  # or to have it under another name
 READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV  # to use one
 NODES = MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV  # to make or control one

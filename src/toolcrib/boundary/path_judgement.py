@@ -10,7 +10,7 @@ from .host_files import RULE_HOST_FILES, host_file_at
 from .protected_names import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
 from .sensitive_names import SensitiveName, sensitive_by
 from .workspace import Workspace
-from .workspace_paths import WorkspacePath
+from .workspace_paths import ReadOnlyRoot, WorkspacePath
 from .workspace_roots import PathLike
 
 # The values of `Judgement.rule` for a path; `check --bare` and the policy use them to distinguish the cases.
@@ -84,9 +84,10 @@ def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool 
 
 
 def _judge_write(ws: Workspace, place: WorkspacePath) -> Judgement | None:
-    if not place.root.writable:
-        reason = f"{place.shown} is in {place.root.path}, which is granted for reading only"
-        return Judgement("deny", reason, RULE_READ_ONLY)
+    try:
+        ws.locate_to_change(place.path)
+    except ReadOnlyRoot as error:
+        return Judgement("deny", str(error), RULE_READ_ONLY)
     text = str(place.root.path.joinpath(*place.parts))
     run_by_host = host_file_at(str(place.root.path), text, ws.host_files)
     if run_by_host is not None:

@@ -68,7 +68,7 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
     roots = tuple({*(os.path.abspath(each) for each in writable), *(os.path.realpath(each) for each in writable)})
     checked = os.name != "nt"
     try:
-        for name in _names(os.path.join(os.getcwd(), path)):  # not abspath: `link/..` is where the link leads
+        for name in names_followed(os.path.join(os.getcwd(), path)):  # not abspath: `link/..` is where the link leads
             root = next((each for each in roots if beneath(name, each)), None)
             if root is not None:
                 return f"{name} lies in {root}, which tools may write"
@@ -107,7 +107,7 @@ def interpreter() -> str:
     return sys.executable
 
 
-def _names(path: str) -> Iterator[str]:
+def names_followed(path: str) -> Iterator[str]:
     """Yield every name that is followed on the way to a file: folders, links, and the file. Raises OSError."""
     at, links = os.sep if os.name != "nt" else os.path.splitdrive(path)[0] + os.sep, 0
     pending = [part for part in reversed(path[len(at) :].split(os.sep)) if part]

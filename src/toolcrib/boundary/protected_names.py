@@ -24,8 +24,10 @@ class ProtectedName:
 
 
 # After the protections of sandbox-runtime (.git/hooks, .git/config, shell rc files, .gitconfig, .mcp.json,
-# .vscode, .idea, .claude) and Codex (.git, .codex), and our own settings.
+# .vscode, .idea, .claude) and Codex (.git, .codex), our own settings, and what starts with a login (systemd.unit(5),
+# environment.d(5), the Desktop Application Autostart Specification, startx(1), pam_env(8)).
 _SHELL = "a shell runs it at start"
+_LOGIN = "it is run when you log in"
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
@@ -35,7 +37,14 @@ _BY_REASON = (
     ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".vimrc")),
     ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit")),
     (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
-    (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".config/fish")),
+    (_SHELL, (".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".bash_aliases", ".inputrc")),
+    (_LOGIN, (".config/autostart", ".config/systemd", ".config/environment.d", ".config/plasma-workspace")),
+    (_LOGIN, (".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".local/share/systemd")),
+    ("it says who may log in, and what ssh runs", (".ssh",)),
+    ("a shell finds programs in it by their names", (".local/bin",)),
+    ("git settings can name programs that git runs", (".config/git",)),
+    ("the editor runs it at start", (".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs")),
+    ("tmux runs commands from it", (".tmux.conf", ".config/tmux")),
     ("direnv runs it on entering the directory", (".envrc",)),
     ("Python runs it at every start, if its folder is on PYTHONPATH", ("sitecustomize.py", "usercustomize.py")),
     ("it says what Toolcrib allows", ("toolcrib.toml", "toolcrib.json")),

@@ -20,7 +20,17 @@ from .descriptors import closing_fd
 from .openat2 import kernel_filesystem, rename_new
 from .staged_file import Staged, entry, write_new
 from .walk import LinkMet
-from .workspace_paths import ChangedMeanwhile, Identity, NotRegularFile, ReadOnlyRoot, WorkspacePath, identity, kind_of
+from .workspace_paths import (
+    WHOLE_MACHINE,
+    ChangedMeanwhile,
+    Identity,
+    NotRegularFile,
+    PrivatePath,
+    ReadOnlyRoot,
+    WorkspacePath,
+    identity,
+    kind_of,
+)
 from .workspace_roots import LOOK, PathLike, WorkspaceRoots
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -102,21 +112,37 @@ class Workspace(WorkspaceRoots):
 
     # Changing: never through a link
 
-    def open_parent(self, path: PathLike) -> tuple[int, str, WorkspacePath]:
-        """Open the directory of a path to be changed, without following any link. Return it with the last name.
-        Raises ReadOnlyRoot or LinkRefused."""
+    def locate_to_change(self, path: PathLike, *, as_directory: bool = False) -> WorkspacePath:
+        """Return the root and parts of a path to be changed. Raises ReadOnlyRoot, or PrivatePath for what our own
+        folders lie in; with `as_directory` that may be made, if it is missing."""
         place = self.locate(path)
         if not place.root.writable:
+            if str(place.root.path) == WHOLE_MACHINE:
+                raise ReadOnlyRoot(
+                    f"{place.shown} cannot be changed: the workspace is the whole machine (/), which can only be read. "
+                    "Work in a smaller folder (--workspace)."
+                )
             raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
+        if self.private.is_on_the_way(str(place.path)) and not as_directory:
+            raise PrivatePath(
+                f"Toolcrib's own files lie in {place.shown}: tools can change other things in it, but not move, "
+                "replace or remove it"
+            )
+        return place
+
+    def open_parent(self, path: PathLike, *, as_directory: bool = False) -> tuple[int, str, WorkspacePath]:
+        """Open the directory of a path to be changed, without following any link. Return it with the last name.
+        Raises ReadOnlyRoot, LinkRefused or PrivatePath."""
+        place = self.locate_to_change(path, as_directory=as_directory)
         if not place.parts:
             raise ToolError(f"{place.shown} is the root of a granted directory; it cannot be changed as a file")
         above = WorkspacePath(place.root, place.parts[:-1], place.shown)
         return self._open(above, LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
 
     @contextmanager
-    def _parent(self, path: PathLike) -> Generator[tuple[int, str]]:
+    def _parent(self, path: PathLike, *, as_directory: bool = False) -> Generator[tuple[int, str]]:
         """Do the same for a block, at whose end the directory is closed."""
-        parent, name, _ = self.open_parent(path)
+        parent, name, _ = self.open_parent(path, as_directory=as_directory)
         with closing_fd(parent):
             yield parent, name
 
@@ -137,7 +163,7 @@ class Workspace(WorkspaceRoots):
 
     def mkdir(self, path: PathLike, *, exist_ok: bool = False) -> None:
         """Make one directory; those above it must exist. Raises LinkRefused for a link in the way."""
-        with self._parent(path) as (parent, name):
+        with self._parent(path, as_directory=True) as (parent, name):
             try:
                 os.mkdir(name, 0o777, dir_fd=parent)
             except FileExistsError:
@@ -208,9 +234,7 @@ class Workspace(WorkspaceRoots):
     def chmod(self, path: PathLike, mode: int) -> None:
         """Set the permission bits of a regular file or directory. Raises LinkRefused for links, ReadOnlyRoot or
         NotRegularFile."""
-        place = self.locate(path)
-        if not place.root.writable:
-            raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
+        place = self.locate_to_change(path)
         with closing_fd(self._open(place, _READ, follow=False)) as fd:
             st = os.fstat(fd)
             if not (stat.S_ISREG(st.st_mode) or stat.S_ISDIR(st.st_mode)):

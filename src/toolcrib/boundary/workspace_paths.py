@@ -7,7 +7,10 @@ import stat
 from pathlib import Path
 
 from ..core.dataclass import dataclass
-from ..core.errors import ToolError
+from ..core.errors import OutsideWorkspace, ToolError
+
+WHOLE_MACHINE = "/"
+"""As a workspace it can only be read, and commands see only what they see from any workspace."""
 
 
 class NotRegularFile(ToolError):
@@ -16,6 +19,10 @@ class NotRegularFile(ToolError):
 
 class LinkRefused(ToolError):
     """The path to be changed is a link or leads through one. The text names the link's target."""
+
+
+class PrivatePath(OutsideWorkspace):
+    """The path belongs to Toolcrib itself, or a change of it would move what belongs to Toolcrib."""
 
 
 class ReadOnlyRoot(ToolError, PermissionError):

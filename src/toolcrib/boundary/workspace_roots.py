@@ -13,8 +13,9 @@ from ..core.errors import ConfigError, OutsideWorkspace, ToolError
 from .descriptors import closing_fd
 from .host_files import HostFile
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
+from .private_folders import PrivateFolders
 from .walk import Escape, LinkMet, walk_open
-from .workspace_paths import GrantedRoot, LinkRefused, WorkspacePath
+from .workspace_paths import WHOLE_MACHINE, GrantedRoot, LinkRefused, PrivatePath, WorkspacePath
 
 PathLike = str | os.PathLike[str]
 Method = Literal["openat2", "walk"]
@@ -28,7 +29,8 @@ _MAX_PATH = 4096  # characters of a path: Linux's limit (PATH_MAX); longer ones 
 class WorkspaceRoots:
     """The granted roots. Relative paths belong to `root`; absolute ones to the innermost root above them.
     `host_files` are files in them that the host runs, besides our own environment. `unlisted` are further roots for
-    reading, in which only what is named by its path is there: they cannot be listed or searched."""
+    reading, in which only what is named by its path is there: they cannot be listed or searched. They alone may lie in
+    our `private` folders, which no path reaches."""
 
     def __init__(
         self,
@@ -44,21 +46,28 @@ class WorkspaceRoots:
         self._method: Method = method or ("openat2" if has_openat2() else "walk")
         self._fds: dict[GrantedRoot, int] = {}
         self._spellings: dict[str, GrantedRoot] = {}  # every known path of a root
+        self.private = PrivateFolders.ours()
+        self._with_private: set[GrantedRoot] = set()  # the roots in which our own folders lie
+        self._unlisted: set[GrantedRoot] = set()
         weakref.finalize(self, _close_all, self._fds)
-        self.root = self._grant(root, writable=True).path
+        self.root = self._grant(root, writable=os.path.realpath(root) != WHOLE_MACHINE).path
         for extra in write_roots:
             self._grant(extra, writable=True)
         for extra in read_roots:
             self._grant(extra, writable=False)
-        self._unlisted = {self._grant(extra, writable=False) for extra in unlisted}
+        self._unlisted.update(self._grant(extra, writable=False, ours=True) for extra in unlisted)
 
-    def _grant(self, given: PathLike, *, writable: bool) -> GrantedRoot:
+    def _grant(self, given: PathLike, *, writable: bool, ours: bool = False) -> GrantedRoot:
         spelled = os.path.abspath(os.path.expanduser(given))
         real = os.path.realpath(spelled)
         root = GrantedRoot(Path(real), writable)
         if real in self._spellings:  # granted twice: the first grant counts
             self._spellings.setdefault(spelled, self._spellings[real])
             return self._spellings[real]
+        if not ours and self.private.holds(real):
+            raise ConfigError(f"{spelled} belongs to Toolcrib itself (settings or state); tools cannot work there")
+        if self.private.lie_in(real):
+            self._with_private.add(root)
         try:
             self._fds[root] = os.open(real, LOOK | os.O_DIRECTORY)
         except OSError as error:
@@ -108,7 +117,17 @@ class WorkspaceRoots:
         parts = tuple(rest.split("/")) if rest else ()
         if not parts and root in self._unlisted:
             raise OutsideWorkspace(f"{root.path} cannot be listed or searched: name a file in it by its whole path")
-        return WorkspacePath(root, parts, self._shown(root.path, parts))
+        place = WorkspacePath(root, parts, self._shown(root.path, parts))
+        self._refuse_private(root, os.path.join(root.path, *parts), place)
+        return place
+
+    def _refuse_private(self, root: GrantedRoot, real: str, place: WorkspacePath) -> None:
+        """Raise PrivatePath if a path, of which `root` is the innermost root, is in one of our own folders."""
+        if root in self._with_private and self.private.holds(real):
+            raise PrivatePath(
+                f"{place.shown} belongs to Toolcrib itself (its settings, its record, what it trusts). Tools cannot "
+                "read or change it."
+            )
 
     def relative(self, path: PathLike) -> str:
         """Return the canonical path: relative to the workspace root, or absolute in another root."""
@@ -158,7 +177,7 @@ class WorkspaceRoots:
 
     def _walk(self, place: WorkspacePath, flags: int, *, follow: bool) -> tuple[int, str, tuple[str, ...]]:
         try:
-            return walk_open(
+            fd, root, parts = walk_open(
                 self._root_fd(place.root),
                 place.parts,
                 flags,
@@ -170,6 +189,12 @@ class WorkspaceRoots:
             raise self._link_refused(place, met) from None
         except Escape as out:
             raise self._outside(place.shown, f": {out.at} is a link to {out.target}") from None
+        try:
+            self._refuse_private(self._spellings[root], os.path.join(root, *parts), place)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, root, parts
 
     def _link_refused(self, place: WorkspacePath, met: LinkMet) -> LinkRefused:
         whole = os.path.relpath(os.path.join(self.root, place.shown), place.root.path)
@@ -193,13 +218,27 @@ class WorkspaceRoots:
         if self._method == "openat2":
             resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
             try:
-                return openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
+                fd = openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
+                if not follow or place.root not in self._with_private or self._is_not_private(fd, place):
+                    return fd
             except OSError as error:
                 # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
                 # another program renames all the time. The walk finds a way, or the right error.
                 if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
                     raise
         return self._walk(place, flags, follow=follow)[0]
+
+    def _is_not_private(self, fd: int, place: WorkspacePath) -> bool:
+        """Return whether the links on the way led to no folder of ours; False if it is not known. Then, and if it
+        raises PrivatePath, the descriptor is closed."""
+        try:
+            self._refuse_private(place.root, os.readlink(f"/proc/self/fd/{fd}"), place)
+        except OSError as error:
+            os.close(fd)
+            if isinstance(error, PrivatePath):
+                raise
+            return False
+        return True
 
 
 def _close_all(fds: dict[GrantedRoot, int]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in
+from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in, own_data_in
 from ..boundary.programs import beneath
 from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
@@ -88,7 +88,9 @@ class CommandJudge:
         folders = os.environ.get("PATH", "").split(os.pathsep)
         real = ((folder, os.path.realpath(folder)) for folder in folders if folder)
         self._program_folders = tuple(each for each, at in real if any(beneath(at, root) for root in roots))
-        self._host_files = tuple(each for root in roots for each in host_files_in(root, rules.host_files))
+        self._host_files = tuple(
+            each for root in roots for each in (*host_files_in(root, rules.host_files), *own_data_in(root))
+        )
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings (spec 11.3).

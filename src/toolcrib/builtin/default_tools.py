@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.filesystems import may_hang
@@ -84,7 +85,7 @@ def default_tools(
         journal = Journal(state, workspace)
         closers.append(journal.close)
     if sandbox is None:
-        confined = SandboxSettings(hidden=(state.path,))
+        confined = SandboxSettings(hidden=(state.path, *map(Path, workspace.private.paths)))
         walls = WalledSandboxes.around(LazySandbox(lambda: select_sandbox(confined, root)))
         sandbox = replace(walls, reading=LazySandbox(lambda: select_for_reading(confined, root)))
     runner = CommandRunner(

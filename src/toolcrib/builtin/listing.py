@@ -26,12 +26,20 @@ the tool. It returns None if nothing is hidden."""
 
 
 def hidden_below(hider: Hider | None, tool: str, ws: Workspace, path: str) -> Callable[[str], bool] | None:
-    """Return a function that says whether rules hide a path below `path` from a tool; None if they hide nothing."""
-    if hider is None:
-        return None
+    """Return a function that says whether a path below `path` is hidden from a tool, by rules or because it is ours;
+    None if nothing is."""
     folder = os.path.normpath(os.path.join(ws.root, ws.real(path)))
-    hides = hider(tool, folder)
-    return None if hides is None else lambda found: hides(os.path.normpath(os.path.join(folder, found)))
+    hides = [] if hider is None else [hider(tool, folder)]
+    hides += [ws.private.holds] if ws.private.lie_in(folder) else []
+    asked = [each for each in hides if each is not None]
+    if not asked:
+        return None
+
+    def is_hidden(found: str) -> bool:
+        path = os.path.normpath(os.path.join(folder, found))
+        return any(each(path) for each in asked)
+
+    return is_hidden
 
 
 ListStyle = Literal["plain", "emoji", "tagged"]

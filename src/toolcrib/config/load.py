@@ -56,8 +56,6 @@ def load_settings(
     if named:
         own["--config"] = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
-    if user is not None:
-        _must_be_outside(user.path, root)
     loading = _Loading(root, env, trust or TrustStore(state_home(env) / "trust.json"))
     if named:
         loading.warn_if_inside(own["--config"])
@@ -131,8 +129,6 @@ class _Loading:
         return False
 
     def _status(self, file: ConfigFile) -> Status:
-        if _is_inside(self._store.path, self._root):
-            return "unknown"  # anyone who may write in the workspace could have put it there
         return self._store.status(file)
 
     def warn_if_inside(self, layer: Layer) -> None:
@@ -208,14 +204,6 @@ def _leave_server(project: Layer, warnings: list[str]) -> None:
 
 def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
-
-
-def _must_be_outside(path: Path, root: Path) -> None:
-    if _is_inside(path, root):
-        raise ConfigError(
-            f"{path}: your own configuration lies inside the workspace {root}, where tools could change it. "
-            "Choose a smaller workspace, or set XDG_CONFIG_HOME to a folder outside."
-        )
 
 
 def project_servers(root: Path, warnings: list[str]) -> Layer | None:

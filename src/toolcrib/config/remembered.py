@@ -71,7 +71,7 @@ def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
     found: list[tuple[str, Layer]] = []
     for name, path in (("user", rules_file(home, None)), ("remembered", rules_file(home, root))):
         if exists(path):
-            _must_be_ours(path, root)
+            check_owner(path, os.stat(path), "these rules")
             file = read_config_file(path)
             if set(file.values) - {"permissions", "$schema"}:
                 raise ConfigError(
@@ -93,7 +93,7 @@ def _opened(path: Path) -> Generator[dict[str, list[Any]]]:
     with locked(path.parent / ".lock"):
         values: dict[str, Any] = {}
         if exists(path):
-            _must_be_ours(path, None)
+            check_owner(path, os.stat(path), "these rules")
             values = dict(read_config_file(path).values)
         permissions: Any = values.get("permissions", {})
         if not isinstance(permissions, Mapping):
@@ -115,10 +115,3 @@ def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
     if len(raw) >= MAX_BYTES:
         raise ConfigError(f"{path}: would grow beyond {MAX_BYTES:,} bytes; drop rules that are not needed")
     return raw + b"\n"
-
-
-def _must_be_ours(path: Path, root: Path | None) -> None:
-    real = os.path.realpath(path)
-    if root is not None and os.path.commonpath([real, os.path.realpath(root)]) == os.path.realpath(root):
-        raise ConfigError(f"{path}: rules of your own lie inside the workspace, where tools could change them")
-    check_owner(path, os.stat(path), "these rules")

@@ -12,6 +12,7 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 
@@ -58,6 +59,8 @@ class FileSaver:
         self._journal = journal
         self._root = journal.ws.root
         self._folder = journal.folder.saved
+        private = journal.ws.private
+        self._ours = private.holds if private.lie_in(str(self._root)) else None
 
     def covers(self, path: str) -> bool:
         """Return whether a file would be saved, judged by its place and size, or does not exist."""
@@ -77,7 +80,7 @@ class FileSaver:
             private_folder(self._folder)
             known = set(os.listdir(self._folder))
             with closing_fd(os.open(self._folder, LISTED)) as there:
-                _Saving(saved, known, there).walk(self._root)
+                _Saving(saved, known, there, self._ours).walk(self._root)
             self._prune(known, set(saved.keys.values()))
         except OSError as error:
             saved.why = error.strerror or str(error)
@@ -87,7 +90,7 @@ class FileSaver:
         """Put what the command deleted or rewrote into the journal. Blocks; call it once."""
         now = SavedFiles()
         with contextlib.suppress(OSError):
-            _Saving(now, None, -1).walk(self._root)
+            _Saving(now, None, -1, self._ours).walk(self._root)
         gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
@@ -159,14 +162,19 @@ class FileSaver:
 
 
 class _Saving:
-    """One walk through the workspace: it notes every file, and copies those that are not in `known`."""
+    """One walk through the workspace: it notes every file, and copies those that are not in `known`. `ours` returns
+    whether an absolute path is one of our own, which commands cannot change."""
 
-    def __init__(self, saved: SavedFiles, known: set[Key] | None, there: int) -> None:
-        self._saved, self._known, self._there = saved, known, there
+    def __init__(
+        self, saved: SavedFiles, known: set[Key] | None, there: int, ours: Callable[[str], bool] | None
+    ) -> None:
+        self._saved, self._known, self._there, self._ours = saved, known, there, ours
+        self._root = ""
         self._room = MAX_COPIED
         self._deadline = time.monotonic() + MAX_SECONDS
 
     def walk(self, root: Path) -> None:
+        self._root = str(root)
         with closing_fd(os.open(root, LISTED)) as fd:
             self._folder(fd, "", 0)
 
@@ -181,7 +189,8 @@ class _Saving:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 st = os.lstat(name, dir_fd=fd)
                 if stat.S_ISDIR(st.st_mode):
-                    if name not in UNSAVED and depth < 100:
+                    ours = self._ours is not None and self._ours(f"{self._root}/{prefix}{name}")
+                    if name not in UNSAVED and depth < 100 and not ours:
                         with closing_fd(os.open(name, LISTED, dir_fd=fd)) as below:
                             self._folder(below, f"{prefix}{name}/", depth + 1)
                 elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):

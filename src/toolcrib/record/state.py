@@ -1,4 +1,4 @@
-"""The place where Toolcrib stores data about a workspace: a private folder for each, never inside the workspace.
+"""The place where Toolcrib stores data about a workspace: a private folder for each, which no tool can reach.
 
 `$XDG_STATE_HOME/toolcrib/<workspace id>` contains the record, the journal for undo, the trash, and spilled outputs.
 Several processes may use every part at the same time.
@@ -64,14 +64,9 @@ class StateFolder:
     def for_workspace(cls, root: str | os.PathLike[str], home: Path | None = None, *, url: str = "") -> StateFolder:
         """Return the folder of a workspace, made if needed. `url` names a shared database of the record.
 
-        Raises ConfigError if the folder would be inside the workspace.
+        Raises ConfigError if it cannot be made.
         """
-        real_root, path = os.path.realpath(root), state_path(root, home)
-        if os.path.commonpath([real_root, path]) == real_root:
-            raise ConfigError(
-                f"the state folder {path} would lie inside the workspace {real_root}, where tools could change it; "
-                "set XDG_STATE_HOME to a folder outside"
-            )
+        path = state_path(root, home)
         folder = cls(path, url)
         for each in (path, folder.journal, folder.trash, folder.spill):
             try:

@@ -12,8 +12,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..boundary.programs import beneath
 from ..boundary.workspace import Workspace
 from ..builtin.command_effects import CommandEffects, EffectServices, SavesFiles
 from ..builtin.command_rules import CommandRules
@@ -40,15 +42,13 @@ from ..record.approvals import Approvals
 from ..record.audit import Audit
 from ..record.journal import Journal
 from ..record.spill import Spill
-from ..record.state import StateFolder
+from ..record.state import StateFolder, private_folder
 from .declared import declared_starts
 from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..boundary.network.address_guard import AddressGuard
     from ..config import Settings
     from ..core.tool import Tool
@@ -81,7 +81,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     if not settings.workspace.is_dir():
         Workspace(settings.workspace).close()  # says what is wrong, before a state folder is made
     state = StateFolder.for_workspace(settings.workspace, url=settings.record.address)
-    refuse_own_folders(settings.sandbox.write_roots, state.path.parent)
+    _make_settings_folder(settings)
     spill = Spill(state.spill, unguessable=True)
     starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
     host_files = starts.host_files(declared_starts(settings))
@@ -93,7 +93,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     journal = Journal(state, workspace, commands=command_journal(state))
     closing.callback(journal.close)
     # the state of all workspaces is hidden from commands, not only of this one: a granted folder may contain it
-    hidden = (*settings.sandbox.hidden, state.path.parent, config_home())
+    hidden = (*settings.sandbox.hidden, *map(Path, workspace.private.paths))
     guard = network() if settings.sandbox.domains else None
     confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent, host_files=host_files)
     redactor, secrets = _secrets(settings, starts, closing)
@@ -109,16 +109,16 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     )  # fmt: skip
 
 
-def refuse_own_folders(roots: Iterable[Path], state_home: Path) -> None:
-    """Check the folders granted for writing. Raises ConfigError if one contains our own settings, record or trust list:
-    such a grant would give access to everything."""
-    for own in (os.path.realpath(state_home), os.path.realpath(config_home())):
-        for root in (os.path.realpath(each) for each in roots):
-            if os.path.commonpath([root, own]) in (root, own):
-                raise ConfigError(
-                    f"sandbox.write_roots: {root} takes in {own}, where tools could change what Toolcrib allows; "
-                    "grant smaller folders"
-                )
+def _make_settings_folder(settings: Settings) -> None:
+    """Make the folder of the user's settings if it would lie where commands may write: they must not be the first to
+    make it."""
+    own = config_home()
+    if not os.path.lexists(own) and any(beneath(os.path.realpath(own), root) for root in _writable(settings)):
+        private_folder(own)
+
+
+def _writable(settings: Settings) -> list[str]:
+    return [os.path.realpath(each) for each in settings.sandbox.writable(settings.workspace)]
 
 
 def _network(settings: Settings) -> AddressGuard:
@@ -180,8 +180,9 @@ def _effects(ground: Ground, registry: ToolRegistry, unattended: Callable[[], bo
 
 
 def _saver(ground: Ground) -> Callable[[], SavesFiles] | None:
-    """Return what makes undo cover commands that write directly; None without the package `effects`."""
-    if not has_wing("effects"):
+    """Return what makes undo cover commands that write directly; None without the package `effects`, and where they
+    cannot write."""
+    if not has_wing("effects") or not ground.workspace.roots()[0].writable:
         return None
     from ..effects import file_saver
 

@@ -53,7 +53,7 @@ def test_contradictions_are_config_errors(settings: SandboxSettings, tmp_path: P
         select_sandbox(settings, tmp_path)
 
 
-@pytest.mark.parametrize("workspace", ["/", "/usr", "/proc", "/nonexistent"])
+@pytest.mark.parametrize("workspace", ["/etc", "/usr", "/proc", "/nonexistent"])
 def test_workspaces_that_cannot_be_sandboxed(workspace: str) -> None:
     with pytest.raises(SandboxUnavailable, match="workspace"):
         select_sandbox(SandboxSettings(), Path(workspace))

@@ -13,6 +13,7 @@ from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
 from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
+from ..workspace_paths import WHOLE_MACHINE
 from . import seccomp
 from .cgroup import CgroupEvents, join_group
 from .found_files import withheld_files
@@ -65,7 +66,7 @@ class BubblewrapSandbox:
     ) -> None:
         self.profile: Profile = settings.profile
         self.program = program
-        self.workspace = workspace_of(workspace)
+        self.workspace = workspace_of(workspace, whole_machine=True)
         machine = seccomp.this_machine()
         if machine is None:
             raise SandboxUnavailable(
@@ -174,7 +175,7 @@ class BubblewrapSandbox:
         for path in self._settings.write_roots:
             arguments += ["--bind-try" if self.profile == "workspace-write" else "--ro-bind-try", str(path), str(path)]
         bind = "--bind" if self.profile == "workspace-write" else "--ro-bind"
-        return [*arguments, bind, workspace, workspace]
+        return arguments if workspace == WHOLE_MACHINE else [*arguments, bind, workspace, workspace]
 
     def _withheld_paths(self) -> list[Path]:
         hidden = self._settings.hidden

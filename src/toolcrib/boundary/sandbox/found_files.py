@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..sensitive_names import sensitive_among
+from ..workspace_paths import WHOLE_MACHINE
 from .settings import SandboxSettings
 
 MAX_FOLDERS = 20_000  # folders that are searched, the nearest first
@@ -94,7 +95,7 @@ def kept_files(workspace: Path, settings: SandboxSettings) -> FoundFiles:
 
 def _roots(workspace: Path, settings: SandboxSettings) -> tuple[str, ...]:
     granted = map(os.path.realpath, (*settings.read_roots, *settings.write_roots))
-    return tuple(dict.fromkeys((str(workspace), *granted)))
+    return tuple(dict.fromkeys(path for path in (str(workspace), *granted) if path != WHOLE_MACHINE))
 
 
 def _denied(settings: SandboxSettings, name: Literal["Read", "Edit"]) -> Callable[[], Callable[[str], bool] | None]:

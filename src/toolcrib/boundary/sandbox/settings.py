@@ -12,6 +12,7 @@ from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
 from ..host_files import HostFile
 from ..network.settings import Domain
+from ..workspace_paths import WHOLE_MACHINE
 
 Denied = Callable[[Literal["Read", "Edit"]], Callable[[str], bool] | None]
 Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
@@ -111,7 +112,8 @@ class SandboxSettings(Section):
 
     def writable(self, workspace: Path) -> tuple[str, ...]:
         """Return the folders that tools may write. The host runs no program that lies in them."""
-        return (str(workspace), *map(str, self.write_roots))
+        own = () if str(workspace) == WHOLE_MACHINE else (str(workspace),)
+        return (*own, *map(str, self.write_roots))
 
     @property
     def domains(self) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..host_files import host_files_in
+from ..host_files import host_files_in, own_data_in
+from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths
 from .settings import Profile, SandboxSettings
@@ -17,11 +18,12 @@ FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/
 _MAX_KNOWN = 1_000  # folders with protected names that are remembered, per root
 
 
-def workspace_of(folder: Path) -> Path:
+def workspace_of(folder: Path, *, whole_machine: bool = False) -> Path:
     """Return the real path of a sandbox's workspace. Raises SandboxUnavailable for a system folder or a missing
-    folder."""
+    folder. With `whole_machine` it may be `/`, of which commands get only what they get anywhere."""
     real = Path(os.path.realpath(folder))
-    if str(real) in FORBIDDEN_WORKSPACES or not real.is_dir():
+    allowed = whole_machine and str(real) == WHOLE_MACHINE
+    if not allowed and (str(real) in FORBIDDEN_WORKSPACES or not real.is_dir()):
         raise SandboxUnavailable(
             f"{folder} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
         )
@@ -42,7 +44,7 @@ class Writable:
         """Return the current folders, links followed, the workspace first."""
         if not self._allowed:
             return []
-        return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write_roots)]
+        return [Path(os.path.realpath(path)) for path in self._settings.writable(self._workspace)]
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
@@ -58,9 +60,9 @@ class Writable:
         with self._lock:
             known = tuple(self._known.get(root, ()))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
-        if not self._settings.host_files_writable:
-            for each in host_files_in(str(root), self._settings.host_files):
-                found.hold(each.path)
+        files = [] if self._settings.host_files_writable else host_files_in(str(root), self._settings.host_files)
+        for each in (*files, *own_data_in(str(root))):
+            found.hold(each.path)
         for path in self._kept.paths():
             if path.startswith(f"{root}/"):
                 found.hold(path)

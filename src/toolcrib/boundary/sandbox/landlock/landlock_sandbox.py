@@ -65,7 +65,7 @@ class LandlockSandbox:
 
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int | None = None) -> None:
         self.profile: Profile = settings.profile
-        self.workspace = workspace_of(workspace)
+        self.workspace = workspace_of(workspace, whole_machine=True)
         self.abi = landlock_calls.landlock_abi() if abi is None else abi
         machine = seccomp.this_machine()
         if machine is None or self.abi < 1:

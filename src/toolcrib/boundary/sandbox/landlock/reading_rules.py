@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ... import landlock_calls
+from ...workspace_paths import WHOLE_MACHINE
 from ..found_files import withheld_files
 from ..readable_roots import KnownRoots, system_paths
 from ..settings import SandboxSettings
@@ -65,7 +66,8 @@ class ReadingRules:
     def _add(self, ruleset: int, closed: frozenset[str], binds: Mapping[str, str]) -> bool:
         rules = FileRules(ruleset, landlock_calls.READ, closed, listed=landlock_calls.READ_DIR)
         granted = map(os.path.realpath, self._granted)
-        for each in (*system_paths(), *binds.values(), *granted, self._workspace, "/proc"):
+        own = () if self._workspace == WHOLE_MACHINE else (self._workspace,)
+        for each in (*system_paths(), *binds.values(), *granted, *own, "/proc"):
             rules.allow(each)
         for each in _DEVICES:
             landlock_calls.allow_path(ruleset, each, landlock_calls.DEVICE & landlock_calls.all_rights(self._abi))
