@@ -245,13 +245,26 @@ async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
     assert not (folder / "x").exists()
 
 
-@pytest.mark.parametrize("grant", ["", "state", "state/toolcrib", "config/toolcrib/x"])
-async def test_no_grant_reaches_our_own_settings_and_record(folder, tmp_path, grant):
+@pytest.mark.parametrize("grant", ["state/toolcrib", "config/toolcrib/x"])
+async def test_our_own_settings_and_record_are_not_granted(folder, tmp_path, grant):
     settings = tmp_path / "given.toml"
     settings.write_text(f"[sandbox]\nwrite_roots = [{json.dumps(str(tmp_path / grant))}]\n")
     (tmp_path / grant).mkdir(parents=True, exist_ok=True)
-    with pytest.raises(ConfigError, match="grant smaller folders"):
+    with pytest.raises(ConfigError, match="belongs to Toolcrib itself"):
         await Toolbox.open(workspace=folder, config=settings)
+
+
+@pytest.mark.parametrize("grant", ["", "state"])
+async def test_no_grant_around_them_reaches_them(folder, tmp_path, grant):
+    settings = tmp_path / "given.toml"
+    settings.write_text(f"[sandbox]\nwrite_roots = [{json.dumps(str(tmp_path / grant))}]\n")
+    (tmp_path / grant).mkdir(parents=True, exist_ok=True)
+    async with Toolbox.open(workspace=folder, config=settings, yes=True) as box:
+        for path in (tmp_path / "state/toolcrib/trust.json", tmp_path / "state/toolcrib"):
+            for tool, more in (("write_file", {"content": "x"}), ("delete_file", {}), ("read_file", {})):
+                out = await box.call(tool, {"path": str(path), **more})
+                assert out.error_kind == "denied" and "belongs to Toolcrib" in out.for_llm
+        assert not (await box.call("write_file", {"path": str(tmp_path / "state/mine"), "content": "x"})).is_error
 
 
 async def test_no_command_sees_our_own_settings_or_any_record(folder, tmp_path):

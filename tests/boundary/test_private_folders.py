@@ -85,9 +85,7 @@ def test_nothing_of_ours_is_read_by_any_name(ws: Workspace, home: Path, name: st
 
 @pytest.mark.parametrize("method", ["openat2", "walk"])
 @pytest.mark.parametrize("by", ["/proc/self/root", "/proc/self/cwd/../../../../../../../..", "/dev/fd/../../.."])
-def test_the_whole_machine_as_a_workspace(
-    home: Path, method: Method, by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_whole_machine_as_a_workspace(home: Path, method: Method, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
     ws = Workspace("/", method=method)
     assert read(ws, str(home / "plain")) == b"plain"

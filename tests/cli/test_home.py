@@ -68,7 +68,7 @@ def test_a_users_own_configuration_there_is_used_without_a_hint(home: Cli) -> No
 
 
 def test_nobody_sees_or_changes_what_is_ours(home: Cli) -> None:
-    home.write(".config/toolcrib/config.toml", '# ENVIRONMENT_WORD\n')
+    home.write(".config/toolcrib/config.toml", "# ENVIRONMENT_WORD\n")
     home.write("a.txt", "ENVIRONMENT_WORD\n")
     home("list")
     for path in (".config/toolcrib/config.toml", ".local/state/toolcrib/trust.json"):
