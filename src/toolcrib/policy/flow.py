@@ -1,63 +1,46 @@
 """Control information flow: ask a person before a call uses values from an untrusted result (spec 6.9).
 
 Results carry labels, which are joined over a session. If the destination or a value of a sink occurs in an untrusted
-result of its session, a person is asked, and the question names that result. Values that the model paraphrased, or read
-in an image, cannot be found this way: `strict` asks for every sink after anything untrusted was read.
+result of its session, a person is asked, and the question names that result. A tool that destroys asks after anything
+untrusted was read. Values that the model paraphrased, or read in an image, cannot be found this way: `strict` asks for
+every sink after anything untrusted was read.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
-from typing import Any, Literal, cast
-from urllib.parse import unquote
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from itertools import islice
+from typing import Any, Literal
 
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
-from ..core.output import LABELS, Labels, ResourceBlock, TextBlock, ToolOutput
+from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
+from .copied import ReadText, folded, found, is_destination, occurs, read_text, strings, texts_of
 from .plain import plain_line
 
-FlowPolicy = Literal["off", "said", "default", "strict"]
-FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
+FlowPolicy = Literal["off", "destinations", "said", "default", "strict"]
+FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "destinations", "said", "default", "strict")
 
 MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
 """Characters of untrusted text that are stored for a session. Above this limit every sink of the session asks."""
+MAX_TRUSTED = MAX_CHARS // 4
+"""Characters of trusted text that are stored for a session, with `destinations`."""
 MAX_CHARS_IN_ALL = 8 * MAX_CHARS
 """The same for all sessions together, about 200 MB. Above it the least recently used session keeps its labels alone."""
 RESULT_CHARS = 128
 """Characters that each result counts in addition to its text, because more than the text is stored."""
-WORDS = 6
-"""Words in a row that must also occur in an untrusted result to count as copied from it. They are looked up at every
-third word, so that eight copied words are always found."""
-MAX_RUNS = 100
-"""Runs of words that are looked up in one call: about 20 ms in the largest session. A text with more runs asks."""
-
 _C = ToolCategory
 _UNTRUSTED = frozenset({_C.NETWORK_READ, _C.NETWORK_WRITE})
 _PRIVATE = frozenset({_C.FILESYSTEM_READ, _C.FILESYSTEM_WRITE, _C.SHELL, _C.MEMORY, _C.HARDWARE, _C.MESSAGING})
 _SINKS = frozenset({_C.NETWORK_WRITE, _C.MESSAGING, _C.DESTRUCTIVE})
-
-_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
-_TRIM = ".:!?"
-_WORD = re.compile(r"\w+")
-_ADDRESS = re.compile(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
-LONG_TOKEN = 20
-"""A word of this length is a key or a digest."""
-DESTINATIONS = frozenset(
-    {"address", "bcc", "cc", "channel", "chat", "chat_id", "dest", "destination", "domain", "email", "endpoint", "host",
-     "hostname", "owner", "path", "paths", "phone", "project", "recipient", "recipients", "repo", "repository",
-     "server", "target", "to", "uri", "url", "user", "user_id", "username", "webhook"}
-)  # fmt: skip
-"""Parameters that are destinations: their values are looked for even if they are short or common."""
 
 
 def default_labels(tool: Tool) -> Labels:
@@ -70,25 +53,16 @@ def default_labels(tool: Tool) -> Labels:
     return LABELS[untrusted, category in _PRIVATE]
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadResult:
-    """An untrusted result: its name in a question, its text, its tokens, and its words without punctuation."""
-
-    shown: str
-    text: str
-    tokens: frozenset[str]
-    plain: str
-    words: frozenset[str]
-
-
 @dataclass(slots=True)
 class _ReadSession:
     labels: Labels = LABELS[False, False]
-    sources: list[_ReadResult] = field(default_factory=list[_ReadResult])
+    sources: list[ReadText] = field(default_factory=list[ReadText])
     known: set[bytes] = field(default_factory=set[bytes])
     size: int = 0
     full: bool = False
-    said: list[_ReadResult] = field(default_factory=list[_ReadResult])
+    said: list[ReadText] = field(default_factory=list[ReadText])
+    trusted: dict[str, None] = field(default_factory=dict[str, None])
+    trusted_size: int = 0
     endorsed: set[str] = field(default_factory=set[str])
 
 
@@ -129,9 +103,13 @@ class LabelFlow:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
             self._remember(session, tool, arguments, output)
-            self._sessions.move_to_end(ctx.session_id)
-            while self.size > MAX_CHARS_IN_ALL:
-                self._drop_oldest()
+        elif labels.integrity == "trusted" and self.policy == "destinations":
+            self._note_trusted(session, output)
+        else:
+            return labels
+        self._sessions.move_to_end(ctx.session_id)
+        while self.size > MAX_CHARS_IN_ALL:
+            self._drop_oldest()
         return labels
 
     def _default(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
@@ -145,20 +123,30 @@ class LabelFlow:
     def _remember(self, session: _ReadSession, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
         if session.full:
             return
-        text, shown = "\n".join(_texts_of(output)), _shown(tool, arguments)
+        text, shown = "\n".join(texts_of(output)), _shown(tool, arguments)
         digest = hashlib.blake2b(f"{shown}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if digest in session.known:  # the same result again, for example from polling
             return
-        size = len(text) + RESULT_CHARS
+        asked = folded("\n".join(value for _, value in strings(arguments))) if self.policy == "destinations" else ""
+        size = len(text) + len(asked) + RESULT_CHARS
         if session.size + size > MAX_CHARS:
             session.full = True
             return
         session.size += size
         self.size += size
         session.known.add(digest)
-        source = _source(shown, text)
+        source = read_text(shown, text)
         if source.tokens:
-            session.sources.append(source)
+            session.sources.append(replace(source, asked=asked, before=len(session.trusted)))
+
+    def _note_trusted(self, session: _ReadSession, output: ToolOutput) -> None:
+        text = "\n".join(texts_of(output))
+        size = len(text) + RESULT_CHARS
+        # what is not stored is not known, so it asks
+        if text and text not in session.trusted and session.trusted_size + size <= MAX_TRUSTED:
+            session.trusted[text] = None
+            session.trusted_size += size
+            self.size += size
 
     def _session(self, session_id: str | None) -> _ReadSession:
         session = self._sessions[session_id] = _ReadSession()
@@ -170,7 +158,7 @@ class LabelFlow:
 
     def _drop_oldest(self) -> None:
         oldest, dropped = self._sessions.popitem(last=False)
-        self.size -= dropped.size
+        self.size -= dropped.size + dropped.trusted_size
         if dropped.labels.integrity == "untrusted":
             self._forgotten.add(oldest)
 
@@ -180,7 +168,7 @@ class LabelFlow:
         """Mark a text as written by the user: with policy `said`, its values count as theirs wherever else they
         occur."""
         session = self._sessions.get(session_id) or self._session(session_id)
-        session.said.append(_source("the user", text))
+        session.said.append(read_text("the user", text))
 
     def inherit(self, labels: Labels, session_id: str | None) -> None:
         """Note the labels of what a session has read in another process. The texts are not known here: after untrusted
@@ -195,7 +183,8 @@ class LabelFlow:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
         session = self._sessions.get(session_id)
         if session is not None:
-            session.endorsed.update(_folded(value) for _, value in strings(arguments))
+            session.endorsed.update(folded(value) for _, value in strings(arguments))
+            session.endorsed.add(_call(tool, arguments))
 
     def labels_of(self, session_id: str | None) -> Labels:
         """Return the join of the labels of everything that a session read."""
@@ -208,7 +197,7 @@ class LabelFlow:
         """End a session: forget what it read."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.size -= session.size
+            self.size -= session.size + session.trusted_size
         self._forgotten.discard(session_id)
 
     # --- before a call
@@ -231,25 +220,42 @@ class LabelFlow:
             return None
         if tool.category == _C.SHELL and self._reaches_out and not self._reaches_out(tool, arguments, ctx):
             return None
-        if self.policy == "strict":
+        destroys = tool.category == _C.DESTRUCTIVE and _call(tool, arguments) not in session.endorsed
+        if destroys or self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
-            return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
+            return _ask(
+                "destructive" if destroys else "strict",
+                f"this session has read untrusted content ({source}), and {_why_sink(tool)}",
+            )
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
         for name, value in strings(checked):
-            if _folded(value) in session.endorsed:
+            if folded(value) in session.endorsed:
                 continue
-            found = _found(value, session.sources, name in DESTINATIONS)
-            if found is None:
-                continue
-            source, part = found
-            if self.policy == "said" and any(_stands_in(part, said) for said in session.said):
-                continue
-            return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is untrusted, "
-                        f"and {_why_sink(tool)}")  # fmt: skip
+            for source, part in found(value, session.sources, is_destination(name), self.policy == "destinations"):
+                if not self._is_known(part, source, session):
+                    return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is untrusted, "
+                                f"and {_why_sink(tool)}")  # fmt: skip
         if session.full:
             text = f"this session has read more untrusted content than can be searched, and {_why_sink(tool)}"
             return _ask("full", text)
         return None
+
+    def _is_known(self, part: str, source: ReadText, session: _ReadSession) -> bool:
+        """Return whether the user said this, or, with `destinations`, whether the session had it before that source:
+        in a trusted result, or in the arguments of the source's own call."""
+        if self.policy in ("said", "destinations") and any(
+            part in said.tokens or occurs(part, said.text) for said in session.said
+        ):
+            return True
+        if self.policy != "destinations":
+            return False
+        earlier = islice(session.trusted, source.before)
+        return occurs(part, source.asked) or any(occurs(part, folded(text)) for text in earlier)
+
+
+def _call(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Return a name for one call of a tool that destroys, which no value can have."""
+    return "\0".join((tool.name, *sorted(value for _, value in strings(arguments))))
 
 
 def _ask(rule: str, reason: str) -> Judgement:
@@ -266,143 +272,6 @@ def _why_sink(tool: Tool) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{clip(plain_line(text), 80)}"'
-
-
-# --- finding a value in a text
-
-
-def _found(value: str, sources: list[_ReadResult], destination: bool) -> tuple[_ReadResult, str] | None:
-    """Return the first source that contains this value, a distinctive token of it, or a run of its words; and the text
-    found."""
-    text = _folded(value)
-    if not text:
-        return None
-    whole = _says_something(text) or (destination and len(text) > 2)
-    tokens = [token for token in _tokens(text) if _is_telling(token)]
-    runs = list(_runs(text))
-    left = MAX_RUNS
-    for source in sources:
-        if whole and _stands_in(text, source):
-            return source, text
-        for token in tokens:
-            if token in source.tokens:
-                return source, token
-        for words in runs:
-            if not source.words.issuperset(words):
-                continue
-            run = " ".join(words)
-            left -= 1
-            if f" {run} " in source.plain or left == 0:
-                return source, run
-    return None
-
-
-def _stands_in(text: str, source: _ReadResult) -> bool:
-    """Return whether the text occurs there as a whole word, not as a part of a longer word."""
-    if text in source.tokens:
-        return True
-    start = source.text.find(text)
-    while start >= 0:
-        before = source.text[start - 1 : start]
-        after = source.text[start + len(text) : start + len(text) + 1]
-        if not ((before.isalnum() and text[0].isalnum()) or (after.isalnum() and text[-1].isalnum())):
-            return True
-        start = source.text.find(text, start + 1)
-    return False
-
-
-def _says_something(text: str) -> bool:
-    """Return whether a whole value is more than a common word or a small number."""
-    return _is_telling(text) or (len(text) >= 12 and not text.replace(".", "").isdigit())
-
-
-def _is_telling(token: str) -> bool:
-    """Return whether a word alone is distinctive: an address, a path, an id, a key."""
-    if len(token) < 5:
-        return False
-    return len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None or sum(map(str.isdigit, token)) >= 4
-
-
-_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
-
-
-def _folded(text: str) -> str:
-    """Return the text in the form for comparison: lower case, single blanks, plain letters for wide ones, no invisible
-    signs."""
-    if not text.isascii():  # a model that reads `evil.ex<soft hyphen>ample` writes it without the hyphen
-        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
-    return " ".join(text.casefold().split())
-
-
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\d)")
-_HOST = re.compile(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
-_PARTS = re.compile(r"[=&?#]")
-
-
-def _tokens(text: str) -> frozenset[str]:
-    """Return words, addresses and paths; for a URL or e-mail address the host too; and the parts between `=`, `&` and
-    `?`."""
-    if "%" in text and (decoded := unquote(text)) != text:
-        text = f"{text} {_folded(decoded)}"
-    found: set[str] = set()
-    for match in _TOKEN.finditer(text):
-        token = match.group().strip(_TRIM)
-        if not token:
-            continue
-        found.add(token)
-        pieces = [token]
-        if "=" in token or "?" in token:
-            pieces += [piece for part in _PARTS.split(token) if (piece := part.strip(_TRIM))]
-            found.update(pieces)
-        for piece in pieces:
-            if "." in piece:
-                host = _HOST.match(piece, scheme.end() if (scheme := _SCHEME.match(piece)) else 0)
-                if host is not None:
-                    found.add(host[1])
-    return frozenset(found)
-
-
-def _runs(text: str) -> Iterator[list[str]]:
-    words = _WORD.findall(text)
-    for start in range(0, len(words) - WORDS + 1, WORDS // 2):
-        yield words[start : start + WORDS]
-
-
-def _source(shown: str, text: str) -> _ReadResult:
-    folded = _folded(text)
-    words = _WORD.findall(folded)
-    return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
-
-
-def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in the arguments, including keys of maps, and numbers as text; each with its parameter's
-    name."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, item in cast("Mapping[Any, Any]", value).items():
-            if name:  # in a map, the model also writes the keys
-                yield name, str(key)
-            yield from strings(item, str(key).casefold())
-    elif isinstance(value, list | tuple):
-        for item in cast("list[Any]", value):
-            yield from strings(item, name)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, str(value)
-
-
-def _texts_of(output: ToolOutput) -> Iterator[str]:
-    yield output.for_llm
-    for block in output.content:
-        if isinstance(block, TextBlock) or (isinstance(block, ResourceBlock) and block.text is not None):
-            yield block.text or ""
-        if isinstance(block, ResourceBlock):
-            yield block.uri
-        for key, value in block.extra.items():  # a client's model may read a link's description
-            if key != "annotations":
-                yield from (text for _, text in strings(value))
-    if output.data is not None:
-        yield from (text for _, text in strings(output.data))
 
 
 def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:

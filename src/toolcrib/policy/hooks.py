@@ -24,7 +24,7 @@ from ..core.events import CallFinished, EventStream, Notice
 from ..core.text import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement, all_of
-from .flow import strings
+from .copied import strings
 from .regexes import compile_pattern
 from .settings import HookRule
 from .starts import Starts, of_hook

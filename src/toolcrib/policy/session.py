@@ -19,7 +19,8 @@ class Session:
         self._flow, self._ends = flow, ends
 
     def trust(self, text: str) -> None:
-        """Mark a text as written by the user: under `labels.policy = "said"`, calls that use its values do not ask."""
+        """Mark a text as written by the user: calls that use its values do not ask (`labels.policy` said or
+        destinations)."""
         self._flow.trust(text, self.id)
 
     @property

@@ -77,11 +77,14 @@ class RuleSettings(Section):
 class LabelSettings(Section):
     """Information flow: which calls ask because of what an untrusted result said."""
 
-    policy: Annotated[Literal["off", "said", "default", "strict"], Rank(("off", "said", "default", "strict"))] = (
-        "default"
-    )
-    """When a call that sends or destroys something asks. default: if it uses a value from an untrusted result. said:
-    the same, unless the user has mentioned that value. strict: if anything untrusted was read before."""
+    policy: Annotated[
+        Literal["off", "destinations", "said", "default", "strict"],
+        Rank(("off", "destinations", "said", "default", "strict")),
+    ] = "default"
+    """When a call that sends something asks. default: if it uses a value from an untrusted result. said: the same,
+    unless the user has mentioned that value. destinations: if an untrusted result brought in a name, an address or an
+    id that it uses; copied text does not ask. strict: if anything untrusted was read before. With all but off, a call
+    that destroys something asks if anything untrusted was read before."""
 
 
 @dataclass(frozen=True, slots=True)

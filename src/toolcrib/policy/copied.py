@@ -1,0 +1,186 @@
+"""Find what a value has in common with texts that were read: the whole value, addresses and keys, runs of words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+from ..core.dataclass import dataclass
+from ..core.output import ResourceBlock, TextBlock, ToolOutput
+
+WORDS = 6
+"""Words in a row that must also occur in an untrusted result to count as copied from it. They are looked up at every
+third word, so that eight copied words are always found."""
+MAX_RUNS = 100
+"""Runs of words that are looked up in one call: about 20 ms in the largest session. A text with more runs asks."""
+
+_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
+_TRIM = ".:!?"
+_WORD = re.compile(r"\w+")
+_ADDRESS = re.compile(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
+LONG_TOKEN = 20
+"""A word of this length is a key or a digest."""
+DESTINATIONS = frozenset(
+    {"address", "bcc", "cc", "channel", "chat", "dest", "destination", "domain", "email", "endpoint", "host",
+     "hostname", "owner", "path", "paths", "phone", "project", "recipient", "recipients", "repo", "repository",
+     "server", "target", "to", "uri", "url", "user", "username", "webhook"}
+)  # fmt: skip
+_ID = re.compile(r"(?:^|_)ids?$")
+
+
+def is_destination(parameter: str) -> bool:
+    """Return whether a parameter is a destination or an id: also its short or common values are looked for."""
+    return parameter in DESTINATIONS or _ID.search(parameter) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A result: its name in a question, its text, its tokens, and its words without punctuation; what its call asked
+    for, and how many trusted results were read before it."""
+
+    shown: str
+    text: str
+    tokens: frozenset[str]
+    plain: str
+    words: frozenset[str]
+    asked: str = ""
+    before: int = 0
+
+
+def found(value: str, sources: list[ReadText], destination: bool, narrow: bool) -> Iterator[tuple[ReadText, str]]:
+    """Yield the value, each distinctive token of it and each run of its words that is in a source, with the first such
+    source. `narrow`: without runs of words, and without numbers inside a longer text."""
+    text = folded(value)
+    if not text:
+        return
+    telling = _is_address if narrow else _is_telling
+    parts = [text] if _says_something(text) or (destination and len(text) > 2) else []
+    parts += [token for token in sorted(_tokens(text)) if telling(token) and token != text]
+    for part in parts:
+        for source in sources:
+            if part in source.tokens or (part is text and occurs(text, source.text)):
+                yield source, part
+                break
+    left = 0 if narrow else MAX_RUNS
+    for words in _runs(text) if left else ():
+        run = " ".join(words)
+        for source in sources:
+            if source.words.issuperset(words):
+                left -= 1
+                if f" {run} " in source.plain or left == 0:
+                    yield source, run
+                    break
+        if left <= 0:
+            return
+
+
+def occurs(text: str, whole: str) -> bool:
+    """Return whether the text occurs there as a whole word, not as a part of a longer word."""
+    start = whole.find(text)
+    while start >= 0:
+        before = whole[start - 1 : start]
+        after = whole[start + len(text) : start + len(text) + 1]
+        if not ((before.isalnum() and text[0].isalnum()) or (after.isalnum() and text[-1].isalnum())):
+            return True
+        start = whole.find(text, start + 1)
+    return False
+
+
+def _says_something(text: str) -> bool:
+    """Return whether a whole value is more than a common word or a small number."""
+    return _is_telling(text) or (len(text) >= 12 and not text.replace(".", "").isdigit())
+
+
+def _is_telling(token: str) -> bool:
+    """Return whether a word alone is distinctive: an address, a path, an id, a key."""
+    return _is_address(token) or (len(token) >= 5 and sum(map(str.isdigit, token)) >= 4)
+
+
+def _is_address(token: str) -> bool:
+    """Return whether a word alone is an address, a path or a key."""
+    return len(token) >= 5 and (len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None)
+
+
+_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+
+
+def folded(text: str) -> str:
+    """Return the text in the form for comparison: lower case, single blanks, plain letters for wide ones, no invisible
+    signs."""
+    if not text.isascii():  # a model that reads `evil.ex<soft hyphen>ample` writes it without the hyphen
+        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return " ".join(text.casefold().split())
+
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\d)")
+_HOST = re.compile(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
+_PARTS = re.compile(r"[=&?#]")
+
+
+def _tokens(text: str) -> frozenset[str]:
+    """Return words, addresses and paths; for a URL or e-mail address the host too; and the parts between `=`, `&` and
+    `?`."""
+    if "%" in text and (decoded := unquote(text)) != text:
+        text = f"{text} {folded(decoded)}"
+    found: set[str] = set()
+    for match in _TOKEN.finditer(text):
+        token = match.group().strip(_TRIM)
+        if not token:
+            continue
+        found.add(token)
+        pieces = [token]
+        if "=" in token or "?" in token:
+            pieces += [piece for part in _PARTS.split(token) if (piece := part.strip(_TRIM))]
+            found.update(pieces)
+        for piece in pieces:
+            if "." in piece:
+                host = _HOST.match(piece, scheme.end() if (scheme := _SCHEME.match(piece)) else 0)
+                if host is not None:
+                    found.add(host[1])
+    return frozenset(found)
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    words = _WORD.findall(text)
+    for start in range(0, len(words) - WORDS + 1, WORDS // 2):
+        yield words[start : start + WORDS]
+
+
+def read_text(shown: str, text: str) -> ReadText:
+    plain = folded(text)
+    words = _WORD.findall(plain)
+    return ReadText(shown, plain, _tokens(plain), f" {' '.join(words)} ", frozenset(words))
+
+
+def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in the arguments, including keys of maps, and numbers as text; each with its parameter's
+    name."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in cast("Mapping[Any, Any]", value).items():
+            if name:  # in a map, the model also writes the keys
+                yield name, str(key)
+            yield from strings(item, str(key).casefold())
+    elif isinstance(value, list | tuple):
+        for item in cast("list[Any]", value):
+            yield from strings(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, str(value)
+
+
+def texts_of(output: ToolOutput) -> Iterator[str]:
+    yield output.for_llm
+    for block in output.content:
+        if isinstance(block, TextBlock) or (isinstance(block, ResourceBlock) and block.text is not None):
+            yield block.text or ""
+        if isinstance(block, ResourceBlock):
+            yield block.uri
+        for key, value in block.extra.items():  # a client's model may read a link's description
+            if key != "annotations":
+                yield from (text for _, text in strings(value))
+    if output.data is not None:
+        yield from (text for _, text in strings(output.data))
