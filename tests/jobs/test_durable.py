@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import pickle
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from toolcrib.jobs import durable
 from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun
+from toolcrib.jobs.store import SCHEMA
 
 from ..postgres import Cluster
 
@@ -44,3 +49,45 @@ async def test_a_postgres_database_without_an_encoding(postgres_cluster: Cluster
             assert [status.job.body for status in await engine.jobs()] == [{"text": "grüße 你好"}]
         finally:
             await engine.aclose()
+
+
+class _Code:
+    """A pickle of it makes a folder where it is read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self._path,)
+
+
+@pytest.mark.parametrize("where", ["jobs_file", "jobs_postgres"])
+async def test_a_row_runs_no_code_of_whoever_wrote_it(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        return JobOutcome("done")
+
+    engine = DurableEngine(request.getfixturevalue(where), poll=0.02)
+    for name in ("forged", "rubbish", "ended"):
+        await engine.submit(Job("call", {}, id=name))
+    inputs = base64.b64encode(pickle.dumps({"args": (_Code(f"{tmp_path}/input"), 0), "kwargs": {}})).decode()
+    output = base64.b64encode(pickle.dumps(_Code(f"{tmp_path}/output"))).decode()
+    schema = f"{SCHEMA}." if engine.store.postgres else ""
+    with engine.store.engine.begin() as connection:
+        row = f"UPDATE {schema}workflow_status SET serialization = 'py_pickle'"
+        connection.execute(sa.text(f"{row} WHERE workflow_uuid = 'forged'"))
+        connection.execute(sa.text(f"{row}, status = 'SUCCESS' WHERE workflow_uuid = 'ended'"))
+        for name, text in (("forged", inputs), ("ended", inputs), ("rubbish", '{"positionalArgs": [7]}')):
+            row = f"UPDATE {schema}workflow_input SET inputs = :text WHERE workflow_uuid = :name"
+            connection.execute(sa.text(row), {"text": text, "name": name})
+        row = f"INSERT INTO {schema}workflow_output (workflow_uuid, output, retention_timestamp)"
+        connection.execute(sa.text(f"{row} VALUES ('ended', :text, 0)"), {"text": output})
+    await engine.work(run)
+    await engine.submit(Job("call", {}, id="later"))
+    assert (await engine.result("later", 20)).state == "done"
+    states = {status.job.id: status.state for status in await engine.jobs()}
+    assert states == {"forged": "failed", "rubbish": "failed", "ended": "failed", "later": "done"}
+    assert "cannot be read" in (await engine.status("forged")).reason
+    assert not [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    await engine.aclose()

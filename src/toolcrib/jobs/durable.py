@@ -375,9 +375,14 @@ async def _wait(change: asyncio.Event, seconds: float) -> None:
 
 def _status(first: WorkflowStatus, now: WorkflowStatus, kept: JobRow, waits: bool) -> JobStatus:
     """`waits`: a worker has claimed the present run, and a limit does not let it begin."""
-    assert first.input is not None
-    job = unpack(first.input["args"][0])
-    outcome: dict[str, Any] = now.output or {}
+    try:
+        assert first.input is not None
+        job = unpack(first.input["args"][0])
+        outcome: dict[str, Any] = dict(now.output or {})
+    except (LookupError, TypeError, ValueError):
+        job = Job("unreadable", {}, id=split_run_id(first.workflow_id)[0])
+        reason = "its row in the database cannot be read; Toolcrib did not write it like that"
+        return JobStatus(job, "failed", created=(first.created_at or 0) / 1000, reason=reason)
     state, reason = "queued" if waits else _STATES[now.status][0], ""
     if now.status == "SUCCESS":
         state = outcome["state"] if outcome["state"] in FINAL else "running"  # it ended, and the next run is not stored

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import sqlalchemy as sa
 from dbos import DBOSClient, EnqueueOptions
+from dbos._serialization import DefaultSerializer
 
 from .engine import Job, Limits, Served, pack, pause_before
 from .store import JobRow, JobStore
@@ -19,6 +20,14 @@ VERSION = "1"
 """Fixed: DBOS gives a job to workers of the version that it was stored by, and otherwise would hash our source."""
 WORKFLOW = "toolcrib.job"
 EVENTS = "events"
+
+
+def _refuse(_: object, serialized_data: str) -> None:
+    """DBOS reads a row as the row says, also as a pickle, and a pickle runs the code of whoever wrote the row."""
+    raise ValueError("the row holds a Python pickle, which Toolcrib does not read")
+
+
+setattr(DefaultSerializer, "deserialize", _refuse)  # noqa: B010 - DBOS has no setting for that
 
 
 def run_id(job_id: str, run: int) -> str:
