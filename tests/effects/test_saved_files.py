@@ -74,6 +74,50 @@ def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     assert set(after) - set(before) == {"elsewhere", "new"}
 
 
+@pytest.mark.parametrize(
+    "instead",
+    ["ln -s /etc sub", "ln -s other sub", "echo x > sub", "mkfifo sub", "ln -s /etc sub/deep", "ln -s ../a sub/deep"],
+)
+def test_files_come_back_when_something_else_is_in_the_place_of_their_folder(room: Room, instead: str) -> None:
+    for name in ("a", "sub/b", "sub/deep/passwd", "other/b", "other/deep/passwd"):
+        (room.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (room.root / name).write_text(name)
+    before = room.state()
+    saved = room.saver.save()
+    place = instead.split()[-1]
+    subprocess.run(["sh", "-c", f"rm -r {place}; {instead}"], cwd=room.root, check=True)
+    outcome = room.saver.outcome(saved, CTX)
+    assert "it deleted or rewrote" in outcome.undo and not outcome.notes
+    undone = undo(room.journal, "call_1")
+    assert room.state() == before and not (room.root / place).is_symlink()
+    undo(room.journal, undone.undo_id)
+    assert not (room.root / place).is_dir() or (room.root / place).is_symlink()
+
+
+@pytest.mark.parametrize("fill", ["aaa", "sub", "."])
+def test_files_that_a_command_makes_take_no_cover_from_others(
+    room: Room, monkeypatch: pytest.MonkeyPatch, fill: str
+) -> None:
+    monkeypatch.setattr(saved_files, "MAX_FILES", 10)
+    for name in ("sub/b", "sub/z", "z", ".git/HEAD"):
+        (room.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (room.root / name).write_text(name)
+    before = room.state()
+    saved = room.saver.save()
+    (room.root / fill).mkdir(exist_ok=True)
+    for number in range(30):
+        (room.root / fill / f"a{number}").write_text("x")
+    room.saver.outcome(saved, CTX)
+    room.saver.save()
+    saved = FileSaver(room.journal).save()  # as another process would
+    assert "too large" in saved.why
+    subprocess.run(["rm", "-r", "sub", "z", ".git"], cwd=room.root, check=True)
+    FileSaver(room.journal).outcome(saved, CTX)
+    undo(room.journal, "call_1")
+    after = room.state()
+    assert {name: after[name] for name in before} == before
+
+
 def test_nothing_is_said_where_nothing_was_lost(room: Room) -> None:
     (room.root / "a").write_text("a")
     saved = room.saver.save()

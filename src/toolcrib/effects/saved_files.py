@@ -3,7 +3,8 @@
 Before the command every file that is not saved yet is copied into a private folder, under a name that stands for its
 inode, size and times: a later command copies only what has changed since. After the command the copies of files that
 are gone, or have other content, become the earlier content of changes in the journal, so that `toolcrib undo` brings
-them back. It is bounded in files, bytes and time; the output says if that left something out.
+them back. It is bounded in files, bytes and time; the output says if that left something out. What was saved while the
+workspace was in these bounds comes first where a command has made it larger.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from pathlib import Path
 
@@ -40,6 +42,10 @@ UNSAVED = frozenset({
     "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache",
 })  # fmt: skip
 """Folders that tools make again; they are large."""
+
+_TOO_LARGE = "the workspace is too large to save it before each command"
+PATHS = ".paths"
+"""Next to the copies: the files of the workspace before a command made it too large to save all of it."""
 
 Key = str
 
@@ -81,7 +87,11 @@ class FileSaver:
             known = set(os.listdir(self._folder))
             with closing_fd(os.open(self._folder, LISTED)) as there:
                 _Saving(saved, known, there, self._ours).walk(self._root)
-            self._prune(known, set(saved.keys.values()))
+                if saved.why == _TOO_LARGE and PATHS in known:
+                    earlier = {os.fsdecode(path) for path in (self._folder / PATHS).read_bytes().split(b"\0")}
+                    _Saving(saved, known, there, self._ours, earlier).walk(self._root)
+                    saved.why = _TOO_LARGE
+            self._prune(known, {*saved.keys.values(), PATHS})
         except OSError as error:
             saved.why = error.strerror or str(error)
         return saved
@@ -91,17 +101,23 @@ class FileSaver:
         now = SavedFiles()
         with contextlib.suppress(OSError):
             _Saving(now, None, -1, self._ours).walk(self._root)
+            if now.why == _TOO_LARGE and not saved.why:
+                (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, saved.keys)))
         gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
         call = ctx.call_id or "exec"
         kept = 0
         problem = saved.why
+        looked: dict[str, str] = {}
         for path in gone:
             try:
-                kept += self._keep(path, saved.keys[path], call, ctx.session_id)
+                hidden = self._in_the_way(os.path.dirname(path), looked)
+                kept += self._keep(path, saved.keys[path], call, ctx.session_id, bool(hidden))
             except (OSError, ToolcribError) as error:
                 problem = str(error)
+        for path in {way for way in looked.values() if way}:  # the newest changes: undo takes them back first
+            self._note_in_the_way(path, call, ctx.session_id)
         outcome = CommandOutcome()
         made = 0 if problem or now.why else len(now.keys.keys() - saved.keys.keys())
         if kept:
@@ -116,12 +132,31 @@ class FileSaver:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
         return outcome
 
-    def _keep(self, path: str, key: Key, call: str, session_id: str | None) -> bool:
-        """Move the copy of a path to the trash, and record the change. Return whether there was a change."""
+    def _in_the_way(self, folder: str, looked: dict[str, str]) -> str:
+        """Return what is now in the place of a folder or of one above it: a link, a file, a pipe. "" if nothing is."""
+        if folder and folder not in looked:
+            way = self._in_the_way(os.path.dirname(folder), looked)
+            if not way:
+                with contextlib.suppress(FileNotFoundError):
+                    way = "" if stat.S_ISDIR(os.lstat(self._root / folder).st_mode) else folder
+            looked[folder] = way
+        return looked.get(folder, "")
+
+    def _note_in_the_way(self, path: str, call: str, session_id: str | None) -> None:
+        ws, table = self._journal.ws, self._journal.table
+        change = new_change(ws.locate(path), call, "exec", session_id, "a command put it in the place of a folder")
+        with contextlib.suppress(OSError):
+            now = os.lstat(self._root / path)
+            change.after_kind, change.after_identity = kind_of(now), in_words(identity_of(now))
+            table.done(table.insert(change), None)
+
+    def _keep(self, path: str, key: Key, call: str, session_id: str | None, hidden: bool) -> bool:
+        """Move the copy of a path to the trash, and record the change. Return whether there was a change. `hidden`:
+        something is in the place of a folder above it, which may lead elsewhere."""
         copy = self._folder / key
         ws, journal = self._journal.ws, self._journal
         try:
-            now = ws.lstat(path)
+            now = None if hidden else ws.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             now = None
         before = copy.lstat()
@@ -166,8 +201,16 @@ class _Saving:
     whether an absolute path is one of our own, which commands cannot change."""
 
     def __init__(
-        self, saved: SavedFiles, known: set[Key] | None, there: int, ours: Callable[[str], bool] | None
+        self,
+        saved: SavedFiles,
+        known: set[Key] | None,
+        there: int,
+        ours: Callable[[str], bool] | None,
+        only: AbstractSet[str] = frozenset(),
     ) -> None:
+        """`only`: paths; no others are looked at."""
+        self._only, self._most = only, MAX_FILES + (len(saved.keys) if only else 0)
+        self._above = {path[:end] for path in only for end in range(len(path)) if path[end] == "/"}
         self._saved, self._known, self._there, self._ours = saved, known, there, ours
         self._root = ""
         self._room = MAX_COPIED
@@ -182,9 +225,11 @@ class _Saving:
         """Walk an open folder. Links are not followed; what git keeps comes last."""
         with os.scandir(fd) as entries:
             found = sorted((entry.name for entry in entries), key=lambda name: (name in (".git", "objects"), name))
+        if self._only:
+            found = [name for name in found if prefix + name in self._only or prefix + name in self._above]
         for name in found:
-            if len(self._saved.keys) >= MAX_FILES or time.monotonic() > self._deadline:
-                self._saved.why = "the workspace is too large to save it before each command"
+            if len(self._saved.keys) >= self._most or time.monotonic() > self._deadline:
+                self._saved.why = _TOO_LARGE
                 return
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 st = os.lstat(name, dir_fd=fd)
@@ -207,7 +252,7 @@ class _Saving:
             self._saved.why = f"files of more than {MAX_FILE_BYTES >> 20} MiB are not saved"
             return False
         if st.st_size > self._room:
-            self._saved.why = "the workspace is too large to save it before each command"
+            self._saved.why = _TOO_LARGE
             return False
         self._room -= st.st_size
         passing = f".{fresh_name()}"

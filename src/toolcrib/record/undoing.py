@@ -11,6 +11,7 @@ from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
+from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError
 from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
@@ -206,9 +207,12 @@ class _Undoing:
         return self.ws.relative(os.path.join(str(change.root), str(change.path)))
 
     def _now(self, shown: str) -> os.stat_result | None:
+        """Return its stat; None if it is gone. What is reached only through a link is another file."""
         try:
-            return self.ws.lstat(shown)
-        except (FileNotFoundError, NotADirectoryError):
+            parent, name, _ = self.ws.open_parent(shown)
+            with closing_fd(parent):
+                return os.lstat(name, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError, LinkRefused):
             return None
 
     def _sha_of(self, shown: str) -> str | None:
