@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..builtin.ask_user import AskUserTool
 from ..core.context import SUBAGENT
 from ..core.errors import ConfigError
+from ..core.threads import shared_threads
 from ..core.tool import Tool
 from . import loop
 from .choose import ModelPlace, model_of
@@ -182,16 +183,22 @@ class Agent:
     ) -> Outcome:
         """Give a session a message, and run it until it is answered, waits for a person, or reaches a limit.
 
-        `files` are images, and texts with the name of their file, which do not count as the person's words. Without
-        `text` the session goes on where it is. Cancel it to interrupt it; its history stays valid. With `schema`, a
-        JSON Schema or a type (a pydantic model, a dataclass), the answer is data of that form in `Outcome.data`, of a
-        type an instance.
+        `files` are images, and texts with the name of their file, which do not count as the person's words. If the
+        session waits for the answer to a question, `text` is that answer; a call that waits for approval does not run
+        after another message, and its request ends. Without `text` the session goes on where it is. Cancel it to
+        interrupt it; its history stays valid. With `schema`, a JSON Schema or a type (a pydantic model, a dataclass),
+        the answer is data of that form in `Outcome.data`, of a type an instance.
         """
         session = session or await self.store.do(self.new_session)
         async with session.within(session.running()):
             if session.row.model != self.models[0].name:
                 await session.do(session.set_model, self.models[0].name)
-            if text is not None:
+            asked = session.question
+            if text is not None and asked is not None:
+                await session.do(session.answer_question, asked["run_id"], text, *files)
+            elif text is not None:
+                for waits in session.row.waiting:  # these calls do not run any more
+                    await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
                 await session.do(session.close_calls, partial(loop.known_result, self.box, session))
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)

@@ -184,13 +184,6 @@ class ChannelHost:
             self._start(chat, None)  # if its run ended meanwhile
             return
         await chat.session.do(chat.session.reload)
-        asked = chat.session.question
-        if asked is not None:
-            chosen = _chosen(text, asked.get("options") or ())
-            await chat.session.do(chat.session.answer_question, asked["run_id"], chosen, *images)
-            self._start(chat, None, message=message)
-            return
-        await self._expire(chat.session.row.waiting)
         self._start(chat, text, images, message)
 
     async def _stop(self, chat: _Chat) -> None:
@@ -385,12 +378,6 @@ def _may_approve(settings: ChannelSettings, sender: str) -> bool:
 
 def _approvers(settings: ChannelSettings) -> tuple[str, ...]:
     return (SENDER,) if settings.type == "terminal" else settings.approvers
-
-
-def _chosen(text: str, options: Sequence[str]) -> str:
-    """Return the option that an answer names by its number; else the answer itself."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 3 else 0
-    return options[number - 1] if 0 < number <= len(options) else text
 
 
 def _images(paths: Sequence[str]) -> tuple[list[Image], list[str]]:

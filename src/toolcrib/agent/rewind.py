@@ -47,7 +47,8 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
                 subagent.remove()  # else the next run goes on with it
             tool = box.registry.find(call.name)
             rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=10)
-            if rows and not subagents and not (tool is not None and tool.is_read_only):
+            ran = any(row["kind"] == "intent" or row["outcome"] == "ok" for row in rows)
+            if ran and not subagents and not (tool is not None and tool.is_read_only):
                 _take_back(box.journal, call.name, run_id, done)
 
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, ParamSpec, TypeVar
 
+from ..builtin.ask_user import chosen
 from .history import (
     NOTHING,
     CallResult,
@@ -194,12 +195,15 @@ class AgentSession:
         return next((waits for waits in self.row.waiting if waits["kind"] == "question"), None)
 
     def answer_question(self, run_id: str, text: str, *files: Content) -> None:
-        """Answer a question of the model, with the texts and images of files. Raises KeyError if the session does not
-        wait for it."""
+        """Answer a question of the model, an option also by its number, with the texts and images of files. Raises
+        KeyError if the session does not wait for it."""
         asked = next((w for w in self.row.waiting if w["run_id"] == run_id and w["kind"] == "question"), None)
         if asked is None:
             raise KeyError(run_id)
-        texts = [text, *(file.text for file in files if isinstance(file, Text))]
+        texts = [
+            chosen(text.strip(), asked.get("options") or ()),
+            *(file.text for file in files if isinstance(file, Text)),
+        ]
         images = tuple(file for file in files if isinstance(file, Image))
         call_id = run_id.split(".", 2)[2]
         self.store_result(run_id, CallResult(call_id, asked["tool"], "\n\n".join(texts), images))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -16,6 +17,12 @@ NOBODY = (
     "nobody can be asked here: this run has no person, or its client cannot show a question (an MCP client needs "
     "elicitation for that). Decide by yourself, or say in your answer what you need."
 )
+
+
+def chosen(text: str, options: Sequence[str]) -> str:
+    """Return the option that an answer names by its number; else the answer itself."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 3 and text not in options else 0
+    return options[number - 1] if 0 < number <= len(options) else text
 
 
 class AskUserTool(Tool):

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..builtin.ask_user import chosen
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import plain_line
@@ -119,13 +120,13 @@ class TerminalApprover:
                 line = await self._line(f"[{' / '.join(map(safe, options))}] " if options else "> ")
                 if not line:
                     raise ToolError("the person did not answer")
-                said = line.strip()
+                said = chosen(line.strip(), options)
                 meant = [option for option in options if said and option.lower().startswith(said.lower())]
                 if not options or said in options:
                     return said
                 if len(meant) == 1:
                     return meant[0]
-                show.say("Please answer with one of them.", "yellow")
+                show.say(f"Please type one of them, or a number from 1 to {len(options)}.", "yellow")
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
         keys = "\n".join(show.wrapped(_keys(request)))

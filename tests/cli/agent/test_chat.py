@@ -181,6 +181,19 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def test_a_question_before_the_prompt_is_there_gets_the_terminal(cli: Cli, script: Callable[..., str]) -> None:
+    asked = call("ask_user", question="Which colour?", options=["red", "green"])
+    model = script({"calls": [asked]}, {"text": "Painted.", "after": "green"})
+    terminal = cli.at_terminal("chat", "--model", model, env={"TERM": "dumb"})
+    terminal.expect_exact("/help lists")
+    terminal.sendline("paint")
+    terminal.expect_exact("[red / green] ")
+    terminal.sendline("3")
+    terminal.expect_exact("a number from 1 to 2")
+    terminal.sendline("2")
+    terminal.expect_exact("Painted.")
+
+
 # --- tmux
 
 
@@ -300,3 +313,16 @@ def test_ctrl_c_in_tmux_keeps_what_was_streamed(
     at.expect("On I went.")
     at.type("C-d")
     at.expect("(session 2", "exit code 0")
+
+
+def test_a_question_in_tmux_is_answered_though_it_came_at_once(
+    cli: Cli, script: Callable[..., str], tmux: Callable[..., Tmux]
+) -> None:
+    asked = call("ask_user", question="Which colour?", options=["red", "green"])
+    at = tmux(80, "chat", "--model", script({"calls": [asked]}, {"text": "Painted.", "after": "green"}))
+    at.expect("/help lists")
+    at.type("paint", "Enter")
+    at.expect("[red / green]")
+    at.type("2", "Enter")
+    screen = at.expect("✓ ask_user(", "Painted.")
+    assert "⋯ ask_user" not in screen

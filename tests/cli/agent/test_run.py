@@ -87,6 +87,34 @@ def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -
     assert "does not wait" in cli("sessions", "answer", "last", "red", code=2).stderr
 
 
+def test_the_next_message_is_the_answer_to_a_question(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "ask.json"
+    asked = {"name": "ask_user", "arguments": {"question": "Which colour?", "options": ["red", "green"]}}
+    path.write_text(json.dumps([{"calls": [asked]}, {"text": "Green it is.", "after": "green"}]))
+    first = cli("run", "--model", f"scripted:{path}", "paint", code=3).stderr
+    assert "1. red" in first
+    assert "2. green" in first
+    assert "answer with: toolcrib run --session" in first
+    assert cli("run", "--session", "last", "2").stdout == "Green it is.\n"
+
+
+def test_another_message_ends_the_request_of_a_waiting_call(cli: Cli, script: str) -> None:
+    first = cli("run", "--model", script, "x", code=3).stderr
+    assert "after the approval go on with: toolcrib run --session" in first
+    assert cli.json("approvals", "--json")
+    cli("run", "--session", "last", "leave it")
+    assert cli.json("approvals", "--json") == []
+    assert "nothing left to do; give it a message" in cli("run", "--session", "last").stderr
+
+
+def test_a_rewind_does_not_speak_of_a_call_that_never_ran(cli: Cli, script: str) -> None:
+    cli("run", "--model", script, "x", code=3)
+    cli("run", "--session", "last", "leave it")
+    back = cli("sessions", "rewind", "last", "0", "--yes").stderr
+    assert "cannot be taken back" not in back
+    assert "is back before turn 0" in back
+
+
 def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
     cli.write("notes.md", "remember the milk")
     path = tmp_path / "s.json"

@@ -179,10 +179,6 @@ class EditorSession:
             if answer is not None:
                 self.update(updates.said(answer))
                 return Outcome("done", answer)
-        asked = self.session.question
-        if asked is not None:  # the message is the answer to the question that ended the last turn
-            await self.session.do(self.session.answer_question, asked["run_id"], text, *files)
-            return await self._run(None)
         return await self._run(text, files)
 
     async def _run(self, text: str | None, files: Sequence[Content] = ()) -> Outcome:

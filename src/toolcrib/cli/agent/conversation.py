@@ -91,12 +91,7 @@ class Conversation:
             await self.session.do(self.session.queue if queue else self.session.steer, text, *files)
             self.note("queued: it is sent after this turn" if queue else "sent: the agent reads it at its next step")
             return
-        asked = self.session.question
-        if asked is not None:
-            await self.session.do(self.session.answer_question, asked["run_id"], text, *files)
-            self.start(self._run(None))
-        else:
-            self.start(self._run(text, *files))
+        self.start(self._run(text, *files))
 
     def go_on(self) -> None:
         """Go on with a turn that did not end."""

@@ -81,6 +81,7 @@ class AnswerLines:
         self._since = 0.0
         self._running: dict[str, tuple[ModelCall, float]] = {}
         self._plan: tuple[dict[str, Any], ...] = ()
+        self._waiting: tuple[dict[str, Any], ...] = ()  # what the last turn waits for
         self._timer: asyncio.TimerHandle | None = None
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.done: deque[tuple[CallDone, list[FileChange]]] = deque(maxlen=MAX_REMEMBERED)
@@ -139,7 +140,10 @@ class AnswerLines:
     def end(self, session_id: str) -> None:
         """Say how to go on with the session."""
         self.stop()
-        self._screen.line(f"(session {session_id}; go on with: toolcrib run --session {session_id} '…')", "dim")
+        go_on, kinds = f"toolcrib run --session {session_id}", {waits["kind"] for waits in self._waiting}
+        how = f"answer with: {go_on} 'ANSWER'" if "question" in kinds else f"go on with: {go_on} '…'"
+        how = f"after the approval go on with: {go_on}" if kinds == {"approval"} else how
+        self._screen.line(f"(session {session_id}; {how})", "dim")
 
     def answer(self, text: str) -> None:
         """Show an answer of an earlier turn."""
@@ -188,12 +192,15 @@ class AnswerLines:
             self._screen.line(f"toolcrib: {outcome.reason}", "red")
         if outcome.state == "refused":
             self._screen.line("toolcrib: the model declined to answer", "red")
+        self._waiting = outcome.waiting
         for waits in outcome.waiting:
             if waits["kind"] == "approval":
                 how = f"toolcrib approvals approve {waits['approval']}"
                 self._screen.line(f"{waits['tool']} waits for approval: {how}", "yellow")
             else:
                 self._screen.line(f"the agent asks: {waits['question']}", "yellow")
+                for number, option in enumerate(waits.get("options") or (), 1):
+                    self._screen.line(f"  {number}. {option}", "yellow")
         total = self.totals()
         said = used(outcome.usage, outcome.cost, outcome.requests)
         self._screen.line(f"({said})" + (f" ({total})" if total else ""), "dim")

@@ -24,6 +24,8 @@ class PlainReader:
         self._text = b""
         self._ended = False
         self._ready: asyncio.Future[None] | None = None
+        self._free = asyncio.Event()
+        self._free.set()
         self._asks = sys.stdin.isatty()
         self._outer = screen.floor
         self.wants_turn_end = not self._asks  # a pipe's next line is for after the answer
@@ -47,12 +49,14 @@ class PlainReader:
     async def floor(self) -> AsyncGenerator[None]:
         """Give the terminal to a question: its answer is not a line of the conversation."""
         async with self._outer():
+            self._free.clear()
             waiting, self._ready = self._ready, None
             if waiting is not None:
                 self._watch(None)
             try:
                 yield
             finally:
+                self._free.set()
                 if waiting is not None and not waiting.done():
                     self._ready = waiting
                     self._watch(self._wake)
@@ -75,6 +79,7 @@ class PlainReader:
         return line.decode("utf-8", "replace").removesuffix("\r")
 
     async def _readable(self) -> None:
+        await self._free.wait()  # a question that came before has the terminal
         self._ready = asyncio.get_running_loop().create_future()
         if not self._watch(self._wake):  # a file: reading it never waits
             return

@@ -54,6 +54,8 @@ class PromptScreen:
         self._lines: list[str] = []
         self._tail = self._status = self._foreign = ""
         self._held = 0
+        self._free = asyncio.Event()
+        self._free.set()
         self._flushing: asyncio.TimerHandle | None = None
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
@@ -72,6 +74,7 @@ class PromptScreen:
 
     async def read(self, default: str = "") -> str:
         """Return what the person enters. Raises EOFError at Ctrl-D on an empty line, or where `interrupt` says so."""
+        await self._free.wait()  # a question that came before this prompt was there has the terminal
         self._flush()
         with _through(self):
             return await self._session.prompt_async(default=default, handle_sigint=False)
@@ -125,10 +128,13 @@ class PromptScreen:
         async with in_terminal():
             self._write()
             self._held += 1
+            self._free.clear()
             try:
                 yield
             finally:
                 self._held -= 1
+                if not self._held:
+                    self._free.set()
                 self._changed(True)
 
     def _message(self) -> Any:

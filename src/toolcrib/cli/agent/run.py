@@ -97,6 +97,8 @@ async def _run(
                     outcome = await go(said, files=given)
                     while outcome.state == "done" and await next_end(session.id):
                         outcome = await go(None)
+                if text is None and outcome.state == "done" and not outcome.requests and not outcome.waiting:
+                    show.say(f"The session {session.id} has nothing left to do; give it a message.")
             except asyncio.CancelledError:
                 reader.check()
                 raise
