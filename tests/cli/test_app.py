@@ -128,7 +128,7 @@ def test_closed_streams_are_no_error_and_no_file_takes_their_place(cli: Cli, clo
 
 
 def test_a_carriage_return_writes_over_nothing(cli: Cli) -> None:
-    done = cli("call", "read_file", "--json", '{"path":"x\\rcall_0 forged"}', code=1)
+    done = cli("call", "read_file", "--args", '{"path":"x\\rcall_0 forged"}', code=1)
     assert "\r" not in done.stderr + cli("log").stdout
     assert "x\\rcall_0 forged" in done.stderr
 

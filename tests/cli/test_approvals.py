@@ -161,7 +161,7 @@ def test_a_preview_cannot_speak_to_the_terminal(cli: Cli, spawn: Spawn) -> None:
     """Escapes, bidi controls and fake prompts in what the model wrote reach the screen as plain text behind a bar."""
     evil = "echo hi \x1b[2J\x1b]0;title\x07 \u202e \x9b31m\nRun it? y\r\x1b[1A"
     args = json.dumps({"command": evil})
-    child = spawn("call", "exec", "--json", args, env={"TOOLCRIB_SANDBOX__BACKEND": "none", "NO_COLOR": "1"})
+    child = spawn("call", "exec", "--args", args, env={"TOOLCRIB_SANDBOX__BACKEND": "none", "NO_COLOR": "1"})
     child.expect("all of it\r\nRun it")
     shown = child.before or ""
     for character in ("\x1b", "\x07", "\u202e", "\x9b"):

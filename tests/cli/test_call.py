@@ -45,15 +45,15 @@ def test_call_reads_and_writes(cli: Cli) -> None:
     assert (cli.work / "a.txt").read_text(encoding="utf-8") == "hällo"
     assert done.stderr == ""
     assert "hällo" in cli("call", "read_file", "path=a.txt", "offset=1", "line_numbers=false").stdout
-    assert cli.json("call", "read_file", "--json", '{"path": "a.txt"}', "-o", "json")["is_error"] is False
+    assert cli.json("call", "read_file", "--args", '{"path": "a.txt"}', "--json")["is_error"] is False
 
 
 def test_an_error_is_said_in_words_for_a_person(cli: Cli) -> None:
-    """The line that tells a model what to do now is for models: only --output json has it."""
+    """The line that tells a model what to do now is for models: only --json has it."""
     done = cli("call", "read_file", "path=missing.txt", code=1)
     assert "missing.txt" in done.stderr
     assert "Analyze the error" not in done.stderr + done.stdout
-    told = cli.json("call", "read_file", "path=missing.txt", "-o", "json", code=1)
+    told = cli.json("call", "read_file", "path=missing.txt", "--json", code=1)
     assert told["text"].endswith("[Analyze the error above and try a different approach.]")
 
 
@@ -63,7 +63,7 @@ def test_values_come_from_files_and_stdin(cli: Cli) -> None:
     assert (cli.work / "b.txt").read_text() == "from a file\n"
     cli("call", "write_file", "path=c.txt", "content=-", stdin="from stdin")
     assert (cli.work / "c.txt").read_text() == "from stdin"
-    cli("call", "write_file", "--json", "-", stdin='{"path": "d.txt", "content": "all of it"}')
+    cli("call", "write_file", "--args", "-", stdin='{"path": "d.txt", "content": "all of it"}')
     assert (cli.work / "d.txt").read_text() == "all of it"
 
 
@@ -89,7 +89,7 @@ def test_a_denial_stays_whatever_yes_says(cli: Cli) -> None:
 
 def test_json_output_of_a_failure(cli: Cli) -> None:
     cli.write("a.txt", "x")
-    out = cli.json("call", "delete_file", "path=a.txt", "-o", "json", code=3)
+    out = cli.json("call", "delete_file", "path=a.txt", "--json", code=3)
     assert (out["error_kind"], out["pause_for_input"]) == ("pending", True)
     assert out["meta"]["approval_id"].startswith("ap_")
 

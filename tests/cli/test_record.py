@@ -40,7 +40,7 @@ def test_log(cli: Cli) -> None:
     assert "about to run" in one  # the intent, committed before it ran
     assert '"content": "x"' in one
     assert [r["kind"] for r in cli.json("log", rows[0]["call_id"], "--json")] == ["intent", "outcome"]
-    assert cli("log", "nope", code=1).stderr
+    assert cli("log", "nope", code=2).stderr
     assert "is not a time" in cli("log", "--since", "soon", code=2).stderr
     assert "Traceback" not in cli("log", "-n", "9" * 30, code=2).stderr
 
@@ -206,7 +206,7 @@ def test_a_damaged_record_is_said_and_not_a_traceback(cli: Cli) -> None:
 
 
 def test_what_the_log_shows_is_safe_for_terminals(cli: Cli) -> None:
-    cli("call", "read_file", "--json", json.dumps({"path": "a\x1b[2J\u202e"}), code=1)
+    cli("call", "read_file", "--args", json.dumps({"path": "a\x1b[2J\u202e"}), code=1)
     for args in (["log"], ["log", "--json"]):
         shown = cli(*args).stdout
         assert "\x1b" not in shown
@@ -245,7 +245,7 @@ def test_undo(cli: Cli) -> None:
     assert os.stat(path).st_mode & 0o777 == 0o640
     cli("undo", undone["undo_id"])
     assert path.read_text() == "after"
-    assert "no changes of a call" in cli("undo", "call_nope", code=1).stderr
+    assert "no changes of a call" in cli("undo", "call_nope", code=2).stderr
 
 
 def test_undo_loses_nothing(cli: Cli) -> None:

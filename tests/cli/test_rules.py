@@ -22,7 +22,7 @@ def test_rules_are_added_listed_tried_and_removed(cli: Cli) -> None:
     assert denied.stdout.startswith("deny")
     assert "Read(.env)" in denied.stdout
     cli("rules", "remove", "Bash(npm test *)")
-    assert "it is in" in cli("rules", "remove", "Read(.env)", code=1).stderr
+    assert "it is in" in cli("rules", "remove", "Read(.env)", code=2).stderr
     cli("rules", "remove", "Read(.env)", "--user")
     assert cli.json("rules", "--json")["rules"] == []
 

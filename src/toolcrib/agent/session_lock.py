@@ -11,7 +11,7 @@ import functools
 import os
 from collections.abc import Generator
 
-from ..core.errors import ToolcribError
+from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
 from ..record.lease import Lease, Leases
 from ..record.state import StateFolder, private_folder
@@ -19,6 +19,10 @@ from ..record.state import StateFolder, private_folder
 
 class SessionError(ToolcribError):
     """A session cannot be used: it is unknown, or it runs already."""
+
+
+class NoSuchSession(SessionError, UnknownName):
+    """There is no session of that id."""
 
 
 class SessionTaken(SessionError):

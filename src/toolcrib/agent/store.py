@@ -20,7 +20,7 @@ from ..record.connection import naming, transaction
 from ..record.database import RecordPart
 from ..record.state import StateFolder
 from .history import NOTHING, CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
-from .session_lock import SessionError, SessionLocks
+from .session_lock import NoSuchSession, SessionError, SessionLocks
 from .session_tables import STEPS
 
 P = ParamSpec("P")
@@ -118,7 +118,7 @@ class SessionStore(RecordPart):
             rows = self._run("SELECT * FROM agent_session WHERE substr(id, 1, ?) = ?", len(session_id), session_id)
             rows = [row for row in rows if row["id"] == session_id] or rows
         if not rows:
-            raise SessionError(f"there is no session {session_id!r}; `toolcrib sessions` lists them")
+            raise NoSuchSession(f"there is no session {session_id!r}; `toolcrib sessions` lists them")
         if len(rows) > 1:
             found = ", ".join(row["id"] for row in rows[:5])
             raise SessionError(f"several sessions begin with {session_id!r}: {found}")

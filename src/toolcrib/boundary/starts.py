@@ -112,7 +112,7 @@ STARTS = (
     ),
     Start(
         "the person's editor",
-        ("cli.terminal_approver:_in_editor",),
+        ("cli.editor:in_editor",),
         f"VISUAL or EDITOR; {_FOUND}; in a private folder, so that it obeys no file of the workspace",
     ),
     Start(

@@ -18,6 +18,7 @@ from .reader import CliCommand, CommandGroup, Option, print_help, read
 
 # In the order in which people meet them; those of wings are last.
 COMMANDS = {
+    "init": "Write a configuration file that explains the choices.",
     "list": "Show the tools and what each may do.",
     "call": "Run one tool.",
     "check": "Say what would happen to a call.",
@@ -29,10 +30,11 @@ COMMANDS = {
     "rules": "Allow, ask or deny calls by rules.",
     "mcp": "List, try, add and remove MCP servers.",
     "trust": "Accept a project's configuration and texts.",
-    "config": "Show the settings and where they come from.",
+    "config": "Show the settings and where they come from; change them.",
     "install": "Set up Claude Code, Cursor or VS Code.",
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
+    "help": "Explain a command.",
     **{name: text for wing in WINGS.values() for name, text in wing.commands.items()},
 }
 

@@ -1,4 +1,4 @@
-"""Reads the arguments of a call: `key=value`, `key=@file`, `key=-`, `key:=JSON`."""
+"""Reads the arguments of a call: `key=value`, `key=@file`, `key=-`, `key:=JSON`, a value alone."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ..core.registry import ToolRegistry
 from .exit_codes import Usage
 
 MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
 
+ALONE = ""
+"""The key of a value that was given without one, until the tool is known."""
 _PAIR = re.compile(r"([^=:\s][^=:]*)(:=|=)(.*)", re.DOTALL)
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:
-    """The arguments of a call. Values stay text; the tool's schema decides their types. Raises Usage."""
+    """The arguments of a call. Values stay text; the tool's schema decides their types. Raises Usage.
+
+    `named` gives the value under the key ALONE its name.
+    """
     if text is not None:
         if pairs:
-            raise Usage("arguments come either as key=value or as --json, not both")
-        return _input("--json", text[1:]) if text[:1] == "@" else _input("--json", "-") if text == "-" else text
+            raise Usage("arguments come either as key=value or as --args, not both")
+        return _input("--args", text[1:]) if text[:1] == "@" else _input("--args", "-") if text == "-" else text
     found: dict[str, Any] = {}
     stdin_used = False
     for pair in pairs:
         match = _PAIR.fullmatch(pair)
-        if match is None:
-            raise Usage(f"{pair!r}: arguments are written key=value (key=@file, key=- for stdin, key:=JSON)")
-        key, sign, given = match.groups()
+        if match is None and ALONE in found:
+            raise Usage(f"{pair!r}: {_WRITTEN}; one value alone is enough where a tool needs no other")
+        key, sign, given = match.groups() if match is not None else (ALONE, "=", pair)
         value: Any = given
         if sign == ":=":
             try:
@@ -48,6 +54,25 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
             value = [*cast("list[Any]", before), value] if isinstance(before, list) else [before, value]
         found[key] = value
     return found
+
+
+_WRITTEN = "arguments are written key=value (key=@file, key=- for stdin, key:=JSON)"
+
+
+def named(arguments: dict[str, Any] | str, name: str, registry: ToolRegistry) -> dict[str, Any] | str:
+    """The arguments, with the value that was given alone under the one parameter that the tool needs. Raises Usage if
+    it needs none or several. Those of an unknown tool stay as they are."""
+    if isinstance(arguments, str) or ALONE not in arguments:
+        return arguments
+    tool = registry.find(name)
+    if tool is None:
+        return arguments
+    needed: list[str] = list(tool.schema.get("required", ()))
+    alone = arguments[ALONE]
+    if len(needed) == 1 and needed[0] not in arguments:
+        return {needed[0] if key == ALONE else key: value for key, value in arguments.items()}
+    known = ", ".join(needed) or ", ".join(tool.schema.get("properties", ())) or "nothing"
+    raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
 
 
 def json_object(text: str) -> dict[str, Any]:

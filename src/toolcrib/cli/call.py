@@ -21,7 +21,7 @@ from ..core.output import ToolOutput
 from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from . import show
-from .arguments import read_arguments
+from .arguments import named, read_arguments
 from .exit_codes import of_output
 from .options import Options
 from .reader import Argument, CliCommand, Option
@@ -47,15 +47,15 @@ def call(
         list[str] | None,
         Argument(
             metavar="KEY=VALUE",
-            help="key=@file reads a file, key=- reads stdin, key:=JSON takes JSON. A repeated key is a list.",
+            help="key=@file reads a file, key=- reads stdin, key:=JSON takes JSON. A repeated key is a list. "
+            "Where a tool needs one argument, its value is enough: call exec 'ls -la'.",
         ),
     ] = None,
     text: Annotated[
-        str | None, Option("--json", metavar="JSON", help="All arguments as JSON. @file reads a file, - reads stdin.")
+        str | None, Option("--args", metavar="JSON", help="All arguments as JSON. @file reads a file, - reads stdin.")
     ] = None,
-    output: Annotated[Literal["text", "json"], Option("--output", "-o", help="How to print the result.")] = "text",
     dry_run: Annotated[
-        bool, Option("--dry-run", "-n", help="Only show what would happen. Tools that only read do run.")
+        bool, Option("--dry-run", help="Only show what would happen. Tools that only read do run.")
     ] = False,
     effects: Annotated[
         Literal["direct", "journal", "review"] | None,
@@ -72,7 +72,7 @@ def call(
     """
     arguments = read_arguments(pairs or [], text)
     result = run(_call(options, name, arguments, dry_run, effects))
-    if output == "json":
+    if options.json:
         show.out_json(as_json(name, result))
     elif result.is_error:
         show.error(for_person(result))
@@ -98,7 +98,7 @@ async def _call(
         box.approval_service.approver = approver = terminal_approver(box.starts, progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
         ctx = replace(box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask)
-        return await box.call(name, arguments, ctx)
+        return await box.call(name, named(arguments, name, box.registry), ctx)
     finally:
         progress.close()
         await box.aclose()
@@ -197,4 +197,4 @@ class Progress:
             self._shown = False
 
 
-COMMAND = CliCommand(call, without=("json",))
+COMMAND = CliCommand(call)

@@ -27,7 +27,7 @@ from ..policy.policy import Check
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from . import show
-from .arguments import read_arguments
+from .arguments import named, read_arguments
 from .exit_codes import OK, Usage, of_verdict
 from .options import Options
 from .reader import Argument, CliCommand, Option
@@ -51,7 +51,7 @@ def check(
     bare: Annotated[
         bool, Option("--bare", help="Judge only the arguments: without configuration, mode and sandbox.")
     ] = False,
-    arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
+    arguments: Annotated[str | None, Option("--args", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
     """Say what would happen to a call: allow, ask or deny, by which rule, and why.
 
@@ -143,6 +143,7 @@ async def _one(
     options: Options, name: str, arguments: dict[str, Any] | str, bare: bool
 ) -> tuple[Check, list[tuple[str, Judgement]]]:
     async with _checker(options, bare) as checker:
+        arguments = named(arguments, name, checker.registry)
         return await checker.check(name, arguments), checker.parts(name, arguments)
 
 

@@ -17,7 +17,7 @@ from .reader import CliCommand, Option
 
 def clean(
     options: Options,
-    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only show what would be removed.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be removed.")] = False,
     everything: Annotated[
         bool, Option("--all", help="Remove all spilled outputs, undo history, saved files and trash, of any age.")
     ] = False,

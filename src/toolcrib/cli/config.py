@@ -1,16 +1,35 @@
-"""`toolcrib config`: show the merged settings and where each came from, with secrets hidden."""
+"""`toolcrib config`: show the merged settings and where each came from, with secrets hidden; find and change the files
+that they come from."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, cast
 
+from ..config.files import ConfigFile
 from ..config.hide import hidden, plain
+from ..config.layers import file_layer
 from ..config.settings import schema_text
+from ..core.errors import ConfigError
+from ..policy.starts import Starts
 from . import show
+from .editor import in_editor
+from .exit_codes import Usage
+from .init import TEMPLATE
 from .options import Options
-from .reader import CliCommand, Option
+from .reader import Argument, CliCommand, Option, group
+from .servers_file import parsed, write
+from .settings_file import Keys, own_file, project_file, text_of, with_setting, without_setting
+
+Project = Annotated[
+    bool,
+    Option("--project", help="The file of this workspace (toolcrib.toml): it counts in full once it is trusted."),
+]
+Key = Annotated[str, Argument(metavar="KEY", help="Like mode or sandbox.allowed_domains.")]
 
 
 def config(
@@ -39,7 +58,112 @@ def config(
         source = _source(key, settings.origin.sources)
         if not changed or source:
             rows.append([key, f"= {_written(value)}", f"# {source or 'default'}"])
-    show.columns(rows, ("cyan", None, "dim"), widest=50)
+    none = "Every setting has its default. `toolcrib config set KEY VALUE` changes one, `toolcrib init` writes a file."
+    show.columns(rows, ("cyan", None, "dim"), widest=50, none=none)
+
+
+def path_shown(options: Options, project: Project = False) -> None:
+    """Print the path of your own configuration file, or of the workspace's. It may not exist yet."""
+    show.out(str(_file(options, project)[0]))
+
+
+def edited(options: Options, project: Project = False) -> None:
+    """Open a configuration file in your editor (VISUAL or EDITOR), and check it afterwards. A new one explains the
+    choices."""
+    path, text = _file(options, project)
+    after = in_editor(Starts((_root(options),)), text or TEMPLATE, path.name)
+    if after is None:
+        raise Usage("nothing was written")
+    if after == text:
+        show.say(f"{path} stays as it is.")
+        return
+    _check(path, after)
+    _write(options, path, after)
+
+
+def set_(
+    options: Options,
+    key: Key,
+    value: Annotated[list[str], Argument(metavar="VALUE", help="A text, number, true, false or JSON; a list: a,b.")],
+    project: Project = False,
+) -> None:
+    """Change a setting in your own configuration file. Everything else in it stays, comments too."""
+    path, text = _file(options, project)
+    keys = tuple(key.split("."))
+    after, meant = _with(path, text, keys, value)
+    _write(options, path, after)
+    _say_what_counts(options, path, keys, meant)
+
+
+def unset(options: Options, key: Key, project: Project = False) -> None:
+    """Remove a setting from your own configuration file, so that its default counts again."""
+    path, text = _file(options, project)
+    keys = tuple(key.split("."))
+    try:
+        after = without_setting(text, path.suffix, keys)
+    except ConfigError as error:
+        raise Usage(f"{path}: {error}") from None
+    _check(path, after)
+    _write(options, path, after)
+
+
+def _root(options: Options) -> Path:
+    return Path(os.path.abspath(options.workspace or "."))
+
+
+def _file(options: Options, project: bool) -> tuple[Path, str]:
+    """The file that is meant, and its text; "" if it does not exist."""
+    if options.config is not None:
+        named = Path(options.config).expanduser().absolute()
+        return text_of(named, named)
+    return project_file(_root(options)) if project else own_file()
+
+
+def _with(path: Path, text: str, keys: Keys, words: list[str]) -> tuple[str, Any]:
+    """The text with a setting, and its value: the first reading of the words that the setting takes."""
+    wrong: ConfigError | None = None
+    for value in _readings(words):
+        try:
+            after = with_setting(text, path.suffix, keys, value)
+            _check(path, after, keys)
+        except ConfigError as error:
+            wrong = wrong or error
+        else:
+            return after, value
+    raise Usage(str(wrong))
+
+
+def _readings(words: list[str]) -> Iterator[Any]:
+    if len(words) > 1:
+        yield words
+        return
+    try:
+        yield json.loads(words[0])
+    except (ValueError, RecursionError):
+        pass
+    yield words[0]
+    yield [part.strip() for part in words[0].split(",") if part.strip()]
+
+
+def _check(path: Path, text: str, keys: Keys = ()) -> None:
+    """Check a file before it is written. Raises ConfigError if it is wrong, or if `keys` are not a setting."""
+    file = ConfigFile(path, text, hashlib.sha256(text.encode()).hexdigest(), parsed(text, path.suffix))
+    foreign = [found for found in file_layer(file).shaped.foreign if keys and found[: len(keys)] == keys[: len(found)]]
+    if foreign:
+        raise ConfigError(f"{'.'.join(keys)}: there is no such setting; `toolcrib config` lists them")
+
+
+def _write(options: Options, path: Path, text: str) -> None:
+    write(path, text)
+    show.say(f"Wrote {path}.")
+    options.settings()  # says what a person should know, such as that it needs trust
+
+
+def _say_what_counts(options: Options, path: Path, keys: Keys, meant: Any) -> None:
+    """Warn if another source has the last word about a setting."""
+    source = _source(".".join(keys), options.settings(quiet=True).origin.sources)
+    if source is not None and not source.startswith(str(path)):
+        show.warn(f"{'.'.join(keys)} = {_written(meant)} does not count here: {source} says otherwise")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -64,4 +188,14 @@ def _written(value: Any) -> str:
     return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-COMMAND = CliCommand(config)
+_NOT = ("json", "mode", "yes")
+COMMAND = group(
+    config,
+    "Show the settings for this workspace and where each came from, or change them. Secrets are hidden.",
+    {
+        "path": CliCommand(path_shown, without=_NOT),
+        "edit": CliCommand(edited, without=_NOT),
+        "set": CliCommand(set_, without=_NOT),
+        "unset": CliCommand(unset, without=_NOT),
+    },
+)

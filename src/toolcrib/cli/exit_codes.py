@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..core.errors import ConfigError, ToolcribError, ToolNotFoundError
+from ..core.errors import ConfigError, ToolcribError, ToolNotFoundError, UnknownName
 from . import show
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def of_command(work: Callable[[], int | None]) -> int:
         return code
     except (ToolcribError, Usage, NotConfirmed) as error:
         show.error(str(error))
-        wrong_words = isinstance(error, ConfigError | ToolNotFoundError | Usage)
+        wrong_words = isinstance(error, ConfigError | ToolNotFoundError | UnknownName | Usage)
         return USAGE if wrong_words else REFUSED if isinstance(error, NotConfirmed) else FAILED
     except KeyboardInterrupt:
         show.error("interrupted")

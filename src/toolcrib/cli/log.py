@@ -10,9 +10,10 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 from ..core.dataclass import dataclass
+from ..core.output import ErrorKind
 from ..core.text import clip
 from ..core.tool import ToolCategory
 from ..policy.plain import plain, plain_line
@@ -22,7 +23,7 @@ from ..record.connection import naming, shown
 from ..record.database import connect
 from ..record.rows import ApprovalRow, CallRow
 from . import show
-from .exit_codes import FAILED, OK, Usage, of_success
+from .exit_codes import OK, Usage, of_success
 from .options import RecordOptions
 from .reader import Argument, CliCommand, Option, group
 
@@ -31,6 +32,7 @@ _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _KNOWN = {
     "verdict": ("allow", "ask", "deny", "none"),
     "category": tuple(str(category) for category in ToolCategory),
+    "outcome": ("ok", *get_args(ErrorKind)),
     "label": ("trusted", "untrusted", "public", "private"),
 }
 _KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
@@ -100,6 +102,9 @@ def listed(
         kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
         rows = audit.query(**wanted, **kind, upto=max((end.seq for end in ends), default=0), limit=limit)
         _rows(list(reversed(rows)), options.json)
+        if not rows and not options.json:
+            wide = not wanted and not unfinished
+            show.say("No calls are recorded in this workspace yet." if wide else "No call is like that.", "dim")
         if follow:
             wanted.pop("since", None)
             for row in audit.follow(after=ends, **wanted):
@@ -116,8 +121,7 @@ def call(options: RecordOptions, call_id: CallId) -> int:
         rows = audit.call(call_id)
         approvals = {row["seq"]: audit.approval(row) for row in rows}
     if not rows:
-        show.error(f"the record of this workspace has no call {call_id}")
-        return FAILED
+        raise Usage(f"the record of this workspace has no call {call_id}; `toolcrib log` lists them")
     if options.json:
         asked = [{"approval_request": request} if request else {} for request in approvals.values()]
         show.out_json([{**_plain(row), **request} for row, request in zip(rows, asked, strict=True)])
@@ -166,7 +170,9 @@ def stats(options: RecordOptions, filters: Filters, *, by: By = "tool") -> None:
         ]
         for row in rows
     ]  # fmt: skip
-    if cells:
+    if not cells:
+        show.say("No calls are recorded here that could be counted.", "dim")
+    else:
         show.columns([[by, "calls", "denied", "asked", "not ok", "mean", "latest"], *cells], ("bold",))
 
 

@@ -14,7 +14,6 @@ from ..config.files import read_config_file
 from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
 from ..core.errors import ConfigError
-from ..core.homes import config_home
 from ..sources.mcp import ServerConfig, ServerStatus, server_config
 from . import show
 from .browser_login import BrowserLogin
@@ -23,6 +22,7 @@ from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .running import run
 from .servers_file import with_server, without_server, write
+from .settings_file import own_file
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
@@ -111,7 +111,7 @@ def imported(
 
 
 def _put(options: Options, servers: Mapping[str, Any]) -> None:
-    path, before = _own_file()
+    path, before = own_file()
     text = before
     for name, entry in servers.items():
         try:
@@ -138,7 +138,7 @@ def _masked(line: str, servers: Mapping[str, Any]) -> str:
 
 def removed(options: Options, name: Name) -> None:
     """Remove a server from your own configuration."""
-    path, before = _own_file()
+    path, before = own_file()
     try:
         after = without_server(before, path.suffix, name)
     except ConfigError as error:
@@ -219,17 +219,6 @@ def logged_out(options: Options, name: Name) -> None:
     config = replace(settings.mcp_servers[name], name=name).expanded(os.environ)
     there = TokenFile(folder, config.url or "", lambda key, value: None).forget()
     show.say(f"Logged out of {name}." if there else f"There was no login to {name}.")
-
-
-def _own_file() -> tuple[Path, str]:
-    """The user's configuration file, and its text."""
-    home = config_home()
-    toml, plain = home / "config.toml", home / "config.json"
-    path = plain if plain.exists() and not toml.exists() else toml
-    try:
-        return path, path.read_text(encoding="utf-8") if path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise Usage(f"{path} cannot be read: {error}") from None
 
 
 def _pair(text: str) -> tuple[str, str]:

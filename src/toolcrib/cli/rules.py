@@ -18,8 +18,8 @@ from ..policy.rules.match import why_never
 from ..policy.rules.names import CLAUDE, family_of
 from ..policy.rules.suggest import unquoted
 from . import show
-from .arguments import read_arguments
-from .exit_codes import FAILED, OK, Usage, of_verdict
+from .arguments import named, read_arguments
+from .exit_codes import Usage, of_verdict
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .running import run
@@ -57,7 +57,7 @@ def tried(
     options: Options,
     name: Annotated[str, Argument(metavar="NAME", help="The tool.")],
     pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
-    arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
+    arguments: Annotated[str | None, Option("--args", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
     """Show which rules match a call, and the verdict. Nothing runs.
 
@@ -67,7 +67,7 @@ def tried(
     with options.build(options.settings(quiet=True)) as box:
         tool = box.registry.require(name)
         try:
-            bound = from_json(tool.bind(given)[1])
+            bound = from_json(tool.bind(named(given, name, box.registry))[1])
         except InvalidArguments as error:
             raise Usage(str(error)) from None
         speaking = box.rules.speaking(tool, bound, box.context)
@@ -97,15 +97,14 @@ def added(
                 show.warn(warning)
 
 
-def removed(options: Options, rule: Written, user: User = False) -> int:
+def removed(options: Options, rule: Written, user: User = False) -> None:
     """Remove one of your own rules, also one written by "always". Edit rules of other files there."""
     if forget(None if user else _workspace(options), rule):
         show.say(f"Removed {rule}.")
-        return OK
+        return
     others = [each for each in rules_of(options.settings(quiet=True)) if each.text == rule.strip()]
     where = ", ".join(map(_place, others))
-    show.error(f"{rule} is not among your own rules here" + (f"; it is in {where}" if where else ""))
-    return FAILED
+    raise Usage(f"{rule} is not among your own rules here" + (f"; it is in {where}" if where else ""))
 
 
 def imported(

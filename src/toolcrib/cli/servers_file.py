@@ -19,14 +19,14 @@ from ..core.errors import ConfigError
 
 Json = dict[str, Any]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_HEADER = re.compile(rf"\s*\[\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\s*(?:#.*)?$")
+KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+HEADER = re.compile(rf"\s*\[\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\s*(?:#.*)?$")
 SECTIONS = ("mcp_servers", "mcpServers", "McpServers")
 
 
 def with_server(text: str, suffix: str, name: str, entry: Mapping[str, Any]) -> str:
     """The file with one more server. Raises ConfigError where it has one of that name."""
-    values = _parsed(text, suffix)
+    values = parsed(text, suffix)
     section, servers = _section(values)
     if name in servers:
         raise ConfigError(f"there is a server {name!r} already; remove it first")
@@ -36,13 +36,13 @@ def with_server(text: str, suffix: str, name: str, entry: Mapping[str, Any]) -> 
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     start = text if not text or text.endswith("\n") else f"{text}\n"
     made = f"{start}{'' if not start else chr(10)}{_table((section, name), entry)}"
-    _check(made, {**values, section: {**servers, name: dict(entry)}})
+    check(made, {**values, section: {**servers, name: dict(entry)}})
     return made
 
 
 def without_server(text: str, suffix: str, name: str) -> str:
     """The file without a server. Raises ConfigError where it has none of that name, or it cannot be cut out."""
-    values = _parsed(text, suffix)
+    values = parsed(text, suffix)
     section, servers = _section(values)
     if name not in servers:
         raise ConfigError(f"there is no server {name!r} in this file")
@@ -55,27 +55,27 @@ def without_server(text: str, suffix: str, name: str) -> str:
     kept: list[str] = []
     inside = False
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):  # splitlines would end lines at more than TOML does
-        header = _HEADER.match(line.rstrip("\r\n"))
+        header = HEADER.match(line.rstrip("\r\n"))
         if header is not None or line.lstrip().startswith("[["):
-            inside = header is not None and _names(header[1])[:2] == (section, name)
+            inside = header is not None and names(header[1])[:2] == (section, name)
         if not inside:
             kept.append(line)
     made = "".join(kept).rstrip("\n")
     made = f"{made}\n" if made else ""
-    if not left and _parsed(made, suffix).get(section) == {}:
+    if not left and parsed(made, suffix).get(section) == {}:
         wanted[section] = {}
-    _check(made, wanted)
+    check(made, wanted)
     return made
 
 
-def write(path: Path, text: str) -> None:
-    """Replace the file in one step; a new one is for this user alone."""
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace the file in one step; a new one gets this mode, and its folder is for this user alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
     replace_file(path, text, mode)
 
 
-def _parsed(text: str, suffix: str) -> Json:
+def parsed(text: str, suffix: str) -> Json:
     try:
         found: Any = json.loads(text or "{}") if suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -94,7 +94,7 @@ def _section(values: Json) -> tuple[str, Json]:
     return name, dict(cast("Json", servers))
 
 
-def _check(text: str, wanted: Json) -> None:
+def check(text: str, wanted: Json) -> None:
     try:
         good = tomllib.loads(text) == wanted
     except tomllib.TOMLDecodeError:
@@ -103,24 +103,24 @@ def _check(text: str, wanted: Json) -> None:
         raise ConfigError("it is written in a way that cannot be changed here without harm; change it by hand")
 
 
-def _names(dotted: str) -> tuple[str, ...]:
-    return tuple(next(iter(tomllib.loads(f"{part} = 0"))) for part in re.findall(_KEY, dotted))
+def names(dotted: str) -> tuple[str, ...]:
+    return tuple(next(iter(tomllib.loads(f"{part} = 0"))) for part in re.findall(KEY, dotted))
 
 
 def _table(path: tuple[str, ...], entry: Mapping[str, Any]) -> str:
-    lines = [f"[{'.'.join(map(_key, path))}]"]
-    lines += [f"{_key(key)} = {_value(value)}" for key, value in entry.items()]
+    lines = [f"[{'.'.join(map(toml_key, path))}]"]
+    lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in entry.items()]
     return "\n".join(lines) + "\n"
 
 
-def _key(key: str) -> str:
+def toml_key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _text(key)
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
-        return "{ " + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in pairs) + " }"
+        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(each)}" for key, each in pairs) + " }"
     return _text(value)
 
 

@@ -6,10 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +19,7 @@ from ..policy.requests import ApprovalRequest, Decision, Scope
 from ..policy.starts import Starts
 from . import show
 from .arguments import json_object
+from .editor import in_editor
 from .exit_codes import Usage
 
 APPROVER = "terminal"
@@ -142,7 +140,9 @@ class TerminalApprover:
                 rest = rest or (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
                 return Decision(False, safe(rest), approver=APPROVER)
             if word in ("e", "edit"):
-                text = rest or await asyncio.to_thread(_in_editor, self._starts, _indented(request.arguments))
+                text = rest or await asyncio.to_thread(
+                    in_editor, self._starts, _indented(request.arguments), "arguments.json"
+                )
                 try:
                     if text is not None:
                         return Decision(True, arguments=json_object(text), approver=APPROVER)
@@ -230,23 +230,3 @@ def _forget_typed_ahead() -> None:
         return
     with contextlib.suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-def _in_editor(starts: Starts, text: str) -> str | None:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
-        path = os.path.join(folder, "arguments.json")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        try:
-            # in its folder: some editors obey a file of the current one (vim: exrc)
-            command = starts.command([*shlex.split(editor), path])
-            code = subprocess.run(command, cwd=folder, env=starts.environment()).returncode
-        except (OSError, ValueError, ToolError) as error:
-            show.say(f"The editor {editor!r} cannot be started ({error}); set EDITOR.", "yellow")
-            return None
-        if code:
-            show.say(f"The editor ended with {code}; nothing was approved.", "yellow")
-            return None
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()

@@ -68,6 +68,10 @@ class ToolError(ToolcribError):
     """Raise this in a tool to answer the model with exactly this text as an error."""
 
 
+class UnknownName(ToolError):
+    """There is nothing of the id or name that was given: a call, a session, a job, changes."""
+
+
 class OutsideWorkspace(ToolError, PermissionError):
     """A path leads outside the granted roots. The text names the roots."""
 

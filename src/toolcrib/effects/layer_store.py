@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 from ..boundary.own_files import lock_file
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
-from ..core.errors import ToolcribError, ToolError
+from ..core.errors import ToolcribError, ToolError, UnknownName
 from ..record.state import StateFolder, private_folder
 from .change_list import ChangeList, Op, changes_from_data, ops_from_data
 from .command_layer import CommandLayer, LayerRoot
@@ -41,7 +41,7 @@ HELD_SECONDS = 14 * 86400.0
 _ID = re.compile(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 
-class LayerUnknown(ToolError):
+class LayerUnknown(UnknownName):
     """The layer does not exist, or it is in another state than required."""
 
 

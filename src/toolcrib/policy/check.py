@@ -48,7 +48,7 @@ class Checker:
     """Predicts the verdict for calls of a registry. Without a policy, only the arguments are judged (`--bare`)."""
 
     def __init__(self, registry: ToolRegistry, policy: Policy | None, ctx: ToolContext) -> None:
-        self._registry, self._policy = registry, policy
+        self.registry, self._policy = registry, policy
         self.ctx = self._marked(ctx)
 
     async def check(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check:
@@ -73,7 +73,7 @@ class Checker:
         from .shell.parts import CommandPlace
         from .shell.split import judged_parts
 
-        tool = self._registry.find(name)
+        tool = self.registry.find(name)
         key = tool.command_argument if tool is not None else None
         if tool is None or key is None:
             return []
@@ -92,7 +92,7 @@ class Checker:
     def _ready(self, name: str, arguments: Arguments, ctx: ToolContext | None) -> Check | Judged:
         ctx = self.ctx if ctx is None else self._marked(ctx)
         try:
-            tool, name, arguments = self._registry.resolve_forward(name, arguments)
+            tool, name, arguments = self.registry.resolve_forward(name, arguments)
         except InvalidArguments as error:
             return Check("deny", "", None, f"invalid arguments: {error}", 0)
         except ToolExecutionDenied as error:
@@ -118,7 +118,7 @@ class Checker:
         return judge(tool, arguments, ctx)
 
     def _unknown(self, name: str, arguments: Arguments, ctx: ToolContext) -> Check | Judged:
-        refusal = Check("deny", "", None, self._registry.unknown(name), 0)
+        refusal = Check("deny", "", None, self.registry.unknown(name), 0)
         if self._policy is None:
             given = _plain(arguments)
             if name in WEB_TOOLS and isinstance(given.get("url"), str):

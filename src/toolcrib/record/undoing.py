@@ -13,7 +13,7 @@ from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
-from ..core.errors import ToolcribError, ToolError
+from ..core.errors import ToolcribError, ToolError, UnknownName
 from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
 from .journal import Journal
 from .moving import move
@@ -65,7 +65,9 @@ class _Undoing:
         changes = self.table.of_call(call)
         if not changes:
             known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
-            raise ToolError(f"call {call} is undone already" if known else f"no changes of a call {call} are known")
+            if known:
+                raise ToolError(f"call {call} is undone already")
+            raise UnknownName(f"no changes of a call {call} are known; `toolcrib undo --list` lists them")
         seen: set[tuple[str, str]] = set()
         conflicts: list[str] = []
         for change in changes:

@@ -125,7 +125,7 @@ def test_another_model_and_a_shorter_history(cli: Cli, script: Callable[..., str
 
 def test_wrong_options(cli: Cli) -> None:
     assert "exclude each other" in cli("chat", "-c", "--session", "x", code=2).stderr
-    assert "there is no session" in cli("chat", "-c", code=1).stderr
+    assert "there is no session" in cli("chat", "-c", code=2).stderr
 
 
 # --- a terminal without line editing

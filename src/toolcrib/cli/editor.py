@@ -1,0 +1,33 @@
+"""Lets a person edit a text in their editor."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+
+from ..core.errors import ToolError
+from ..policy.starts import Starts
+from . import show
+
+
+def in_editor(starts: Starts, text: str, name: str) -> str | None:
+    """The text after a person edited it as a file of this name; None, said on the terminal, if that did not work."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            # in its folder: some editors obey a file of the current one (vim: exrc)
+            command = starts.command([*shlex.split(editor), path])
+            code = subprocess.run(command, cwd=folder, env=starts.environment()).returncode
+        except (OSError, ValueError, ToolError) as error:
+            show.say(f"The editor {editor!r} cannot be started ({error}); set EDITOR.", "yellow")
+            return None
+        if code:
+            show.say(f"The editor ended with {code}; nothing was taken over.", "yellow")
+            return None
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()

@@ -1,0 +1,25 @@
+"""`toolcrib help`: the help page of a command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from .app import ROOT, run
+from .reader import Argument, CliCommand
+
+
+def help_(
+    command: Annotated[
+        list[str] | None,
+        Argument(metavar="COMMAND", help="The command.", complete=lambda start: _commands(start)),
+    ] = None,
+) -> int | None:
+    """Explain a command and its options; without one, list the commands."""
+    return run([*(command or []), "--help"])
+
+
+def _commands(start: str) -> list[str]:
+    return [name for name in ROOT.summaries if name.startswith(start)]
+
+
+COMMAND = CliCommand(help_)

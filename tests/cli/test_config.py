@@ -1,0 +1,158 @@
+"""`toolcrib config path|edit|set|unset`, `init` and `help`: how a person finds and changes their settings."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.cli.init import TEMPLATE
+from toolcrib.cli.settings_file import with_setting, without_setting
+from toolcrib.core.errors import ConfigError
+
+from .conftest import Cli
+
+
+def own(cli: Cli) -> str:
+    return (cli.home / ".config/toolcrib/config.toml").read_text()
+
+
+def test_a_first_setting(cli: Cli) -> None:
+    assert "Every setting has its default" in cli("config", "--changed").stderr
+    path = cli("config", "path").stdout
+    assert path == f"{cli.home}/.config/toolcrib/config.toml\n"
+    assert path.strip() in cli("config", "set", "mode", "observer").stderr
+    assert cli("config", "--changed").stdout.split()[:3] == ["mode", "=", '"observer"']
+    cli("config", "set", "sandbox.allowed_domains", "pypi.org,files.example")
+    cli("config", "set", "limits.calls", "5")
+    cli("config", "set", "rules.deny", '["Read(.env)"]')
+    assert tomllib.loads(own(cli)) == {
+        "mode": "observer", "sandbox": {"allowed_domains": ["pypi.org", "files.example"]}, "limits": {"calls": 5},
+        "rules": {"deny": ["Read(.env)"]},
+    }  # fmt: skip
+    cli("config", "unset", "mode")
+    assert "is not set there" in cli("config", "unset", "mode", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("mod", "observer", "did you mean 'mode'"),
+        ("mode", "obsever", 'did you mean "observer"'),
+        ("limits.calls", "many", "limits.calls"),
+        ("what.ever", "1", "no such setting"),
+    ],
+)
+def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said: str) -> None:
+    assert said in cli("config", "set", key, value, code=2).stderr
+    assert not (cli.home / ".config/toolcrib/config.toml").exists()
+
+
+def test_a_setting_that_does_not_count(cli: Cli) -> None:
+    done = cli("config", "set", "mode", "observer", env={"TOOLCRIB_MODE": "assistant"})
+    assert "does not count here: TOOLCRIB_MODE says otherwise" in done.stderr
+
+
+def test_init_explains_and_changes_nothing(cli: Cli) -> None:
+    before = cli("config").stdout
+    assert "toolcrib trust" in cli("init").stderr
+    assert cli("config").stdout == before
+    assert "config edit --project" in cli("init", code=2).stderr
+    cli("config", "set", "--project", "mode", "observer")
+    text = (cli.work / "toolcrib.toml").read_text()
+    assert text.replace('mode = "observer"\n', "", 1).startswith(TEMPLATE[:100])
+    assert text.splitlines().index('mode = "observer"') == text.splitlines().index('# mode = "assistant"') + 1
+    cli("init", "--user")
+    assert own(cli) == TEMPLATE
+    assert (cli.home / ".config/toolcrib/config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_each_choice_that_init_explains_can_be_made(cli: Cli) -> None:
+    """A choice is a line of a comment that looks like TOML; the words around it do not."""
+    made = re.sub(r"^# (?=\[[\w.]+\]$|\w+ = )", "", TEMPLATE, flags=re.MULTILINE)
+    cli.write("made.toml", made)
+    assert len(tomllib.loads(made)) >= 6
+    assert cli("config", "--config", "made.toml", "--changed").stdout.count("made.toml") >= 10
+
+
+def test_the_editor(cli: Cli) -> None:
+    env = {"EDITOR": "sed -i -e '$ a mode = \"observer\"'", "VISUAL": ""}
+    cli("config", "edit", env=env)
+    assert tomllib.loads(own(cli)) == {"mode": "observer"} and own(cli).startswith(TEMPLATE)
+    wrong = {"EDITOR": "sed -i -e s/observer/nonsense/", "VISUAL": ""}
+    assert '"nonsense"' in cli("config", "edit", env=wrong, code=2).stderr
+    assert "nonsense" not in own(cli)
+
+
+def test_help(cli: Cli) -> None:
+    assert cli("help").stdout == cli("--help").stdout == cli().stdout
+    assert cli("help", "mcp", "add").stdout == cli("mcp", "add", "--help").stdout
+    assert "did you mean list" in cli("help", "lst", code=2).stderr
+    assert "did you mean list" in cli("lst", code=2).stderr
+
+
+def test_one_value_is_enough_for_a_tool_that_needs_one(cli: Cli) -> None:
+    cli.write("a.txt", "hello\n")
+    assert "hello" in cli("call", "exec", "cat a.txt").stdout
+    assert "hello" in cli("call", "read_file", "a.txt").stdout
+    assert cli("call", "grep", "hel+o", "output_mode=content").stdout.startswith("a.txt:1:hello")
+    assert cli("check", "exec", "rm -rf a.txt", code=3).stdout.startswith("ask")
+    assert "No rule matches" in cli("rules", "test", "exec", "ls").stderr
+    assert "hello" in cli("call", "exec", "-", stdin="cat a.txt").stdout
+    assert "write_file needs path, content" in cli("call", "write_file", "a.txt", code=2).stderr
+    assert "one value alone" in cli("call", "exec", "ls", "here", code=2).stderr
+    assert "did you mean" in cli("call", "reed_file", "a.txt", code=2).stderr.casefold()
+
+
+def test_json_is_the_output_and_args_are_the_arguments(cli: Cli) -> None:
+    cli.write("a.txt", "hello\n")
+    assert cli.json("call", "read_file", "a.txt", "--json")["is_error"] is False
+    assert cli.json("--json", "call", "read_file", "--args", '{"path": "a.txt"}')["is_error"] is False
+    assert cli.json("check", "read_file", "--args", '{"path": "a.txt"}', "--json")["verdict"] == "allow"
+
+
+def test_what_is_not_there_is_a_wrong_word(cli: Cli) -> None:
+    for words in (
+        ("undo", "call_x"), ("log", "show", "call_x"), ("rules", "remove", "Bash(x)"), ("changes", "show", "ch-x"),
+        ("approvals", "show", "ap_x"), ("mcp", "remove", "x"), ("sessions", "show", "x"), ("list", "x"),
+        ("call", "x"), ("log", "--outcome", "bogus"),
+    ):  # fmt: skip
+        assert cli(*words, code=2).stderr, words
+
+
+def test_nothing_is_said_to_be_nothing(cli: Cli) -> None:
+    assert "No calls are recorded" in cli("log").stderr
+    assert "No call is like that" in cli("log", "--tool", "exec").stderr
+    assert "No calls are recorded" in cli("log", "stats").stderr
+    assert cli("log", "--json").stderr == ""
+
+
+KEYS = st.lists(st.sampled_from(["a", "b", "c", "d.e", "ü"]), min_size=1, max_size=3).map(tuple)
+VALUES = st.one_of(st.integers(), st.booleans(), st.text(max_size=5), st.lists(st.text(max_size=3), max_size=2))
+
+
+@given(st.lists(st.tuples(KEYS, VALUES), max_size=8), st.sampled_from([".toml", ".json"]))
+def test_settings_come_and_go(changes: list[tuple[tuple[str, ...], object]], suffix: str) -> None:
+    text, comment = "", "# what I thought\n" if suffix == ".toml" else ""
+    text = comment
+    held: dict[tuple[str, ...], object] = {}
+    for path, value in changes:
+        try:
+            text = with_setting(text, suffix, path, value)
+        except ConfigError:
+            continue
+        held = {at: each for at, each in held.items() if at[: len(path)] != path} | {path: value}
+        found = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
+        for at, each in held.items():
+            inner = found
+            for key in at:
+                inner = inner[key]
+            assert inner == each
+    for path in held:
+        text = without_setting(text, suffix, path)
+    assert text.startswith(comment)
+    assert not held or not any(str(value) in text for value in held.values() if len(str(value)) > 3)
