@@ -144,7 +144,7 @@ def test_reading_arguments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "text"), [(["x"], None), (["a:={"], None), (["a=@/nowhere"], None), (["a=1"], "{}"), (["=x"], None)]
+    ("pairs", "text"), [(["x", "y"], None), (["a:={"], None), (["a=@/nowhere"], None), (["a=1"], "{}"), (["=x"], None)]
 )
 def test_wrong_arguments(pairs: list[str], text: str | None) -> None:
     with pytest.raises(Usage):

@@ -93,7 +93,7 @@ def test_a_listing_shows_the_tools_of_an_opened_toolbox(
 
 def test_stored_composed_tools_are_listed(cli: Cli) -> None:
     arguments = {"action": "create", "name": "greet", "description": "Greets.", "action_template": "Say hello."}
-    cli("call", "create_tool", "-y", "--json", json.dumps(arguments))
+    cli("call", "create_tool", "-y", "--args", json.dumps(arguments))
     assert "greet" in cli("list").stdout
 
 

@@ -157,7 +157,7 @@ def _here(options: RecordOptions) -> list[Where]:
     """The record that the settings name, or that of this folder; nothing if it cannot be a workspace."""
     try:
         settings = options.settings(quiet=True)
-    except ConfigError:  # this folder has your own settings in it: they count all the same
+    except ConfigError:  # this folder's configuration is wrong: your own settings count all the same
         found = replace(options, workspace=str(state_home())).settings(quiet=True).record.address
         return [found] if found else []
     if settings.record.address:

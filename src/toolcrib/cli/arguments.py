@@ -31,7 +31,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
     stdin_used = False
     for pair in pairs:
         match = _PAIR.fullmatch(pair)
-        if match is None and ALONE in found:
+        if match is None and (ALONE in found or pair.startswith(("=", ":="))):
             raise Usage(f"{pair!r}: {_WRITTEN}; one value alone is enough where a tool needs no other")
         key, sign, given = match.groups() if match is not None else (ALONE, "=", pair)
         value: Any = given

@@ -18,7 +18,7 @@ from ..core.errors import ConfigError
 from ..policy.starts import Starts
 from . import show
 from .editor import in_editor
-from .exit_codes import Usage
+from .exit_codes import FAILED, OK, Usage
 from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
@@ -67,18 +67,19 @@ def path_shown(options: Options, project: Project = False) -> None:
     show.out(str(_file(options, project)[0]))
 
 
-def edited(options: Options, project: Project = False) -> None:
+def edited(options: Options, project: Project = False) -> int:
     """Open a configuration file in your editor (VISUAL or EDITOR), and check it afterwards. A new one explains the
     choices."""
     path, text = _file(options, project)
-    after = in_editor(Starts((_root(options),)), text or TEMPLATE, path.name)
+    after = in_editor(Starts((_root(options),)), text or TEMPLATE, path.name, "nothing was written")
     if after is None:
-        raise Usage("nothing was written")
+        return FAILED
     if after == text:
         show.say(f"{path} stays as it is.")
-        return
+        return OK
     _check(path, after)
     _write(options, path, after)
+    return OK
 
 
 def set_(

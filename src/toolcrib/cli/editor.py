@@ -12,8 +12,9 @@ from ..policy.starts import Starts
 from . import show
 
 
-def in_editor(starts: Starts, text: str, name: str) -> str | None:
-    """The text after a person edited it as a file of this name; None, said on the terminal, if that did not work."""
+def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | None:
+    """The text after a person edited it as a file of this name; None if that did not work. Then the terminal says why,
+    and `otherwise`: what was left undone."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
         path = os.path.join(folder, name)
@@ -27,7 +28,7 @@ def in_editor(starts: Starts, text: str, name: str) -> str | None:
             show.say(f"The editor {editor!r} cannot be started ({error}); set EDITOR.", "yellow")
             return None
         if code:
-            show.say(f"The editor ended with {code}; nothing was taken over.", "yellow")
+            show.say(f"The editor ended with {code}; {otherwise}.", "yellow")
             return None
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from .app import ROOT, run
+from .options import Options
 from .reader import Argument, CliCommand
 
 
 def help_(
+    options: Options,
     command: Annotated[
         list[str] | None,
         Argument(metavar="COMMAND", help="The command.", complete=lambda start: _commands(start)),
@@ -22,4 +24,4 @@ def _commands(start: str) -> list[str]:
     return [name for name in ROOT.summaries if name.startswith(start)]
 
 
-COMMAND = CliCommand(help_)
+COMMAND = CliCommand(help_, without=("json",))

@@ -68,4 +68,4 @@ def init(
         show.say("`toolcrib config edit --project` opens it. What it loosens counts after `toolcrib trust`.")
 
 
-COMMAND = CliCommand(init, without=("json", "mode", "yes", "config"))
+COMMAND = CliCommand(init, without=("json",))

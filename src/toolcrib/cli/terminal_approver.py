@@ -141,7 +141,7 @@ class TerminalApprover:
                 return Decision(False, safe(rest), approver=APPROVER)
             if word in ("e", "edit"):
                 text = rest or await asyncio.to_thread(
-                    in_editor, self._starts, _indented(request.arguments), "arguments.json"
+                    in_editor, self._starts, _indented(request.arguments), "arguments.json", "nothing was approved"
                 )
                 try:
                     if text is not None:
