@@ -416,6 +416,43 @@ async def test_what_a_rule_forbids_to_change_stays(ruled: OpenToolbox, command: 
     assert (ruled.workspace.root / "own/fixed.txt").read_text() == "PLANTED\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > frozen/new.txt", "mkdir frozen/on; echo x > frozen/on/x", "cp a.txt frozen", "ln a.txt frozen",
+        "mkdir -p later/on; echo x > later/on/new.txt", "mv src later", "mkdir src/x; echo x > src/x/yarn.lock",
+    ],
+)  # fmt: skip
+async def test_no_new_file_is_made_where_a_rule_forbids_it(ruled: OpenToolbox, command: str) -> None:
+    root = ruled.workspace.root
+    for name in ("frozen", "src"):
+        (root / name).mkdir()
+    (root / "src/main.txt").write_text("x")
+    for rule in ("Edit(frozen/**)", "Edit(later/**)", "Edit(*.lock)"):
+        ruled.rules.add(rule, "deny", "test")
+    await run(ruled, command, "workspace")
+    assert not list((root / "frozen").iterdir()) and not (root / "src/x/yarn.lock").exists()
+    assert not any(path.is_file() for path in (root / "later").rglob("*"))
+    assert (root / "src/main.txt").exists() or "trash" in str(list(ruled.state.trash.rglob("main.txt")))
+    await run(ruled, "echo y > src/other.txt", "workspace")
+    assert (root / "src").exists() is False or (root / "src/other.txt").read_text() == "y\n"
+
+
+@pytest.mark.parametrize("target", ["../outside", "nowhere", "/etc/passwd", ".env", "/usr", "a.txt", "notes"])
+@pytest.mark.parametrize("name", [".env", "id_rsa", "denied"])
+async def test_a_link_with_the_name_of_a_secret_hides_what_it_leads_to_and_stops_nothing(
+    ruled: OpenToolbox, target: str, name: str
+) -> None:
+    root = ruled.workspace.root
+    (root.parent / "outside").write_text("PLANTED\n")
+    (root / "plain.txt").write_text("PLAIN\n")
+    ruled.rules.add("Read(denied)", "deny", "test")
+    (root / name).symlink_to(target)
+    for wall in WALLS:
+        assert "PLAIN" in (await run(ruled, "cat plain.txt", wall)).for_llm
+    assert "PLANTED" not in (await run(ruled, f"cat {name}", "read")).for_llm
+
+
 # --- the person's doors
 
 

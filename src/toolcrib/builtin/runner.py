@@ -267,7 +267,7 @@ class CommandRunner:
                 failed.append(path)
                 continue
             try:
-                self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
+                self._move_to_trash(path, call_id or "exec", "a command made it, and it is protected or denied")
                 moved.append(path)
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)

@@ -56,8 +56,9 @@ def appeared(moved: Sequence[str], failed: Sequence[str]) -> list[str]:
     lines: list[str] = []
     if moved:
         lines.append(
-            f"[{_names(moved)} moved to the trash: the command made or replaced what other programs run or trust. "
-            "To make it, use a file tool, which asks; a command needs a grant (sandbox.allow_protected).]"
+            f"[{_names(moved)} moved to the trash: the command made or replaced what other programs run or trust, or "
+            "what a rule denies. To make it, use a file tool, which asks; a command needs a grant "
+            "(sandbox.allow_protected).]"
         )
     if failed:
         lines.append(

@@ -44,6 +44,8 @@ _ISOLATION = (
     "--cap-drop", "ALL", "--hostname", "sandbox",
 )  # fmt: skip
 
+_MAX_WITHHELD = 2_000
+"""bubblewrap takes at most 9,000 arguments, three for each path."""
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
@@ -197,6 +199,11 @@ class BubblewrapSandbox:
     def _hidden(self) -> list[str]:
         arguments: list[str] = []
         hidden, withheld = self._settings.hidden, self._withheld_paths()
+        if len(withheld) > _MAX_WITHHELD:
+            raise SandboxUnavailable(
+                f"{len(withheld):,} files here have names that mean secrets, or are denied by rules ({withheld[0]} …); "
+                f"at most {_MAX_WITHHELD:,} can be left out of the sandbox of a command. Remove or rename some."
+            )
         for path in (*hidden, *withheld):
             if path.is_dir():
                 arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -26,16 +26,25 @@ _PASSED_OVER = frozenset({
 })  # fmt: skip
 
 
+# Two names of no file: what a rule says about both, it says about any file of their folder.
+_ANY_NAMES = ("k3v9x2q7", "7Q_x.~m")
+
+
 class FoundFiles:
     """The files below some folders for which `matches()` returns a function that is true, or whose names mean secrets.
 
-    Without such a function only secrets are searched for.
+    Without such a function only secrets are searched for. `behind`: of a link, find what it leads to below the folders.
     """
 
     def __init__(
-        self, roots: Sequence[str], matches: Callable[[], Callable[[str], bool] | None], *, secrets: bool = False
+        self,
+        roots: Sequence[str],
+        matches: Callable[[], Callable[[str], bool] | None],
+        *,
+        secrets: bool = False,
+        behind: bool = False,
     ) -> None:
-        self._roots, self._matches, self._secrets = roots, matches, secrets
+        self._roots, self._matches, self._secrets, self._behind = roots, matches, secrets, behind
         self._lock = threading.Lock()
         self._last: tuple[float, Callable[[str], bool] | None, tuple[str, ...]] = (0.0, None, ())
 
@@ -49,9 +58,26 @@ class FoundFiles:
             began = time.monotonic()
             if began >= until or asked is not matches:
                 found = tuple(self._search(matches))
+                if self._behind and any(map(os.path.islink, found)):
+                    found = self._without_links(found)
                 ended = time.monotonic()
                 self._last = (ended + min(_MAX_SECONDS, (ended - began) * _SHARE), matches, found)
             return found
+
+    def appeared(self, since: int) -> list[str]:
+        """Return those that are new since a time (ns), as far as rules deny them. It always searches."""
+        matches = self._matches()
+        if matches is None:
+            return []
+        with self._lock:
+            self._last = (0.0, None, ())
+        return [path for path in self._search(matches) if _is_newer(path, since)]
+
+    def _without_links(self, found: Iterable[str]) -> tuple[str, ...]:
+        """Replace each link by the file or folder that it leads to. One that leads out shows a command nothing."""
+        real = [os.path.realpath(path) if os.path.islink(path) else path for path in found]
+        inside = {path for path in real if any(path.startswith(f"{root}/") for root in self._roots)}
+        return tuple(path for path in inside if not any(str(above) in inside for above in Path(path).parents))
 
     def _search(self, matches: Callable[[str], bool] | None) -> list[str]:
         found: dict[str, None] = {}
@@ -68,7 +94,8 @@ class FoundFiles:
             except OSError:
                 continue
             if self._secrets:
-                found.update((f"{folder}/{name}", None) for name in sensitive_among(folder, names))
+                secret = (f"{folder}/{name}" for name in sensitive_among(folder, names))
+                found.update((path, None) for path in secret if not os.path.isdir(path))  # a link to a folder is none
             if matches is None:
                 pending += [f"{folder}/{name}" for name in folders if name not in _PASSED_OVER]
                 continue
@@ -76,16 +103,23 @@ class FoundFiles:
                 if matches(path):
                     found[path] = None
             for path in (f"{folder}/{name}" for name in folders):
-                if matches(path):
+                if matches(path) or all(matches(f"{path}/{name}") for name in _ANY_NAMES):
                     found[path] = None
                 else:
                     pending.append(path)
         return list(found)
 
 
+def _is_newer(path: str, since: int) -> bool:
+    try:
+        return os.lstat(path).st_ctime_ns >= since
+    except OSError:
+        return False
+
+
 def withheld_files(workspace: Path, settings: SandboxSettings) -> FoundFiles:
     """Return the files below the workspace and the granted folders that commands with these settings may not read."""
-    return FoundFiles(_roots(workspace, settings), _denied(settings, "Read"), secrets=settings.only_reads)
+    return FoundFiles(_roots(workspace, settings), _denied(settings, "Read"), secrets=settings.only_reads, behind=True)
 
 
 def kept_files(workspace: Path, settings: SandboxSettings) -> FoundFiles:

@@ -52,8 +52,15 @@ class Writable:
         return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
-        """Return the protected names that a command made, each once; those in the workspace relative to it."""
+        """Return the protected names that a command made, and the files that rules forbid to change, each once; those
+        in the workspace relative to it."""
+        guards = list(guards)
         found = {self._workspace / path: path for guard in guards for path in guard.appeared()}
+        if guards:
+            for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
+                root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
+                if root is not None and str(path) not in root.held:
+                    found[path] = str(path) if root.absolute else os.path.relpath(path, self._workspace)
         return list(found.values())
 
     def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
