@@ -153,10 +153,11 @@ async def test_the_one_token_works_as_well_and_is_nobody_in_particular(make: Mak
         assert text(await a.call_tool("look")).endswith(" alice")
 
 
-def test_named_tokens_and_no_token_do_not_go_together() -> None:
+def test_named_tokens_and_no_token_do_not_go_together(make: Make) -> None:
+    named = named_tokens(make().settings.serve)
     with pytest.raises(ConfigError, match="lets everybody in"):
-        choose_token("", "127.0.0.1", named=True)
-    assert choose_token(None, "0.0.0.0", named=True) == (None, False)
+        choose_token("", "127.0.0.1", named)
+    assert choose_token(None, "0.0.0.0", named) == (None, False)
 
 
 # --- limits

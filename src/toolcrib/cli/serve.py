@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ..core.wings import has_wing
 from . import show
 from .exit_codes import Usage
 from .options import Options
 from .reader import CliCommand, Option
+
+if TYPE_CHECKING:
+    from ..config import Settings
 
 
 def serve(
@@ -51,6 +54,9 @@ def serve(
     # Before the event loop starts: importing the MCP SDK takes about a second.
     import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
 
+    def reload() -> Settings:
+        return options.settings(quiet=True)
+
     async def work() -> None:
         from ..boundary.process_tree import claim_process, hide_argument
         from ..boundary.spawner import end_at_once_on_signals
@@ -63,7 +69,7 @@ def serve(
             if box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")
             # a schedule runs later, with the limits of the settings: it is not for callers with limits of their own
-            if has_wing("jobs") and not box.settings.serve.tokens:
+            if has_wing("jobs") and all(token.monitoring for token in box.settings.serve.tokens):
                 from .jobs import offer_schedules
 
                 offer_schedules(box)
@@ -71,11 +77,11 @@ def serve(
                 box.exposure.show_all()
             try:
                 if http is None:
-                    await serve_stdio(box)
+                    await serve_stdio(box, reload=reload)
                 else:
                     await serve_http(
                         box, host, port, token=token, allow_hosts=allow_host or (),
-                        started=lambda url: show.say(f"Serving MCP at {url}"),
+                        started=lambda url: show.say(f"Serving MCP at {url}"), reload=reload,
                     )  # fmt: skip
             finally:
                 end_at_once_on_signals()  # the servers have not ended yet

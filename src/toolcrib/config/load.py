@@ -22,7 +22,7 @@ from .files import ConfigFile, absolute_path, exists, read_config_file
 from .foreign_servers import foreign_servers
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
-from .remembered import remembered_layers
+from .remembered import remembered_layers, rules_file
 from .rules import RuleLayer, Rules
 from .settings import Origin, Settings
 from .trust import Status, TrustStore
@@ -174,6 +174,16 @@ def first_file(folder: Path, stem: str) -> ConfigFile | None:
     if len(paths) > 1:
         raise ConfigError(f"{paths[0]} and {paths[1]} are both there; keep one, so that it is plain which one counts")
     return read_config_file(paths[0]) if paths else None
+
+
+def watched_files(settings: Settings) -> list[Path]:
+    """Return the files whose change may change these settings, whether they exist or not."""
+    home, root, origin = config_home(), settings.workspace, settings.origin
+    own = [home / "config.toml", home / "config.json", rules_file(home, root), rules_file(home, None)]
+    project = [root / "toolcrib.toml", root / "toolcrib.json", root / ".mcp.json"]
+    imported = [file.path for file in origin.imported]
+    secrets = [secret.file for secret in settings.secrets.values() if secret.file is not None]
+    return list(dict.fromkeys([*own, state_home() / "trust.json", *project, *origin.files, *imported, *secrets]))
 
 
 def _workspace_of(layers: list[Layer]) -> Path:

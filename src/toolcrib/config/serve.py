@@ -60,6 +60,8 @@ class TokenSettings(Section):
     rules: CallerRules = CallerRules()
     tools: OneOrMore = ()
     """The only tools that it may use: names, which may contain `*`. Empty: all tools."""
+    monitoring: bool = False
+    """It reads /healthz and /metrics, and nothing else. Without such a token there are no such pages."""
     expires: Annotated[str, Prepared(_as_text), Checked(_moment)] | None = None
     """The time at which it ends: a date (its beginning) or a time. Without a time zone it is in UTC."""
 

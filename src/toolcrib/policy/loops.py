@@ -48,6 +48,10 @@ class LoopGuard:
         self._free = tuple(may_repeat)
         self._sessions = Recent[str, _LoopSession](MAX_SESSIONS)
 
+    def let_repeat(self, tools: Iterable[str]) -> None:
+        """Ignore these tools from now on, instead of those before."""
+        self._free = tuple(tools)
+
     def reset(self, session_id: str | None) -> None:
         """Forget the repetitions of a session, because a user message came or the session ended."""
         if session_id is not None:

@@ -96,6 +96,9 @@ class Policy:
     def __post_init__(self) -> None:
         self._of_callers: WeakKeyDictionary[Caller, tuple[Any, Policy]] = WeakKeyDictionary()
         self.use_mode(self.mode)
+        self._settle()
+
+    def _settle(self) -> None:
         if self.approval not in APPROVAL_POLICIES:
             raise ConfigError(f"unknown approval policy {self.approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
         self.quiet = self.yes or not self.enabled or self.approval == "always_allow"
@@ -105,6 +108,17 @@ class Policy:
         if mode not in MODES:
             raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
         self.mode = mode
+
+    def change(self, **settings: Any) -> None:
+        """Use other values for some of its fields; then say so to the registry (`policy_changed`)."""
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self._settle()
+
+    def forget(self, session_id: str | None) -> None:
+        """Forget the number of calls in a session."""
+        if self.limits is not None:
+            self.limits.reset(session_id)
 
     def of(self, caller: Caller | None) -> Policy:
         """Return the policy for one caller: this one as it is now, with the stricter mode, and with the caller's rules

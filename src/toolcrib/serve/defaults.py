@@ -2,6 +2,8 @@
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8808
+HEALTH, METRICS = "/healthz", "/metrics"
+"""The paths for programs that watch the server."""
 CALLER = "toolcrib.caller"
 """Where the guard stores the caller of a named token, in the scope of a request."""
 SESSION_HEADER = "toolcrib-session"

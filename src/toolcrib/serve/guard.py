@@ -6,7 +6,10 @@ The token stops everyone else on the machine or the network, and says which call
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
@@ -14,15 +17,18 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .defaults import CALLER
+from ..core.caller import Caller
+from .defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
 
 log = logging.getLogger("toolcrib.serve")
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 REALM = 'Bearer realm="toolcrib"'
+MAX_TIMER = 24 * 3600.0
+"""The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
 INVALID = f'{REALM}, error="invalid_token"'
 
 Refusal = tuple[int, str, Mapping[str, str]]
@@ -60,6 +66,10 @@ class RequestGuard:
         passed: Callable[[object], None] = lambda _: None,
     ) -> None:
         self.app, self.hosts, self.tokens, self._passed = app, hosts, tokens, passed
+        self.refused: Counter[int] = Counter()
+        """How many requests were refused, by HTTP status."""
+        self._open: list[tuple[Token, asyncio.Event]] = []
+        """The requests of named tokens that are open, each with the event that ends it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
@@ -70,17 +80,62 @@ class RequestGuard:
         refusal, token = self._refusal(headers), None
         if refusal is None and self.tokens.required:
             refusal, token = self._holder(headers)
+        if refusal is None and (scope["path"] in (HEALTH, METRICS)) != (token is not None and token.monitoring):
+            refusal = 404, "Not Found", dict[str, str]()
         if refusal is None:
             self._passed(scope.get("client"))
-            if token is not None and (caller := token.caller) is not None:
-                # the SDK binds each session to the user that opened it
-                user = AuthenticatedUser(AccessToken(token="", client_id=caller.name, scopes=[]))
-                scope = {**scope, "user": user, CALLER: caller}
-            await self.app(scope, receive, send)
+            if token is None or token.caller is None:
+                await self.app(scope, receive, send)
+            else:
+                await self._serve(token, token.caller, scope, receive, send)
             return
         status, text, extra = refusal
+        self.refused[status] += 1
         log.warning("refused a request: %s", text)
         await PlainTextResponse(text, status, extra)(scope, receive, send)
+
+    def use(self, tokens: Tokens) -> None:
+        """Accept these tokens from now on. Streams of tokens that are not accepted any more end."""
+        self.tokens = tokens
+        for token, over in self._open:
+            if not tokens.accepts(token):
+                over.set()
+
+    async def _serve(self, token: Token, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request of a named token. When the token is over, so is its stream, as if its client had gone."""
+        over = asyncio.Event()
+        opened = token, over
+        self._open.append(opened)
+        timer: asyncio.TimerHandle | None = None
+        if token.expires is not None:
+            left = min(max(0.0, token.expires - time.time()), MAX_TIMER)
+            timer = asyncio.get_running_loop().call_later(left, over.set)
+        # the SDK binds each session to the user that opened it
+        user = AuthenticatedUser(AccessToken(token="", client_id=caller.name, scopes=[]))
+        ended = False
+
+        async def receive_in_time() -> Message:
+            getting, waiting = asyncio.ensure_future(receive()), asyncio.ensure_future(over.wait())
+            try:
+                await asyncio.wait({getting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                return getting.result() if getting.done() else {"type": "http.disconnect"}
+            finally:
+                getting.cancel()
+                waiting.cancel()
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self.app({**scope, "user": user, CALLER: caller}, receive_in_time, send_and_see)
+            if over.is_set() and not ended:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._open.remove(opened)
+            if timer is not None:
+                timer.cancel()
 
     def _refusal(self, headers: Headers) -> Refusal | None:
         host = _only(headers, "host")

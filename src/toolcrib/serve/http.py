@@ -21,11 +21,14 @@ from ..core.registry import ToolRegistry
 from .defaults import TOKEN_VARIABLE
 from .guard import RequestGuard, authorities
 from .mcp import McpServer
+from .monitoring import Monitoring
+from .reloading import Reloader, reloading
 from .signals import stop_signal
 from .strangers import Strangers
-from .tokens import Token, Tokens, choose_token, digest_of, named_tokens
+from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..toolbox import Toolbox
 
 PATH = "/mcp"
@@ -39,19 +42,6 @@ SHUTDOWN_SECONDS = 1
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-def app_of(
-    manager: StreamableHTTPSessionManager,
-    hosts: frozenset[str],
-    tokens: Tokens,
-    passed: Callable[[object], None] = lambda _: None,
-) -> RequestGuard:
-    """Return the ASGI application: `POST /mcp` and the rest of the protocol, behind the guard.
-
-    The caller runs `manager`. `passed` gets the client of each request that the guard lets through.
-    """
-    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, tokens, passed)
-
-
 async def serve(
     box: Toolbox | ToolRegistry,
     host: str,
@@ -60,10 +50,11 @@ async def serve(
     token: str | None,
     allow_hosts: Iterable[str],
     started: Callable[[str], None] | None = None,
+    reload: Callable[[], Settings] | None = None,
 ) -> None:
     """Serve MCP over HTTP. See `toolcrib.serve.serve_http`."""
     named = named_tokens(box.settings.serve) if not isinstance(box, ToolRegistry) else ()
-    secret, made_up = choose_token(token, host, named=bool(named))
+    secret, made_up = choose_token(token, host, named)
     single = () if secret is None else (Token(digest_of(secret.encode())),)
     tokens = Tokens((*single, *named), required=bool(single or named))
     listener = _listen(host, port)
@@ -81,9 +72,12 @@ async def serve(
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
         manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
-        strangers = Strangers()
+        strangers, monitoring = Strangers(), Monitoring(server)
+        app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager)), *monitoring.routes()])
+        guard = RequestGuard(app, authorities(names, port), tokens, strangers.passed)
+        monitoring.refused = guard.refused
         config = uvicorn.Config(
-            app_of(manager, authorities(names, port), tokens, strangers.passed),
+            guard,
             http=strangers.protocol(), log_level="warning", access_log=False,
             lifespan="off", ws="none", proxy_headers=False, server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -101,7 +95,21 @@ async def serve(
             if started is not None:
                 started(url)
 
-        await _run(_Uvicorn(config, listening), manager, server, listener)
+        unlisten = monitoring.listen()
+        reloader: Reloader | None = None
+        if reload is not None and not isinstance(box, ToolRegistry):
+
+            def use_tokens(settings: Settings) -> Callable[[], None]:
+                found = named_tokens(settings.serve, guard.tokens)
+                if not tokens.required:
+                    refuse_open_server(found)
+                return lambda: guard.use(Tokens((*single, *found), required=tokens.required))
+
+            reloader = Reloader(box, reload, use_tokens, lambda outcome: monitoring.reloads.update((outcome,)))
+        try:
+            await _run(_Uvicorn(config, listening), manager, server, listener, reloader)
+        finally:
+            unlisten()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -125,10 +133,15 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def _run(
-    web: uvicorn.Server, manager: StreamableHTTPSessionManager, server: McpServer, listener: socket.socket
+    web: uvicorn.Server,
+    manager: StreamableHTTPSessionManager,
+    server: McpServer,
+    listener: socket.socket,
+    reloader: Reloader | None,
 ) -> None:
     """Serve until a signal or a cancellation. Then end in order: calls, sessions with their streams, the web server."""
-    with stop_signal() as stopped:
+    hung_up = asyncio.Event()
+    with stop_signal(None if reloader is None else hung_up) as stopped, reloading(reloader, hung_up):
         serving: asyncio.Task[None] | None = None
         stop = asyncio.create_task(stopped.wait())
         try:

@@ -129,6 +129,16 @@ class McpServer:
             await self._end_run(transport)
             self.calls.session_over(transport, f"mcp:{transport.id}")
 
+    @property
+    def under_way(self) -> tuple[int, int]:
+        """How many calls run now, and how many of them wait for the answer to a question."""
+        return sum(len(run.calls) for run in self._runs), sum(len(run.waiting) for run in self._runs)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions of the handshake era are open."""
+        return sum(len(run.sessions) for run in self._runs)
+
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order. The clients get an answer."""
         await asyncio.gather(*(self._end_run(transport) for transport in self._runs))

@@ -24,12 +24,14 @@ from mcp.shared.message import SessionMessage
 
 from ..boundary.claimed_stdio import claimed_stdio
 from ..boundary.lines import Lines, LineTooLong
+from ..core.registry import ToolRegistry
 from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
+from .reloading import Reloader, reloading
 from .signals import stop_signal
 
 if TYPE_CHECKING:
-    from ..core.registry import ToolRegistry
+    from ..config import Settings
     from ..toolbox import Toolbox
 
 CHUNK = 64 * 1024
@@ -41,16 +43,17 @@ AT_ONCE = 4096
 """A pipe that is writable accepts this many bytes without blocking (PIPE_BUF on Linux)."""
 
 
-async def serve(box: Toolbox | ToolRegistry) -> None:
+async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | None = None) -> None:
     """Serve MCP over stdio. See `toolcrib.serve.serve_stdio`."""
     server = McpServer(box)
+    reloader = None if reload is None or isinstance(box, ToolRegistry) else Reloader(box, reload)
     if sys.platform == "win32":  # Windows pipes support neither poll nor such duplicates: use the SDK's own transport
         from mcp.server.stdio import stdio_server
 
         async with stdio_server() as (read, write):
             await server.sdk.run(read, write, server.sdk.create_initialization_options())
         return
-    with claimed_stdio() as (read_fd, write_fd), stop_signal() as stopped:
+    with claimed_stdio() as (read_fd, write_fd), stop_signal() as stopped, reloading(reloader, asyncio.Event()):
         read = MessageReader(read_fd)
         write = MessageWriter(write_fd, read.close)
         read.start()

@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..config.serve import ServeSettings, TokenSettings, moment
 from ..core.caller import Caller
@@ -24,11 +25,13 @@ PREFIX = "sha256:"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that is accepted. `caller` is None for the one token of the server. `expires` is in Unix seconds."""
+    """A token that is accepted. `caller` is None for the one token of the server. `expires` is in Unix seconds.
+    `monitoring`: it is for the pages of programs that watch the server, and for nothing else."""
 
     digest: str
     caller: Caller | None = None
     expires: float | None = None
+    monitoring: bool = False
 
 
 class Tokens:
@@ -74,14 +77,14 @@ def named_tokens(settings: ServeSettings, known: Tokens | None = None) -> tuple[
 
 def _token(given: TokenSettings) -> Token:
     caller = Caller(given.name, given.mode, given.tools, tuple(_rules(given)))
-    return Token(given.hash, caller, None if given.expires is None else moment(given.expires))
+    return Token(given.hash, caller, None if given.expires is None else moment(given.expires), given.monitoring)
 
 
 def _unchanged(token: Token, before: Token | None) -> Token:
     new, old = token.caller, before.caller if before is not None else None
     if before is None or new is None or old is None:
         return token
-    same = (token.digest, token.expires) == (before.digest, before.expires)
+    same = replace(token, caller=None) == replace(before, caller=None)
     limits = (new.mode, new.tools, new.rules) == (old.mode, old.tools, old.rules)
     return before if same and limits else token
 
@@ -97,25 +100,31 @@ def _rules(given: TokenSettings) -> Iterator[Rule]:
             yield rule
 
 
-def choose_token(token: str | None, host: str, *, named: bool = False) -> tuple[str | None, bool]:
-    """Return the one token of the server (None: there is none), and whether it was generated here. `named`: there are
-    named tokens, so that none is generated.
+def choose_token(token: str | None, host: str, named: Iterable[Token] = ()) -> tuple[str | None, bool]:
+    """Return the one token of the server (None: there is none), and whether it was generated here. None is generated if
+    there are named tokens for callers.
 
     Raises ConfigError if the token is too weak, or missing where one is needed.
     """
     if token is None:
         token = os.environ.get(TOKEN_VARIABLE) or None
+    named = tuple(named)
     if token is None:
-        return (None, False) if named else (new_token(), True)
+        return (new_token(), True) if all(each.monitoring for each in named) else (None, False)
     if token == "":
-        if named:
-            raise ConfigError('--token "" lets everybody in, and serve.tokens names who may call; remove one of them')
+        refuse_open_server(named)
         if not is_loopback(host):
             raise ConfigError(f"an MCP server on {host} needs a token: others than this machine can reach it")
         return None, False
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"the token for the MCP server needs at least {MIN_TOKEN} printable characters, no spaces")
     return token, False
+
+
+def refuse_open_server(named: Iterable[Token]) -> None:
+    """Raise ConfigError if there are named tokens for a server that needs none."""
+    if any(named):
+        raise ConfigError('--token "" lets everybody in, and serve.tokens names who may call; remove one of them')
 
 
 def is_loopback(host: str) -> bool:

@@ -105,7 +105,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     return Ground(
         settings=settings, state=state, workspace=workspace, spill=spill, journal=journal,
         sandboxes=Sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, starts=starts,
-        audit=audit, approvals=approvals, network=network, closing=closing, ends=[],
+        audit=audit, approvals=approvals, network=network, closing=closing, ends=[], hooks_end=[],
     )  # fmt: skip
 
 
@@ -143,14 +143,14 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     approval = settings.approval
     policy = Policy(
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=yes, never_ask=approval.never_ask,
-        ask_for=(*approval.require_for, *approval.dangerous_tools, *([] if effects is None else [effects.question])),
+        ask_for=asked_for(settings, effects),
         sandboxed=sandboxes.own.is_isolated, approval_service=approval_service, rules=rules, flow=flow,
-        hooks=_hooks(ground, registry), limits=_limits(settings), dry_run=settings.dry_run,
+        limits=limits_of(settings), dry_run=settings.dry_run,
     )  # fmt: skip
+    policy.hooks, listen = hooks_of(ground, registry, settings)
+    listen()
     loop_guard = LoopGuard(settings.limits.may_repeat)
-    ground.ends.extend((flow.forget, loop_guard.reset, approval_service.forget))
-    if policy.limits is not None:
-        ground.ends.append(policy.limits.reset)
+    ground.ends.extend((flow.forget, loop_guard.reset, approval_service.forget, policy.forget))
     _fill_stages(ground, registry, policy, flow, loop_guard)
     return House(
         ground=ground, registry=registry, approval_service=approval_service, flow=flow, rules=rules, policy=policy,
@@ -249,17 +249,31 @@ def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
     return rules
 
 
-def _hooks(ground: Ground, registry: ToolRegistry) -> Hooks | None:
-    if not ground.settings.hooks:
-        return None
-    from ..policy.hooks import Hooks
-
-    hooks = Hooks(ground.settings.hooks, registry.events, ground.starts)
-    registry.events.subscribe(hooks.listen, finished_only=True)
-    return hooks
+def asked_for(settings: Settings, effects: CommandEffects | None) -> tuple[str, ...]:
+    """Return the names of the tools that always ask."""
+    approval = settings.approval
+    return (*approval.require_for, *approval.dangerous_tools, *([] if effects is None else [effects.question]))
 
 
-def _limits(settings: Settings) -> CallLimits | None:
+def hooks_of(ground: Ground, registry: ToolRegistry, settings: Settings) -> tuple[Hooks | None, Callable[[], None]]:
+    """Return the hooks of these settings, and a function that lets them listen instead of those before."""
+    hooks: Hooks | None = None
+    if settings.hooks:
+        from ..policy.hooks import Hooks
+
+        hooks = Hooks(settings.hooks, registry.events, ground.starts)
+
+    def listen() -> None:
+        while ground.hooks_end:
+            ground.hooks_end.pop()()
+        if hooks is not None:
+            ground.hooks_end.append(registry.events.subscribe(hooks.listen, finished_only=True))
+
+    return hooks, listen
+
+
+def limits_of(settings: Settings) -> CallLimits | None:
+    """Return what counts the calls of sessions; None if nothing is limited."""
     limits = settings.limits
     if limits.calls is None and not limits.per_tool:
         return None

@@ -78,6 +78,8 @@ class Ground:
     """The callbacks for when the toolbox closes; the last one added runs first."""
     ends: list[Callable[[str | None], object]]
     """The functions that forget what is kept for a session, for when it ends. They return at once."""
+    hooks_end: list[Callable[[], object]]
+    """What ends the listening of the present hooks."""
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,12 @@ class RuleSet:
         self.changed()
         return parsed
 
+    def use(self, rules: Iterable[Rule]) -> None:
+        """Use these rules instead of those before, besides the rules of sessions."""
+        with self._lock:
+            self._change((*rules, *(each for each in self._rules if each.source.layer == "session")))
+        self.changed()
+
     def remove(self, rule: str, verdict: Verdict | None = None, layer: str = "session") -> bool:
         """Remove a rule of one layer. Returns False if it was not found."""
         text = parse_rule(rule, verdict or "allow").text

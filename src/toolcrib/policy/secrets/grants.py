@@ -63,6 +63,11 @@ class Secrets:
                     log.warning("%s", error)
         self._learn()
 
+    def use(self, other: Secrets) -> None:
+        """Use the sources and values of another one from now on."""
+        with self._lock:
+            self._sources, self._variable_of, self._values = other._sources, other._variable_of, other._values
+
     def of_tool(self, tool: Tool, name: str) -> str:
         """Return the value for a tool that it was granted to. Raises ToolError for any other tool, or if it cannot be
         read."""

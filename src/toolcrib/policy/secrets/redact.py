@@ -58,6 +58,10 @@ class Redactor:
         self.own = tuple(_own(number, expression) for number, expression in enumerate(patterns))
         self.values: tuple[Value, ...] = ()
 
+    def use(self, other: Redactor) -> None:
+        """Use the patterns and exceptions of another one from now on. Values that were granted stay hidden."""
+        self.allow, self.own = other.allow, other.own
+
     def grant(self, name: str, value: str) -> None:
         """Hide this value in all texts from now on. Raises ConfigError for a value that is too short to be
         recognized."""

@@ -81,6 +81,11 @@ class RegisteredTools:
         for tool in self._tools.pop(server, {}).values():
             self.registry.unregister(tool.name)
 
+    def forget(self, server: str) -> None:
+        """Remove a server's tools, and the names that they had: its settings may give them others."""
+        self.remove(server)
+        self._names = {key: name for key, name in self._names.items() if key[0] != server}
+
     def accept(self, server: Upstream, listing: ServerListing) -> None:
         """Accept the current tools of a server. Raises OSError if that cannot be stored."""
         if self._pins is None:

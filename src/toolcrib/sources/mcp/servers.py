@@ -24,7 +24,7 @@ from .config import ServerConfig, server_config
 from .connector import McpFailure
 from .listed import ServerListing
 from .registered_tools import RegisteredTools
-from .relay import Listener, Relay, ShowUri
+from .relay import ContentChanged, Listener, Relay, ShowUri
 from .tool import McpTool
 from .upstream import ServerStatus, Upstream
 
@@ -50,7 +50,7 @@ class McpServers:
         self.registered = RegisteredTools(registry, services.pins)
         """The servers' tools in the registry."""
         self._closed = False
-        self._reviving: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+        self._reviving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
         for config in configs:
             self._add(config)
 
@@ -123,6 +123,18 @@ class McpServers:
         await self._refresh(servers)
         found = self.servers
         return {server.name: found[server.name] for server in servers}
+
+    async def change(self, gone: Iterable[str], added: Iterable[ServerConfig]) -> None:
+        """Remove servers and add others, which may have the names of removed ones; then end the connections of those,
+        and connect new ones. Raises McpFailure if a required one fails."""
+        ending = [server for name in gone if (server := self._servers.pop(name, None)) is not None]
+        for server in ending:
+            self.registered.forget(server.name)
+        for server in (*ending, *map(self._add, added)):
+            self.relay.tell(ContentChanged(server.name, "resources"))
+            self.relay.tell(ContentChanged(server.name, "prompts"))
+        await asyncio.gather(*(server.aclose() for server in ending), return_exceptions=True)
+        await self.start()
 
     def tools(self, name: str) -> list[McpTool]:
         """Return the tools of one server that are in the registry. Raises ConfigError if there is no such server."""
@@ -226,7 +238,8 @@ class McpServers:
             task = loop.create_task(
                 self._revive(list(failed)), name="toolcrib-mcp-revive", context=contextvars.Context()
             )
-            self._reviving = (loop, task)
+            self._reviving = [each for each in self._reviving if not each[1].done()]
+            self._reviving.append((loop, task))
 
     async def _revive(self, servers: list[Upstream]) -> None:
         """Try failed servers again while the toolbox is open, so that a slow server becomes available later."""
@@ -240,8 +253,7 @@ class McpServers:
 
     def _stop_reviving(self) -> None:
         self._closed = True
-        if self._reviving is not None:
-            loop, task = self._reviving
+        for loop, task in self._reviving:
             with contextlib.suppress(RuntimeError):  # its loop has ended, and the task with it
                 loop.call_soon_threadsafe(task.cancel)
 
