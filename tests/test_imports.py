@@ -23,7 +23,7 @@ LEVELS = [
     {"config"},  # toolbox composes what config read
     {"toolbox"},
     {"agent", "jobs"},  # they use a toolbox, as any host does
-    {"adapters", "serve", "testing"},
+    {"adapters", "hosts", "serve", "testing"},
     {"cli"},  # a door for people that also opens the doors for machines
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}

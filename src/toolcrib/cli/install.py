@@ -1,13 +1,18 @@
-"""`toolcrib install`: add Toolcrib to the configuration of an MCP client or an editor, after showing the change."""
+"""`toolcrib install`: add Toolcrib to the configuration of an MCP client, an editor or another agent, after showing the
+change."""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import os
+import re
+import shlex
 import shutil
 import stat
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -16,6 +21,7 @@ from ..boundary.programs import find_program
 from ..config.files import exists, read_config_file
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
+from ..core.wings import has_wing
 from . import show
 from .exit_codes import Usage
 from .options import Options
@@ -35,7 +41,7 @@ class Client:
     command: str = "serve"
 
 
-ClientName = Literal["claude", "cursor", "vscode", "zed"]
+ClientName = Literal["claude", "codex", "copilot", "cursor", "gemini", "vscode", "zed"]
 _CODE = "Library/Application Support/Code" if sys.platform == "darwin" else ".config/Code"
 
 # From the clients' own documentation, November 2026.
@@ -45,43 +51,137 @@ CLIENTS: dict[ClientName, Client] = {
     "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", "stdio"),
     "zed": Client("Zed", None, ".config/zed/settings.json", "agent_servers", "custom", "acp"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HookClient:
+    """An agent with hooks: its files for a workspace (of this machine alone, where it has one) and for the user, the
+    events that we answer, and the fields of an entry besides the command."""
+
+    title: str
+    in_workspace: str
+    in_home: str
+    events: tuple[str, ...]
+    fields: Mapping[str, Any]
+    nested: bool = True  # entries are grouped by what they match
+    command: str = "command"
+    version: int | None = None
+
+
+_FILES = "Write|StrReplace|Edit|TabWrite|Delete|Grep|LS"
+# From the agents' own documentation, November 2026. Their limits are longer than ours.
+HOOKS: dict[ClientName, HookClient] = {
+    "claude": HookClient("Claude Code", ".claude/settings.local.json", ".claude/settings.json",
+                         ("PreToolUse", "PostToolUse", "PostToolUseFailure"), {"type": "command", "timeout": 30}),
+    "codex": HookClient("Codex", ".codex/hooks.json", ".codex/hooks.json",
+                        ("PreToolUse", "PostToolUse"), {"type": "command", "timeout": 30}),
+    "gemini": HookClient("Gemini CLI", ".gemini/settings.json", ".gemini/settings.json",
+                         ("BeforeTool", "AfterTool"), {"type": "command", "name": "toolcrib", "timeout": 30_000}),
+    "cursor": HookClient("Cursor", ".cursor/hooks.json", ".cursor/hooks.json",
+                         ("beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "preToolUse", "postToolUse"),
+                         {"timeout": 30}, nested=False, version=1),
+    "copilot": HookClient("GitHub Copilot", ".github/hooks/toolcrib.json", ".copilot/hooks/toolcrib.json",
+                          ("preToolUse", "postToolUse"), {"type": "command", "timeoutSec": 30}, nested=False,
+                          command="bash", version=1),
+}  # fmt: skip
 MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
 
 def install(
     options: Options,
-    client: Annotated[ClientName, Argument(help="The MCP client, or the editor, to set up.")],
+    client: Annotated[ClientName, Argument(help="The MCP client, the editor or the agent to set up.")],
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
     name: Annotated[str, Option(help="The name of the entry in the client.")] = "toolcrib",
+    hook: Annotated[bool, Option("--hook", help="Judge the agent's own calls: it asks `toolcrib hook`.")] = False,
+    closed: Annotated[bool, Option("--closed", help="With --hook: refuse what cannot be judged.")] = False,
     printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
 ) -> None:
-    """Set up an MCP client to start `toolcrib serve`, or Zed to start `toolcrib acp`.
+    """Set up an MCP client to start `toolcrib serve`, Zed to start `toolcrib acp`, or an agent to ask `toolcrib hook`.
 
     Shows the change and asks first. Keeps the rest of the file, and a backup of it.
     """
-    known = CLIENTS[client]
     root = options.settings(quiet=True).workspace
-    entry = _entry(options, known, None if user or known.in_workspace is None else root)
-    if printed:
-        show.out_json({known.key: {name: entry}})
+    if hook:
+        if client not in HOOKS or not has_wing("hosts"):
+            raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {', '.join(HOOKS)}")
+        agent = HOOKS[client]
+        path = Path.home() / agent.in_home if user else root / agent.in_workspace
+        entry = _hook_entry(options, client, agent, closed)
+        if printed:
+            show.out_json(_with_hooks({}, agent, entry))
+            return
+        _change(options, path, agent.title, "asks Toolcrib", lambda values, _: _with_hooks(values, agent, entry))
         return
+    if client not in CLIENTS:
+        raise Usage(f"{client} can be set up with --hook; MCP clients: {', '.join(CLIENTS)}")
+    known = CLIENTS[client]
+    own = _entry(options, known, None if user or known.in_workspace is None else root)
+    if printed:
+        show.out_json({known.key: {name: own}})
+        return
+
+    def with_server(values: dict[str, Any], path: Path) -> dict[str, Any]:
+        servers: Any = values.setdefault(known.key, {})
+        if not isinstance(servers, dict):
+            raise Usage(f"{path}: {known.key} is not an object; correct it, or add the output of --print by hand")
+        servers[name] = own
+        return values
+
     path = Path.home() / known.in_home if user or known.in_workspace is None else root / known.in_workspace
+    _change(options, path, known.title, "starts Toolcrib", with_server)
+
+
+def _change(
+    options: Options, path: Path, title: str, what: str, change: Callable[[dict[str, Any], Path], dict[str, Any]]
+) -> None:
+    """Show what a file becomes, ask, and write it."""
     path = Path(os.path.realpath(path))  # the target of a link is shown and changed
     before, values = _read(path)
-    servers: Any = values.setdefault(known.key, {})
-    if not isinstance(servers, dict):
-        raise Usage(f"{path}: {known.key} is not an object; correct it, or add the output of --print by hand")
-    if cast("dict[str, Any]", servers).get(name) == entry:
-        show.say(f"{known.title} has it already, in {path}.")
+    changed = change(copy.deepcopy(values), path)
+    if before and changed == values:
+        show.say(f"{title} has it already, in {path}.")
         return
-    servers[name] = entry
-    after = json.dumps(values, indent=_indent(before), ensure_ascii=False) + "\n"
+    after = json.dumps(changed, indent=_indent(before), ensure_ascii=False) + "\n"
     _show_change(path, before, after)
     options.confirm(f"Write this to {path}?", "nothing was written")
     if _read(path)[0] != before:
         raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
     backup = _write(path, after)
-    show.say(f"{known.title} starts Toolcrib from now on ({path}).{f' Backup: {backup}' if backup else ''}")
+    show.say(f"{title} {what} from now on ({path}).{f' Backup: {backup}' if backup else ''}")
+
+
+def _hook_entry(options: Options, client: ClientName, agent: HookClient, closed: bool) -> dict[str, Any]:
+    words = [*own_command(), "hook", client]
+    if options.config:
+        words += ["--config", os.path.abspath(options.config)]
+    if options.mode:
+        words += ["--mode", options.mode]
+    line = shlex.join([*words, *(["--closed"] if closed else [])])
+    if closed and client != "copilot" and sys.platform != "win32":
+        line += " || exit 2"  # also where it was killed
+    more = {"failClosed": True} if closed and client == "cursor" else {}
+    return {**agent.fields, **more, agent.command: line}
+
+
+def _with_hooks(values: dict[str, Any], agent: HookClient, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the file with our hooks, in place of those of an earlier time."""
+    if agent.version is not None:
+        values.setdefault("version", agent.version)
+    hooks: Any = values.setdefault("hooks", {})
+    for event in agent.events:
+        known: Any = cast("dict[str, Any]", hooks).get(event, []) if isinstance(hooks, dict) else None
+        if not isinstance(known, list):
+            raise Usage("its hooks have another form; correct it, or add the output of --print by hand")
+        others = [each for each in cast("list[Any]", known) if not _is_ours(each)]
+        matcher = {"matcher": _FILES} if event == "preToolUse" and not agent.nested and agent.command != "bash" else {}
+        own = {"hooks": [entry]} if agent.nested else {**entry, **matcher}
+        hooks[event] = [*others, own]
+    return values
+
+
+def _is_ours(entry: object) -> bool:
+    """Return whether an entry starts `toolcrib hook`."""
+    return re.search(r"toolcrib\S*'? hook ", json.dumps(entry)) is not None
 
 
 def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str, Any]:

@@ -37,6 +37,7 @@ WINGS = {
     "documents": Wing("builtin.documents"),
     "effects": Wing("effects", {"changes": "See and apply what commands would change."}),
     "gateway": Wing("serve.gateway"),
+    "hosts": Wing("hosts", {"hook": "Judge the calls of another agent, such as Claude Code."}),
     "jobs": Wing("jobs", JOB_COMMANDS, "cli.jobs"),
     "landlock": Wing("boundary.sandbox.landlock"),
     "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),

@@ -138,6 +138,8 @@ def select_for_changing(settings: SandboxSettings, workspace: Path, plain: Sandb
 
 
 def _wall(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    if settings.elsewhere:
+        raise SandboxUnavailable("another program runs the command, with its own rights")
     if sys.platform != "linux" or not has_wing("landlock"):
         raise SandboxUnavailable("without a sandbox, only Landlock can keep a command from writing")
     from . import landlock

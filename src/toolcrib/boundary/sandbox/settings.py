@@ -107,6 +107,8 @@ class SandboxSettings(Section):
     only_reads: Annotated[bool, NotASetting()] = False
     """Whether this is for commands that are allowed because they only read: they get no sockets, and no files whose
     names mean secrets."""
+    elsewhere: Annotated[bool, NotASetting()] = False
+    """Whether another program runs the commands: then no wall of ours is around them."""
     trials: Annotated[Path | None, NotASetting()] = None
     """A private folder, hidden from commands, where a backend may remember that it works here."""
 

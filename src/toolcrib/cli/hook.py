@@ -1,0 +1,77 @@
+"""`toolcrib hook`: answers the hooks of another agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from typing import Annotated
+
+from ..core.errors import ToolcribError
+from ..hosts import EventError, HookAnswer, HostName, answer, concerns_us, read_event, refusal, workspace_of
+from ..hosts.events import MAX_EVENT
+from .options import Options
+from .reader import Argument, CliCommand, Option
+
+DEADLINE = 20.0
+"""Seconds. Copilot waits for 30 s, the others longer."""
+
+
+def hook(
+    options: Options,
+    host: Annotated[HostName, Argument(help="The agent that starts this command.")],
+    closed: Annotated[
+        bool, Option("--closed", help="Refuse a call that cannot be judged. Without it, the agent decides alone.")
+    ] = False,
+) -> int:
+    """Judge a call that another agent is about to make, and record what it has made.
+
+    The agent starts this command and writes its event to stdin; the answer on stdout has the agent's own form.
+    """
+    said = threading.Lock()
+
+    def late() -> None:
+        if said.acquire(blocking=False):
+            _say(refusal(host, f"it took longer than {DEADLINE:g} s", closed), leave=True)
+
+    clock = threading.Timer(DEADLINE, late)
+    clock.daemon = True
+    clock.start()
+    try:
+        found = asyncio.run(_answer(options, host))
+    except (ToolcribError, EventError, OSError) as error:
+        found = refusal(host, str(error), closed)
+    except Exception as error:
+        found = refusal(host, f"{type(error).__name__}: {error}", closed)
+    if said.acquire(blocking=False):
+        clock.cancel()
+        return _say(found)
+    threading.Event().wait()  # the other thread ends the process
+    return 1
+
+
+async def _answer(options: Options, host: HostName) -> HookAnswer:
+    text = sys.stdin.buffer.read(MAX_EVENT + 1)
+    if len(text) > MAX_EVENT:
+        raise EventError(f"the event is longer than {MAX_EVENT // 2**20} MiB")
+    event = read_event(host, text)
+    if not concerns_us(event):
+        return HookAnswer()
+    from ..config import load_settings
+
+    workspace = options.workspace or workspace_of(event)
+    return await answer(event, load_settings(workspace=workspace, config=options.config, flags=options.flags()))
+
+
+def _say(reply: HookAnswer, *, leave: bool = False) -> int:
+    for stream, text in ((sys.stdout, reply.stdout), (sys.stderr, reply.stderr)):
+        if text:
+            stream.write(text + "\n")
+            stream.flush()
+    if leave:
+        os._exit(reply.code)
+    return reply.code
+
+
+COMMAND = CliCommand(hook)

@@ -1,0 +1,61 @@
+"""Writes what a host reads from its hook: allow, deny, ask, or no opinion; a text for standard output, an exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from ..core.dataclass import dataclass
+from .events import HostName
+
+Decision = Literal["allow", "deny", "ask", "pass"]
+"""pass: no opinion. The host goes on as it would without us, with its own questions."""
+
+BLOCKED = 2
+"""The exit code by which all five hosts but Copilot refuse the call; standard error then has the reason."""
+ASKS: dict[HostName, frozenset[str]] = {
+    "claude": frozenset({"PreToolUse"}),
+    "cursor": frozenset({"beforeShellExecution", "beforeMCPExecution"}),
+}
+"""The events to which a host takes "ask". Codex reports an error and runs the call, Gemini CLI knows no such answer,
+Copilot ignores it. There a question is a refusal that says how to approve the call, which then runs once."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What to print, and how to exit."""
+
+    stdout: str = ""
+    stderr: str = ""
+    code: int = 0
+
+
+def reply(host: HostName, event: str, decision: Decision, reason: str) -> HookAnswer:
+    """Return the host's form of a decision. `reason` is for the host's model where the call is denied."""
+    if decision == "pass":
+        return HookAnswer()
+    match host:
+        case "claude" | "codex":
+            if host == "codex" and decision == "allow":  # it takes this with changed input alone
+                return HookAnswer()
+            said: Any = {"hookEventName": event or "PreToolUse", "permissionDecision": decision,
+                         "permissionDecisionReason": reason}  # fmt: skip
+            said = {"hookSpecificOutput": said}
+        case "gemini":
+            said = {"decision": decision} | ({"reason": reason} if decision == "deny" else {})
+        case "cursor":
+            said = {"permission": decision}
+            if decision != "allow":
+                said |= {"user_message": reason, "agent_message": reason}
+        case "copilot":
+            said = {"permissionDecision": decision, "permissionDecisionReason": reason}
+    return HookAnswer(json.dumps(said, ensure_ascii=False))
+
+
+def refusal(host: HostName, why: str, closed: bool) -> HookAnswer:
+    """Return the answer where the call could not be judged. `closed` refuses it; else the host goes on without us."""
+    text = f"Toolcrib could not judge this call: {why}"
+    if not closed:
+        return HookAnswer(stderr=text, code=1)
+    said = reply(host, "PreToolUse", "deny", text)
+    return HookAnswer(said.stdout, text, 0 if host == "copilot" else BLOCKED)

@@ -1,0 +1,155 @@
+"""Reads what a host writes to its hooks: one JSON object on standard input, before a tool runs and after it.
+
+Each format is from the host's own documentation: Claude Code "Hooks reference" (October 2026), Codex
+`codex-rs/hooks/schema` (0.164), Gemini CLI "Hooks reference" (`docs/hooks/reference.md`), Cursor "Hooks" (2.x), GitHub
+Copilot "Hooks configuration". Unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, cast, get_args
+
+from ..core.dataclass import dataclass
+from ..core.empty import EMPTY
+from ..core.errors import ToolcribError
+
+HostName = Literal["claude", "codex", "gemini", "cursor", "copilot"]
+HOSTS: tuple[HostName, ...] = get_args(HostName)
+MAX_EVENT = 16 * 2**20
+"""Bytes of one event: a file that is written is in it."""
+
+Moment = Literal["before", "after", "other"]
+Json = Mapping[str, Any]
+
+_MOMENTS: Mapping[str, Moment] = {
+    "PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": "after",  # Claude Code, Codex
+    "BeforeTool": "before", "AfterTool": "after",  # Gemini CLI
+    "preToolUse": "before", "postToolUse": "after", "postToolUseFailure": "after",  # Cursor, Copilot
+    "beforeShellExecution": "before", "beforeMCPExecution": "before", "beforeReadFile": "before",  # Cursor
+    "afterShellExecution": "after", "afterMCPExecution": "after", "afterFileEdit": "after",
+}  # fmt: skip
+_TOOLS = {"beforeShellExecution": "Shell", "afterShellExecution": "Shell", "beforeReadFile": "Read",
+          "afterFileEdit": "Write"}  # fmt: skip
+"""The tool of Cursor's events that are for one tool alone."""
+
+
+class EventError(ToolcribError):
+    """The text on standard input is not an event of this host."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """A call of a host's tool. `server` is the MCP server of the tool, if it has one. `call_id` and `session` are the
+    host's own, or empty. `output` and `failed` are of a call that has ended."""
+
+    host: HostName
+    name: str
+    moment: Moment
+    tool: str = ""
+    arguments: Json = EMPTY
+    server: str = ""
+    cwd: str = ""
+    roots: tuple[str, ...] = ()
+    session: str = ""
+    call_id: str = ""
+    output: str = ""
+    failed: bool = False
+
+
+ROOT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
+"""Where hosts say which project they are in."""
+
+
+def workspace_of(event: HostEvent) -> str:
+    """Return the folder that the host works in."""
+    given = next((os.environ[name] for name in ROOT_VARIABLES if os.environ.get(name)), "")
+    return given or (event.roots[0] if event.roots else "") or event.cwd or os.getcwd()
+
+
+def read_event(host: HostName, text: str | bytes) -> HostEvent:
+    """Return the event in a text. Raises EventError if it is none, or has no tool where one is needed."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EventError(f"what {host} wrote is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise EventError(f"what {host} wrote is no JSON object")
+    event = cast("dict[str, Any]", data)
+    name = _text(event, "hook_event_name", "hookEventName")
+    if not name and host == "copilot":  # its first versions do not name the event
+        name = "postToolUse" if "toolResult" in event else "preToolUse"
+    if not name:
+        raise EventError(f"what {host} wrote does not name its event")
+    moment = _MOMENTS.get(name, "other")
+    if moment == "other":
+        return HostEvent(host, name, moment)
+    tool = _TOOLS.get(name) or _text(event, "tool_name", "toolName")
+    if not tool:
+        raise EventError(f"the event {name} of {host} names no tool")
+    tool, server = _of_server(event, tool)
+    if name == "beforeMCPExecution" or name == "afterMCPExecution":
+        server = server or _text(event, "server_name", "url", "command") or "unknown"
+    output, failed = _output(event)
+    return HostEvent(
+        host, name, moment, tool, _arguments(event, name), server, _text(event, "cwd"),
+        tuple(root for root in event.get("workspace_roots") or () if isinstance(root, str)),
+        _text(event, "session_id", "sessionId", "conversation_id"), _text(event, "tool_use_id", "toolUseId"),
+        output, failed or name.endswith("Failure"),
+    )  # fmt: skip
+
+
+def _text(event: Json, *names: str) -> str:
+    """Return the first of these fields that has a text."""
+    return next((value for name in names if isinstance(value := event.get(name), str) and value), "")
+
+
+def _of_server(event: Json, tool: str) -> tuple[str, str]:
+    """Return a tool's own name and its MCP server's. `mcp__SERVER__TOOL`, or `MCP:SERVER:TOOL` of Cursor."""
+    if tool.startswith("mcp__"):
+        server, found, name = tool.removeprefix("mcp__").partition("__")
+        if found and server and name:
+            return name, server
+    if tool.startswith("MCP:"):
+        server, found, name = tool.removeprefix("MCP:").rpartition(":")
+        return name, server or "unknown"
+    context = event.get("mcp_context")
+    if isinstance(context, dict):
+        known = cast("Json", context)
+        return _text(known, "tool_name") or tool, _text(known, "server_name") or "unknown"
+    return tool, ""
+
+
+def _arguments(event: Json, name: str) -> Json:
+    """Return the arguments of the call. Copilot and Cursor also send them as JSON text. Raises EventError."""
+    if name in _TOOLS:
+        return event
+    given: Any = event.get("tool_input", event.get("toolArgs", {}))
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise EventError(f"the arguments of the call are not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise EventError("the arguments of the call are no JSON object")
+    return cast("Json", given)
+
+
+def _output(event: Json) -> tuple[str, bool]:
+    """Return what the call returned, as text, and whether it failed."""
+    failed = False
+    found: Any = None
+    for name in ("tool_response", "toolResult", "tool_output", "result_json", "output", "error_message", "error"):
+        if (found := event.get(name)) is not None:
+            failed = name.startswith("error")
+            break
+    if isinstance(found, dict):
+        said = cast("Json", found)
+        failed = bool(
+            said.get("error") or said.get("is_error") or said.get("isError") or said.get("success") is False
+            or said.get("resultType") in ("failure", "denied")
+        )  # fmt: skip
+        found = _text(said, "textResultForLlm", "llmContent", "stdout", "error") or json.dumps(said, ensure_ascii=False)
+    return found if isinstance(found, str) else "" if found is None else json.dumps(found, ensure_ascii=False), failed

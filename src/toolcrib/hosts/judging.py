@@ -1,0 +1,159 @@
+"""Judges a host's call by the policy of its workspace, and records it: the same rules, approvals and record as our own.
+
+The host runs the call itself, with its own rights. So no wall of ours stands around a command: commands are judged as
+without a sandbox and without Landlock. What only a mode allows (writing in the workspace in `assistant` mode, anything
+in `autonomous`) is left to the host, because our undo does not cover it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..boundary.path_judgement import RULE_OUTSIDE
+from ..core.call import Call
+from ..core.context import ToolContext
+from ..core.errors import InvalidArguments
+from ..core.events import finished
+from ..core.finish import without_secrets
+from ..core.interfaces import Grant
+from ..core.output import ToolOutput
+from ..core.pipeline import authorize
+from ..core.threads import shared_threads
+from ..core.tool import Tool, ToolOrigin, ToolSpec
+from ..policy.check import bare_check
+from .answers import ASKS, Decision, HookAnswer, reply
+from .events import HostEvent
+from .mapping import calls_of
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..policy.policy import Check
+    from ..toolbox import Toolbox
+
+log = logging.getLogger("toolcrib.hosts")
+
+_SOURCE = "host:{}"
+"""The source of tools that only the host has."""
+MAX_ERROR = 2_000
+"""Characters of an error that are looked at: the record keeps its start."""
+
+
+def without_walls(settings: Settings) -> Settings:
+    """Return the settings for calls that another program runs."""
+    sandbox = settings.sandbox
+    if not (sandbox.backend == "external" and sandbox.outer_walls):  # the person says that the host runs in a sandbox
+        sandbox = replace(sandbox, backend="none", elsewhere=True)
+    return replace(settings, sandbox=replace(sandbox, effects="direct"))
+
+
+async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
+    """Return the reply to an event of a call, and record what it says. `settings` are those of the workspace."""
+    from ..toolbox import Toolbox
+
+    opening = Toolbox.open(settings=without_walls(settings), start_servers=False, warm_up=False)
+    async with opening as box:
+        calls = _calls(box, event)
+        if event.moment == "after":
+            for call in calls:
+                _record(box, call, _outcome(box, event), "allow")
+            return HookAnswer()
+        decisions = [await _judge(box, event, call) for call in calls]
+        return reply(event.host, event.name, *_worst(decisions))
+
+
+def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
+    """Return the calls as our tools', with the host's arguments. A tool that we do not know is one of its own."""
+    known = calls_of(event)
+    if known is not None:
+        try:  # a tool whose extra is not installed is judged by its name
+            return [_call(event, box.registry.find(name) or _unknown(event, name), given, box) for name, given in known]
+        except InvalidArguments as error:
+            log.info("the arguments of %s of %s are not as expected: %s", event.tool, event.host, error)
+    return [_call(event, _unknown(event), dict(event.arguments), box)]
+
+
+def _unknown(event: HostEvent, name: str = "") -> Tool:
+    origin = ToolOrigin("mcp", event.server, event.tool) if event.server else None
+    shown = name or (f"mcp__{event.server}__{event.tool}" if event.server else event.tool)
+    source = f"mcp:{event.server}" if event.server else _SOURCE.format(event.host)
+    schema = {"type": "object", "additionalProperties": True}
+    spec = ToolSpec(
+        name=shown, description=f"A tool of {event.host}.", parameters=schema, origin=origin, source=source, tested=True
+    )
+    return Tool(spec)
+
+
+def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox) -> Call:
+    session = f"{event.host}:{event.session}" if event.session else None
+    ctx = ToolContext(channel=f"hook:{event.host}", session_id=session, workspace=box.workspace.root)
+    call_id = f"{event.host}:{event.call_id}" if event.call_id else box.registry.pipeline.new_id()
+    call = Call(call_id, tool, "", ctx)
+    call.set_arguments(*tool.bind(arguments))
+    return call
+
+
+async def _judge(box: Toolbox, event: HostEvent, call: Call) -> tuple[Decision, str]:
+    """Return the decision about one call and the reason. Record a refusal, and a call with effects that may run."""
+    asks = event.name in ASKS.get(event.host, ())
+    found = await _check(box, call)
+    if found.verdict == "ask" and asks:
+        unknown = call.tool.source == _SOURCE.format(event.host)
+        return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason
+    if found.rule == RULE_OUTSIDE and call.tool.is_read_only:
+        found = await shared_threads.run(bare_check, call.tool, call.arguments, call.ctx)
+        if found.verdict != "deny":  # no secret: what the host may read elsewhere is the host's to say
+            return "pass", found.reason
+    if found.verdict == "deny":
+        decided: Grant | ToolOutput = ToolOutput.error(found.reason, "denied", meta={"rule": found.rule})
+    else:
+        judged, decided = await authorize(box.registry.stages, call)
+        if isinstance(decided, Grant) and judged.canonical != call.canonical:  # the host would run the first ones
+            decided = ToolOutput.error(
+                f"a person approved other arguments than these; call it with them: {judged.canonical}", "denied"
+            )
+    if isinstance(decided, ToolOutput):
+        verdict = "ask" if decided.error_kind == "pending" else "deny"
+        _record(box, call, decided, verdict, rule=decided.meta.get("rule"))
+        return "deny", decided.for_llm
+    if (decided.approval_id is not None or not call.tool.is_read_only) and (waiting := box.audit.intent(call, decided)):
+        await waiting
+    only_by_mode = (decided.rule or "").startswith("mode:") and not call.tool.is_read_only
+    return ("pass" if only_by_mode else "allow"), decided.reason or "Toolcrib's rules allow it"
+
+
+async def _check(box: Toolbox, call: Call) -> Check:
+    """Return the verdict, with host names resolved: no connection of ours would refuse a private address later."""
+    if box.registry.find(call.tool.name) is call.tool:
+        return await box.checker().check(call.tool.name, call.text, call.ctx)
+    return await shared_threads.run(box.policy.check, call.tool, call.arguments, call.ctx)
+
+
+_ORDER: Sequence[Decision] = ("deny", "ask", "pass", "allow")
+
+
+def _worst(decisions: list[tuple[Decision, str]]) -> tuple[Decision, str]:
+    """Return the strictest decision of a call's parts: no opinion if there are none."""
+    return min(decisions, key=lambda each: _ORDER.index(each[0]), default=("pass", ""))
+
+
+def _outcome(box: Toolbox, event: HostEvent) -> ToolOutput:
+    text = event.output
+    return (
+        ToolOutput.error(without_secrets(box.registry.stages, text[:MAX_ERROR])) if event.failed else ToolOutput(text)
+    )
+
+
+def _record(box: Toolbox, call: Call, output: ToolOutput, verdict: str, rule: str | None = None) -> None:
+    stages = box.registry.stages
+    box.registry.events.emit(
+        finished(
+            call_id=call.call_id, tool=call.tool.name, category=call.tool.category,
+            arguments=without_secrets(stages, call.text), session_id=call.ctx.session_id, time=time.time(),
+            duration=0.0, output=output, verdict=verdict, rule=rule, approver=None, channel=call.ctx.channel,
+            read_only=call.tool.is_read_only,
+        )
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""`toolcrib hook` and `toolcrib install --hook`, as another agent starts them: by a shell, with an event on stdin."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Cli
+
+AGENTS = {
+    "claude": (".claude/settings.local.json", "PreToolUse"),
+    "codex": (".codex/hooks.json", "PreToolUse"),
+    "gemini": (".gemini/settings.json", "BeforeTool"),
+    "cursor": (".cursor/hooks.json", "beforeShellExecution"),
+    "copilot": (".github/hooks/toolcrib.json", "preToolUse"),
+}
+
+
+def hooks(path: Path, event: str) -> list[dict[str, Any]]:
+    """The entries of an event, without their groups."""
+    found = json.loads(path.read_text(encoding="utf-8"))["hooks"][event]
+    return [each for group in found for each in group.get("hooks", [group])]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_installed_command_stops_a_denied_call(cli: Cli, agent: str) -> None:
+    name, event = AGENTS[agent]
+    path = cli.work / name
+    path.parent.mkdir(parents=True)
+    other = {"type": "command", "command": "other", "bash": "other"}
+    group = other if agent in ("cursor", "copilot") else {"matcher": "Bash", "hooks": [other]}
+    path.write_text(json.dumps({"theme": "dark", "hooks": {event: [group], "Stop": []}}), encoding="utf-8")
+    for more in ([], ["--closed"], ["--closed"]):
+        cli("install", agent, "--hook", "--yes", *more)
+    assert json.loads(path.read_text(encoding="utf-8"))["theme"] == "dark"
+    first, ours = hooks(path, event)
+    assert first == other
+    (cli.work / ".env").write_text("KEY=1\n", encoding="utf-8")
+    arguments = {"command": "cat .env"}
+    call = {"hook_event_name": event, "tool_name": "run_shell_command" if agent == "gemini" else "Bash",
+            "tool_input": arguments, "command": "cat .env", "cwd": str(cli.work), "session_id": "s"}  # fmt: skip
+    if agent == "copilot":
+        call = {"toolName": "bash", "toolArgs": json.dumps(arguments), "cwd": str(cli.work), "timestamp": 1}
+    line = ours.get("command") or ours["bash"]
+
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", line], input=text, capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False
+        )
+
+    done = run(json.dumps(call))
+    assert done.returncode == 0 and '"deny"' in done.stdout and "environment files hold keys" in done.stdout
+    for rubbish in ("", "junk", "[]", json.dumps({"hook_event_name": event})):
+        done = run(rubbish)
+        assert done.returncode == 2 or "allow" not in done.stdout, (rubbish, done)
+        assert done.stdout or done.returncode, rubbish
+
+
+def test_without_closed_the_agent_decides_what_cannot_be_judged(cli: Cli) -> None:
+    done = cli("hook", "claude", stdin="junk", code=1)
+    assert not done.stdout
+    assert "Toolcrib could not judge this call: what claude wrote is not JSON" in done.stderr
+    cli("hook", "nobody", code=2)
+
+
+def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
+    cli("install", "claude", "--hook", "--closed", "--yes")
+    (ours,) = hooks(cli.work / ".claude/settings.local.json", "PreToolUse")
+    words = ours["command"]
+    program = shlex.split(words)[0]
+    dead = words.replace(shlex.quote(program), "sh -c 'kill -9 $$'", 1)
+    assert subprocess.run(["sh", "-c", dead], check=False, capture_output=True).returncode == 2
+    assert subprocess.run(["sh", "-c", dead.split("||")[0]], check=False).returncode in (-signal.SIGKILL, 137)
+
+
+def test_only_agents_with_hooks(cli: Cli) -> None:
+    for words, expected in ((("vscode", "--hook"), "has no hooks"), (("codex",), "--hook")):
+        assert expected in cli("install", *words, code=2).stderr

@@ -1,0 +1,223 @@
+"""What other agents are told about their calls, and what is recorded of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.config import load_settings
+from toolcrib.hosts import HookAnswer, HostName, answer, concerns_us, read_event
+from toolcrib.record.approvals import Approvals
+from toolcrib.record.audit_reader import AuditReader
+from toolcrib.record.state import StateFolder
+
+RULES = """
+[rules]
+allow = ["Bash(npm test)", "mcp__github__get_*"]
+deny = ["Read(private/**)", "mcp__github__delete_*"]
+"""
+
+
+class Host:
+    """One agent in a folder, with the settings of a person."""
+
+    name: HostName
+
+    def __init__(self, name: HostName, work: Path, config: Path) -> None:
+        self.name, self.work, self.config = name, work, config
+
+    def event(self, before: bool, tool: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """The event of a call, in this host's form."""
+        match self.name:
+            case "claude" | "codex":
+                event = {"hook_event_name": "PreToolUse" if before else "PostToolUse", "session_id": "s",
+                         "transcript_path": None, "permission_mode": "default", "tool_use_id": "toolu_1"}  # fmt: skip
+            case "gemini":
+                event = {
+                    "hook_event_name": "BeforeTool" if before else "AfterTool",
+                    "session_id": "s",
+                    "timestamp": "t",
+                }
+            case "cursor":
+                event = {"hook_event_name": "preToolUse" if before else "postToolUse", "conversation_id": "s",
+                         "workspace_roots": [str(self.work)], "cursor_version": "2.4"}  # fmt: skip
+            case _:
+                return {"timestamp": 1, "cwd": str(self.work), "toolName": tool, "toolArgs": json.dumps(arguments),
+                        **({} if before else {"toolResult": {"resultType": "success"}}), **more}  # fmt: skip
+        return {**event, "cwd": str(self.work), "tool_name": tool, "tool_input": arguments, "future": [1], **more}
+
+    async def says(self, event: dict[str, Any]) -> HookAnswer:
+        settings = load_settings(workspace=self.work, config=self.config)
+        found = read_event(self.name, json.dumps(event))
+        return await answer(found, settings) if concerns_us(found) else HookAnswer()
+
+    async def decides(self, tool: str, arguments: dict[str, Any], **more: Any) -> str:
+        """Return allow, deny or ask; pass where it says nothing."""
+        said = await self.says(self.event(True, tool, arguments, **more))
+        assert said.code == 0 and not said.stderr
+        return decision(said)
+
+    def record(self) -> list[Any]:
+        """All rows of the record, the oldest first."""
+        return list(AuditReader(StateFolder.for_workspace(self.work).record).rows(kind=None))
+
+    def approve(self, arguments: dict[str, Any] | None = None) -> None:
+        """Say yes to the one question that waits; `arguments` change the call."""
+        approvals = Approvals(StateFolder.for_workspace(self.work).record)
+        (row,) = approvals.pending()
+        assert approvals.resolve(row["id"], True, approver="a person", arguments=arguments)
+
+
+def decision(said: HookAnswer) -> str:
+    if not said.stdout:
+        return "pass"
+    form = json.loads(said.stdout)
+    form = form.get("hookSpecificOutput", form)
+    return form.get("permissionDecision") or form.get("decision") or form["permission"]
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work, config = tmp_path / "work", tmp_path / "config.toml"
+    (work / "private").mkdir(parents=True)
+    (work / ".env").write_text("KEY=1\n")
+    config.write_text(RULES)
+    return Host(getattr(request, "param", "claude"), work, config)
+
+
+ALL: tuple[HostName, ...] = ("claude", "codex", "gemini", "cursor", "copilot")
+SHELL = {"claude": "Bash", "codex": "Bash", "gemini": "run_shell_command", "cursor": "Shell", "copilot": "bash"}
+READ = {"claude": ("Read", "file_path"), "gemini": ("read_file", "file_path"), "cursor": ("Read", "path"),
+        "copilot": ("view", "path")}  # fmt: skip
+every_host = pytest.mark.parametrize("host", ALL, indirect=True)
+
+
+@every_host
+async def test_commands(host: Host) -> None:
+    shell, asks = SHELL[host.name], "ask" if host.name == "claude" else "deny"
+    allowed = "pass" if host.name == "codex" else "allow"
+    for command, expected in {
+        "ls -la": allowed, "git status": allowed, "npm test": allowed,  # harmless, or by a rule
+        "cat .env": "deny", "cat private/x": "deny", "cat ./private/../private/x": "deny",
+        "rm -rf src": asks, "curl https://example.com": asks, "python x.py": asks, "npm publish": asks,
+        "ls $(rm -rf x)": asks, "git -c core.pager=./x log": "deny", "ls; ./planted": asks,
+    }.items():  # fmt: skip
+        assert await host.decides(shell, {"command": command}) == expected, command
+
+
+@pytest.mark.parametrize("host", READ, indirect=True)
+async def test_files(host: Host, tmp_path: Path) -> None:
+    (tool, name), asks = READ[host.name], "ask" if host.name == "claude" else "deny"
+    home = tmp_path / "home"
+    for path, expected in {
+        "a.py": "allow", str(host.work / "a.py"): "allow", ".env": asks, "private/x": "deny",
+        str(home / "notes.txt"): "pass", str(home / ".ssh/id_rsa"): "deny", "/etc/shadow": "deny",
+    }.items():  # fmt: skip
+        assert await host.decides(tool, {name: path}) == expected, path
+
+
+async def test_what_only_the_mode_allows_is_left_to_the_host(host: Host) -> None:
+    assert await host.decides("Write", {"file_path": "a.py", "content": "x"}) == "pass"
+    host.config.write_text('mode = "observer"')
+    assert await host.decides("Write", {"file_path": "a.py", "content": "x"}) == "deny"
+    assert await host.decides("Bash", {"command": "ls"}) == "deny"
+    host.config.write_text('mode = "autonomous"')
+    assert await host.decides("Bash", {"command": "./deploy"}) == "pass"
+    assert await host.decides("Bash", {"command": "cat .env"}) == "deny"
+    host.config.write_text('[rules]\nallow = ["Edit(src/**)"]')
+    edit = {"old_string": "a", "new_string": "b"}
+    assert await host.decides("Edit", {"file_path": "src/a.py", **edit}) == "allow"
+    assert await host.decides("MultiEdit", {"file_path": "src/a.py", "edits": [edit, edit]}) == "allow"
+
+
+async def test_a_protected_file_is_asked_about(host: Host) -> None:
+    for tool, more in (("Write", {"content": "x"}), ("Edit", {"old_string": "a", "new_string": "b"})):
+        assert await host.decides(tool, {"file_path": ".git/config", **more}) == "ask"
+        assert await host.decides(tool, {"file_path": ".vscode/tasks.json", **more}) == "ask"
+        for own in (".claude/settings.local.json", ".codex/hooks.json", ".gemini/settings.json", ".cursor/hooks.json",
+                    ".github/hooks/toolcrib.json"):  # fmt: skip
+            assert await host.decides(tool, {"file_path": own, **more}) == "ask", own
+            assert await host.decides("Bash", {"command": f"echo {{}} > {own}"}) == "ask"
+
+
+async def test_patches_of_codex(tmp_path: Path, host: Host) -> None:
+    host.name = "codex"
+    patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
+    assert await host.decides("apply_patch", {"command": patch.format("a.py")}) == "pass"
+    assert await host.decides("apply_patch", {"command": patch.format(".git/hooks/pre-commit")}) == "deny"
+
+
+async def test_tools_of_mcp_servers_follow_their_rules(host: Host) -> None:
+    assert await host.decides("mcp__github__get_issue", {"number": 1}) == "allow"
+    assert await host.decides("mcp__github__delete_repo", {"name": "x"}) == "deny"
+    assert await host.decides("mcp__other__get_issue", {"number": 1}) == "ask"
+    host.name = "gemini"
+    called = {"mcp_context": {"server_name": "github", "tool_name": "get_issue"}}
+    assert await host.decides("mcp__github__get_issue", {"number": 1}, **called) == "allow"
+
+
+async def test_addresses(host: Host) -> None:
+    for url, expected in {
+        "http://169.254.169.254/latest/meta-data": "deny", "http://127.0.0.1:8080/": "deny",
+        "http://[::ffff:10.0.0.1]/": "deny", "file:///etc/passwd": "deny",
+    }.items():  # fmt: skip
+        assert await host.decides("WebFetch", {"url": url, "prompt": "read"}) == expected, url
+    host.name = "gemini"
+    assert (
+        await host.decides("web_fetch", {"prompt": "sum up https://example.com and http://169.254.169.254/x"}) == "deny"
+    )
+
+
+async def test_unknown_tools_ask_and_harmless_ones_pass(host: Host) -> None:
+    assert await host.decides("LaunchRocket", {"at": "moon"}) == "ask"
+    assert await host.decides("Bash", {"cmd": ["ls"]}) == "ask"  # not as documented
+    assert await host.decides("Read", {}) == "ask"
+    assert await host.decides("TodoWrite", {"todos": []}) == "pass"
+    assert await host.says({"hook_event_name": "SessionStart"}) == HookAnswer()
+
+
+async def test_a_question_of_a_host_that_cannot_ask_is_answered_elsewhere(host: Host) -> None:
+    host.name = "codex"
+    assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"
+    host.approve()
+    assert await host.decides("Bash", {"command": "rm -rf lib"}) == "deny"
+    assert await host.decides("Bash", {"command": "rm -rf src"}) == "pass"
+    assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"  # it ran once
+
+
+async def test_a_yes_to_other_arguments_does_not_run_the_first_ones(host: Host) -> None:
+    host.name = "codex"
+    assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"
+    host.approve({"command": "rm -rf src/build", "working_dir": str(host.work)})
+    said = await host.says(host.event(True, "Bash", {"command": "rm -rf src"}))
+    assert decision(said) == "deny" and "rm -rf src/build" in said.stdout
+
+
+async def test_cursors_own_events(host: Host) -> None:
+    host.name = "cursor"
+    common = {"conversation_id": "s", "workspace_roots": [str(host.work)]}
+    for event, expected in (
+        ({"hook_event_name": "beforeShellExecution", "command": "rm -rf x", "cwd": str(host.work)}, "ask"),
+        ({"hook_event_name": "beforeShellExecution", "command": "ls", "cwd": ""}, "allow"),
+        ({"hook_event_name": "beforeReadFile", "file_path": ".env", "content": "KEY=1"}, "deny"),
+        ({"hook_event_name": "beforeMCPExecution", "tool_name": "x", "tool_input": "{}", "url": "http://a"}, "ask"),
+    ):
+        assert decision(await host.says({**common, **event})) == expected, event
+
+
+async def test_what_ran_and_what_was_refused_is_recorded(host: Host) -> None:
+    await host.decides("Bash", {"command": "cat .env"})
+    await host.decides("Bash", {"command": "npm test"})
+    await host.says(host.event(False, "Bash", {"command": "npm test"}, tool_response={"stdout": "3 passed"}))
+    await host.says(host.event(False, "Read", {"file_path": "a.py"}, tool_response={"error": "no such file"}))
+    rows = [(row["kind"], row["tool"], row["verdict"], row["outcome"]) for row in host.record()]
+    assert rows == [
+        ("outcome", "exec", "deny", "denied"), ("intent", "exec", "allow", None), ("outcome", "exec", "allow", "ok"),
+        ("outcome", "read_file", "allow", "tool"),
+    ]  # fmt: skip
+    assert {row["channel"] for row in host.record()} == {"hook:claude"}
+    assert host.record()[0]["session_id"] == "claude:s"
