@@ -42,7 +42,7 @@ def main() -> None:
     given = parser.parse_args()
     ways: dict[str, Callable[[bytes, str], str]] = {
         "web_fetch": ours("markdown"),
-        "readability-lxml": peers()["readability-lxml"],
+        **{name: extract for name, extract in peers().items() if name == "readability-lxml"},
     }
     pages = json.loads((Path(__file__).parent / "pages.json").read_text("utf-8"))
     sums = {name: [0, 0] for name in ways}

@@ -18,12 +18,14 @@ from .tidy import absolute, is_unseen, tidy
 
 KEPT = 1_000_000  # the most characters of a text in the answer
 LITTLE = 200  # characters: an article shorter than this may be a mistake
+DIFFER = 1.5  # the longer of two main texts is this many times longer than the other one: one of them is a mistake
+MAX_TWICE = 2_000_000  # characters of a page in which the main text is looked for in two ways
 LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
 _INDENTED = 2
 _TITLE_CHARS = 300
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas")
-_LINK = re.compile(r"(!?)\[([^\[\]]{0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
+_LINK = re.compile(r"(!?)\[((?:\\.|[^\[\]\\]){0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
 # Matches a link, or code (in which no link counts), whichever begins first.
 _LINK_OR_CODE = re.compile(rf"{_LINK.pattern}|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _BLANK = re.compile(r"\n{3,}")
@@ -34,7 +36,8 @@ _SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
 def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
     """Do one job: `what` is article, page, json or text; `charset`, `url` and `style` (markdown or text) are options.
 
-    Returns `extractor`, `title`, `links`, `length` (the characters of the whole text), and the text itself.
+    Returns `extractor`, `title`, `links`, `length` (the characters of the whole text), perhaps `doubt` (why the text
+    may not be the whole article), and the text itself.
     """
     what, style = job["what"], job.get("style", "markdown")
     found: dict[str, Any] = {"extractor": "raw", "title": "", "links": []}
@@ -63,8 +66,19 @@ def _json(text: str, found: dict[str, Any]) -> str:
 
 
 def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
-    """Return the main text, or the whole page if the main text is short."""
-    text = main_text(html, url, style)
+    """Return the main text, or the whole page if the main text is short.
+
+    The main text is looked for in two ways. If their results differ much in length, the first has lost most of the text
+    or taken the menus, and the second is better.
+    """
+    text, doubt = main_text(html, url, style), ""
+    if len(html) <= MAX_TWICE:
+        other = main_text(html, url, style, careful=True)
+        lengths = [len(without_targets(each)[0]) for each in (text, other)]
+        if other and max(lengths) > DIFFER * min(lengths):
+            text = other
+            given = f"{lengths[0]:,} and {lengths[1]:,} characters"
+            doubt = f"two ways to find the main text gave {given}; this is the second, without links"
     if len(text) < LITTLE:
         whole: dict[str, Any] = {"extractor": "turbohtml", "title": "", "links": []}
         page = _page(html, url, style, whole)
@@ -73,14 +87,17 @@ def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
             return page
     found["extractor"] = "trafilatura"
     found["title"] = _title(html)
+    if doubt:
+        found["doubt"] = doubt
     text = without_title(text, found["title"])
     if style == "markdown":
         text, found["links"] = without_targets(text)
     return text
 
 
-def main_text(html: str, url: str, style: str) -> str:
-    """Return the main text that trafilatura finds with these settings, or "" if it finds none."""
+def main_text(html: str, url: str, style: str, careful: bool = False) -> str:
+    """Return the main text that trafilatura finds with these settings, or "" if it finds none. `careful` lets it
+    take more of the elements that may be text, and no links: many links in a text make it look like a menu."""
     import trafilatura
     from trafilatura.utils import load_html
 
@@ -91,8 +108,9 @@ def main_text(html: str, url: str, style: str) -> str:
     text = trafilatura.extract(
         tree,
         fast=True,
+        favor_recall=careful,
         include_comments=False,
-        include_links=style == "markdown",
+        include_links=style == "markdown" and not careful,
         output_format="markdown" if style == "markdown" else "txt",
     )
     return text or ""

@@ -1,14 +1,13 @@
 """Prepares the lxml tree of a page for trafilatura.
 
-It removes invisible elements and rewrites elements that trafilatura handles wrongly. For each of these repairs there is
-a page in benchmarks/pages.json that lost text without it.
+It removes invisible elements and menus, gives links their whole addresses, and rewrites what trafilatura handles
+wrongly on any page: code with other elements in it, sections that are named after their headings, and `<u>`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import takewhile
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -23,14 +22,6 @@ SECTION_CHARS = 500
 SECTION_SHARE = 0.3
 
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_INLINE = frozenset(
-    {
-        "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "del", "dfn", "em", "font", "i", "img", "ins",
-        "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var",
-        "wbr",
-    }
-)  # fmt: skip
 
 
 def tidy(tree: Any, url: str) -> None:
@@ -38,17 +29,15 @@ def tidy(tree: Any, url: str) -> None:
     for element in list(tree.iter()):
         if isinstance(element.tag, str) and is_unseen(element.attrib):
             _drop(element)
-    for element in list(tree.iter("nav")):
-        _drop(element)
     for element in list(tree.iter("ul", "ol")):
         if _is_menu(element):
             _drop(element)
+    for element in list(tree.iter("u")):  # Markdown has no underlining
+        if element.getparent() is not None:
+            element.drop_tag()
     _sections(tree)
     _links(tree, url)
     _code(tree)
-    _frames(tree)
-    _paragraphs(tree)
-    _answers(tree)
 
 
 def is_unseen(attributes: Mapping[str, Any]) -> bool:
@@ -139,56 +128,3 @@ def _code(tree: Any) -> None:
     for code in list(tree.iter("code")):
         if code.getparent() is not None and code.find(".//a") is not None:
             code.drop_tag()
-
-
-def _frames(tree: Any) -> None:
-    """Replace layout tables: a table of one row with headings only places things side by side."""
-    for table in list(tree.iter("table")):
-        if len(table.findall(".//tr")) == 1 and next(table.iter(*_HEADINGS), None) is not None:
-            for part in list(table.iter("table", "tbody", "tr", "td", "th")):
-                part.tag = "div"
-
-
-def _paragraphs(tree: Any) -> None:
-    """Turn each `div` that has only text and inline elements into a paragraph."""
-    for div in list(tree.iter("div")):
-        own = (div.text or "").strip() or any((child.tail or "").strip() for child in div)
-        if own and _in_line(div):
-            div.tag = "p"
-
-
-def _answers(tree: Any) -> None:
-    """Turn an answer that shares one `div` with its quotation, as in forums, into a paragraph.
-
-    Without that, trafilatura loses short answers.
-    """
-    for block in _quotations(tree):
-        parent = block.getparent()
-        if block.tag in _INLINE or parent is None or parent.tag != "div":
-            continue
-        behind: list[Any] = list(takewhile(_is_in_line, block.itersiblings()))
-        if any((each.tail or "").strip() for each in (block, *behind)):
-            answer = parent.makeelement("p")
-            answer.text, block.tail = block.tail, None
-            answer.extend(behind)
-            block.addnext(answer)
-
-
-def _quotations(tree: Any) -> list[Any]:
-    """Return the quotations and the elements around them, each once."""
-    found: dict[Any, None] = {}
-    for start in tree.iter("*"):
-        each: Any = start
-        if each.tag == "blockquote" or "quote" in each.get("class", "").lower():
-            while each is not None and each not in found:
-                found[each] = None
-                each = each.getparent()
-    return list(found)
-
-
-def _is_in_line(element: Any) -> bool:
-    return element.tag in _INLINE and _in_line(element)
-
-
-def _in_line(element: Any) -> bool:
-    return all(each.tag in _INLINE for each in element.iterdescendants() if isinstance(each.tag, str))

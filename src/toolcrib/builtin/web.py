@@ -182,6 +182,8 @@ class WebFetchTool:
         part = text[:most]
         around = mark(part)
         shown["notice"] = NOTICE.format(mark=around)
+        if "doubt" in found:
+            shown["doubt"] = f"{found['doubt']}; extract_mode=raw gives the page's source"
         if found["title"]:
             shown["title"] = safe(found["title"])
         shown["text"] = f"{around}\n{part}\n{around}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.builtin.extraction import main_text, without_targets
+from toolcrib.builtin.extraction import main_text, without_targets, work
 
 FILLER = "<p>A paragraph of ordinary text that is long enough to be taken for the main text of a page, twice over.</p>"
 
@@ -48,12 +48,9 @@ def test_nothing_is_lost(html, kept):
     assert kept in text_of(html)
 
 
-def test_a_short_answer_under_a_quotation_is_kept():
-    said = "I had the same trouble with both of mine, and cleaning the throttle body was what helped in the end. "
-    quotation = f'<div style="margin:20px"><div>Quote:</div><div class="postquote">{said}</div></div>'
-    answer = f'<div id="post_2"><div id="text_2">{quotation}<br>\nIt is a <b>v6</b> DX.</div></div>'
-    thread = f'<html><body><div><div id="post_1"><div>{said * 3}</div></div>{answer}</div></body></html>'
-    assert "It is a **v6** DX." in main_text(thread, "https://site.example/thread", "markdown")
+def test_underlined_text_has_no_tags():
+    kept = "The paper was published in the journal Science by both of them, at the end of a long year."
+    assert kept in text_of(f"<p>{kept.replace('Science', '<u>Science</u>')}</p>")
 
 
 def test_related_articles_are_still_left_out():
@@ -67,3 +64,26 @@ def test_links_of_code_are_listed_and_code_stays():
     )
     assert text == "Use [`json`] and `[a](b)`.\n\n```\n[c](d)\n```\n[e]"
     assert links == [["`json`", "https://x.example/json"], ["e", "https://x.example/e"]]
+
+
+def test_links_with_brackets_in_their_text_are_listed():
+    text, links = without_targets(r"See [a review \[Video\]](https://x.example/v) of it.")
+    assert text == r"See [a review \[Video\]] of it."
+    assert links == [[r"a review \[Video\]", "https://x.example/v"]]
+
+
+def test_two_main_texts_that_differ_much_are_a_doubt(monkeypatch: pytest.MonkeyPatch):
+    def found(html: str, url: str, style: str, careful: bool = False) -> str:
+        return "The whole article. " * 40 if careful else "Its first caption, which is long enough. " * 10
+
+    monkeypatch.setattr("toolcrib.builtin.extraction.main_text", found)
+    about, text = work({"what": "article", "url": "https://x.example"}, b"<html></html>")
+    assert text.startswith(b"The whole article.")
+    assert "410 and 760 characters" in about["doubt"]
+
+
+def test_two_main_texts_that_differ_little_are_no_doubt():
+    page = f"<html><body><article><h1>Title of it</h1>{FILLER * 9}</article></body></html>"
+    about, text = work({"what": "article", "url": "https://x.example"}, page.encode())
+    assert b"ordinary text" in text
+    assert "doubt" not in about
