@@ -517,3 +517,50 @@ async def test_a_yes_to_arguments_that_may_not_run_is_used_up(world, edited, at_
     assert (await w.wipe("a")).error_kind in ("invalid", "denied")
     assert (await w.wipe("a")).error_kind == "pending"  # asked anew, instead of failing for a day
     assert w.done == []
+
+
+def reading_preview(path):
+    @tool(category="destructive", preview=lambda args, ctx: f"replaces {path.read_text()}")
+    def replace(path: str = "") -> str:
+        """Replace."""
+        return "replaced"
+
+    return replace
+
+
+async def test_a_yes_to_what_was_shown_is_none_to_what_the_call_would_do_now(world, tmp_path):
+    shown = tmp_path / "shown"
+    seen = []
+
+    async def ask(request):
+        seen.append(request.preview)
+        if len(seen) == 1:
+            shown.write_text("the work of a person")
+        return True
+
+    shown.write_text("a draft")
+    here = world(approver=ask)
+    here.registry.register(reading_preview(shown))
+    refused = await here.registry.execute("replace", {}, ToolContext())
+    assert refused.error_kind == "denied" and "files changed while the question was open" in refused.for_llm
+    assert (await here.registry.execute("replace", {}, ToolContext())).for_llm == "replaced"
+    assert seen == ["replaces a draft", "replaces the work of a person"]
+
+
+async def test_a_stored_yes_is_asked_for_again_when_the_call_would_do_something_else(world, tmp_path):
+    shown = tmp_path / "shown"
+    shown.write_text("a draft")
+    here = world()
+    here.registry.register(reading_preview(shown))
+
+    async def call():
+        return await here.registry.execute("replace", {}, ToolContext())
+
+    first = (await call()).meta["approval_id"]
+    here.store.resolve(first, True, approver="me")
+    shown.write_text("the work of a person")
+    second = await call()
+    assert second.error_kind == "pending" and second.meta["approval_id"] != first
+    assert here.store.get(first)["state"] == "denied"
+    here.store.resolve(second.meta["approval_id"], True, approver="me")
+    assert (await call()).for_llm == "replaced"

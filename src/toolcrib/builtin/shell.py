@@ -312,8 +312,11 @@ class ShellTools:
         names = self._runner.secret_names("exec")
         gets = f"\n(gets: {', '.join(names)})" if names else ""
         command = str(args.get("command", ""))
-        does = _what_it_does(command, str(self._workspace.root / str(args.get("working_dir") or "")))
+        does = _what_it_does(command, str(self._workspace.root / str(args.get("working_dir") or "")), self._roots())
         return f"{short(command)}{where}{how}{gets}{does}{self._reach()}"
+
+    def _roots(self) -> list[str]:
+        return [str(root.path) for root in self._workspace.roots() if root.writable]
 
     def _reach(self) -> str:
         """Say what a yes lets a command do, if no sandbox is around it."""
@@ -334,16 +337,18 @@ class ShellTools:
             if session.id == args.get("session_id"):
                 text += f", to what runs: {short(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
-                    does = _what_it_does(typed, str(self._workspace.root))
+                    does = _what_it_does(typed, str(self._workspace.root), self._roots())
         return f"{text}\n{short(typed)}{does}" if typed else text
 
 
-def _what_it_does(command: str, cwd: str) -> str:
-    """Describe each part of a command line in one line, for a preview; "" if the command is clear by itself."""
-    from ..policy.shell.summary import summary
+def _what_it_does(command: str, cwd: str, roots: Sequence[str]) -> str:
+    """Describe each part of a command line in one line, for a preview, and the files in `roots` that it runs; "" if the
+    command is clear by itself."""
+    from ..policy.shell.summary import code_of, summary
 
+    at, home = os.path.normpath(cwd), os.path.expanduser("~")
     try:
-        lines = summary(command, os.path.normpath(cwd), os.path.expanduser("~"))
+        lines = [*summary(command, at, home), *filter(None, [code_of(command, at, home, roots)])]
     except Exception as error:
         log.debug("no summary of a command", exc_info=True)
         lines = [f"(its parts could not be analysed: {error})"]

@@ -151,6 +151,13 @@ class ApprovalService:
         if not decision.approve:
             await shared_threads.run(self.store.refusal, asked.id)
             return self._denied(request, asked.id, decision.reason, rule)
+        if await self._is_other(request, decision, asked.id, asked.preview):
+            await self._take_back(asked.id)
+            text = (
+                f"{request.tool.name} was not run: files changed while the question was open, so it would do something "
+                "else than was shown. Call it again: it asks about what it would do now."
+            )
+            return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
         grant = await self._grant(asked.id, decision, request)
         if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
@@ -174,6 +181,9 @@ class ApprovalService:
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
             if row["state"] == "approved":
                 decision = _decision_of(row)
+                if await self._is_other(request, decision, row["id"], row["preview"]):
+                    await self._take_back(row["id"])
+                    continue
                 grant = await self._grant(row["id"], decision, request)
                 if grant is not None:
                     if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
@@ -197,6 +207,21 @@ class ApprovalService:
             return None
         rule, approver = f"approval:{request_id}", decision.approver or "unknown"
         return Grant(rule, "approved", approver, decision.arguments, request_id if later else None)
+
+    async def _is_other(self, request: Call, decision: Decision, request_id: str, shown: str) -> bool:
+        """Return whether the call would now do something else than its preview showed. A person who edited the
+        arguments has written the call."""
+        if request.tool.preview is None or decision.arguments is not None:
+            return False
+        now = await shared_threads.run(
+            preview_of, request.tool, request.arguments, request.ctx, request_id, self.redact
+        )
+        return now != shown
+
+    async def _take_back(self, request_id: str) -> None:
+        why = "what it would do has changed since it was shown"
+        await shared_threads.run(lambda: self.store.resolve(request_id, False, approver=None, reason=why))
+        await shared_threads.run(self.store.refusal, request_id)
 
     async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""

@@ -1,9 +1,12 @@
 """What a person reads of a command line: every part, the worst first, nothing that moves the rest about."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.summary import MAX_LINES, summary
+from toolcrib.policy.shell.summary import MAX_LINES, code_of, summary
 
 
 def lines(command):
@@ -42,3 +45,40 @@ def test_the_same_part_is_said_once():
 def test_never_fails_and_never_moves_the_rest_about(command):
     for line in lines(command):
         assert line.isprintable()
+
+
+FILES = {
+    "deploy.sh": "echo good", "bin/run": "echo good", "app/main.py": "import helper", "app/helper.py": "x = 1",
+    "top.py": "import util", "util.py": "x = 1", "Makefile": "all:", "package.json": "{}", "notes.txt": "n",
+    "a.js": "1",
+}  # fmt: skip
+RUN = {
+    "sh deploy.sh": "deploy.sh", "./deploy.sh now": "deploy.sh", "bash -x ./deploy.sh": "deploy.sh",
+    ". ./deploy.sh": "deploy.sh", "ls && sudo sh deploy.sh": "deploy.sh", "bin/run": "bin/run",
+    "cd bin && ./run": "bin/run", "python3 app/main.py": "app/helper.py", "python3 top.py": "util.py",
+    "python3 -m util": "util.py", "make all": "Makefile", "npm run build": "package.json", "node a.js": "a.js",
+    "timeout 5 sh deploy.sh": "deploy.sh", "sh -c 'sh deploy.sh'": "deploy.sh",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def line() -> str:
+        return code_of(command, str(tmp_path), "/home/me", [str(tmp_path)])
+
+    before = line()
+    assert before.startswith("it runs code of ") and line() == before
+    (tmp_path / "notes.txt").write_text("other")
+    assert line() == before
+    (tmp_path / RUN[command]).write_text("evil")
+    assert line() != before
+
+
+@pytest.mark.parametrize("command", ["rm -r app", "git push origin deploy.sh", "curl -T notes.txt https://x.org", "ls"])
+def test_a_command_that_runs_no_file_of_the_workspace_names_none(command: str, tmp_path: Path) -> None:
+    (tmp_path / "deploy.sh").write_text("x")
+    assert code_of(command, str(tmp_path), "/home/me", [str(tmp_path)]) == ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable
 
+from ...boundary.scripts import fingerprint, loaded_by
 from ..plain import plain_line
 from .effect import Effect
 from .effects import effects_of
@@ -41,6 +44,29 @@ def summary(command: str, cwd: str, home: str) -> list[str]:
     if len(lines) > MAX_LINES:
         lines = [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} more parts that do less"]
     return lines
+
+
+_RUNS = frozenset({"execute", "unknown", "check"})
+_READS_CODE = (".", "source")
+
+
+def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
+    """Return in one line which files below `roots` the commands of a line run or load, and a hash of them as they are
+    now; "" for none. It reads them: run it in a thread."""
+    found: dict[str, str] = {}
+    for part in read_script(command, cwd, home).commands:
+        at, name = part.cwd, part.name
+        runs = name in _READS_CODE or bool(_RUNS.intersection(effect.kind for effect in effects_of(part)))
+        if at is not None and name and runs:
+            rest = [text for word in part.words[1:] if (text := word.text)]
+            files = [text for text in rest if os.path.isfile(os.path.join(at, text)) or "-m" in rest]
+            found |= fingerprint(loaded_by([name, *files], at, roots))
+    if not found:
+        return ""
+    digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    names = [_cut(os.path.relpath(path, cwd)) for path, state in sorted(found.items()) if state != "absent"]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"it runs code of {', '.join(names[:3]) or 'files that are not there yet'}{more} (hash {digest})"
 
 
 def _said(part: Command, wrappers: set[str]) -> tuple[int, str]:
