@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib.agent import Agent
+from toolcrib.agent.events import CallDone
 from toolcrib.agent.history import ModelCall, ResultTurn
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.testing import temporary_toolbox
@@ -60,6 +61,17 @@ async def test_other_tools_do_not_run_and_the_model_reads_why(home: Path) -> Non
     assert [read, todo, ls] == ["ok"] * 3
     for text in (write, hidden, rm, both):
         assert "the skill 'look' is in use, and allows only read_file, Bash(ls *)" in text
+
+
+async def test_the_person_sees_a_call_that_did_not_run(home: Path) -> None:
+    skill(home, "read_file")
+    events: list[Any] = []
+    script = [{"calls": [READ]}, {"calls": [call("write_file", path="b", content="")]}, {"text": "done"}]
+    async with agent(ScriptedModel(script)) as made:
+        await made.run("go", made.new_session(), emit=events.append)
+    ended = [event for event in events if isinstance(event, CallDone) and event.call.name == "write_file"]
+    assert [event.output.error_kind for event in ended] == ["denied"]
+    assert "the skill 'look' is in use" in ended[0].output.for_llm
 
 
 async def test_names_of_other_hosts_are_understood_and_nonsense_allows_nothing(home: Path) -> None:

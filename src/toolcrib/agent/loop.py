@@ -286,11 +286,13 @@ async def _run_calls(
     calls = {session.run_id(call): call for call in turn.calls}
     fresh: list[ToolCall] = []
     for run_id, call in calls.items():
-        known = _not_run(parts, session, call, ctx) or (
-            await session.do(known_result, parts.box, session, run_id, call) if resumed else None
-        )
+        refused = _not_run(parts, session, call, ctx)
+        known = refused or (await session.do(known_result, parts.box, session, run_id, call) if resumed else None)
         if known is not None:
+            shown = await session.do(session.result, run_id) is not None  # by an earlier run
             await session.do(session.store_result, run_id, known)
+            if known.is_error and not shown:
+                emit(CallDone(call, run_id, ToolOutput.error(known.text, "denied" if refused else "tool"), 0.0))
             note_answer(parts.box, session.id, known)
         else:
             fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))

@@ -52,6 +52,16 @@ class SessionLocks:
         if session_id in self._held:
             self._held[session_id].check(connection)
 
+    def is_held(self, session_id: str) -> bool:
+        """Return whether something holds the lock of a session now."""
+        if self._state.url:
+            return any(held.name == f"session:{session_id}" for held in self._leases.held("session:"))
+        try:
+            with self._file(session_id):
+                return False
+        except SessionTaken:
+            return True
+
     def forget(self, session_id: str) -> None:
         """Remove what is left of the lock of a session that is removed."""
         with contextlib.suppress(OSError):
@@ -97,4 +107,7 @@ class SessionLocks:
 
 
 def _taken(session_id: str) -> SessionTaken:
-    return SessionTaken(f"the session {session_id} runs already, here or in another process")
+    return SessionTaken(
+        f"the session {session_id} runs already, here or in another process; "
+        f"`toolcrib sessions steer {session_id} TEXT` sends it a message"
+    )

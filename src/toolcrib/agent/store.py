@@ -118,7 +118,8 @@ class SessionStore(RecordPart):
             rows = self._run("SELECT * FROM agent_session WHERE substr(id, 1, ?) = ?", len(session_id), session_id)
             rows = [row for row in rows if row["id"] == session_id] or rows
         if not rows:
-            raise NoSuchSession(f"there is no session {session_id!r}; `toolcrib sessions` lists them")
+            there = "starts one: toolcrib run 'TASK'" if session_id == "last" else "`toolcrib sessions` lists them"
+            raise NoSuchSession(f"there is no session {session_id!r}; {there}")
         if len(rows) > 1:
             found = ", ".join(row["id"] for row in rows[:5])
             raise SessionError(f"several sessions begin with {session_id!r}: {found}")
@@ -236,6 +237,10 @@ class SessionStore(RecordPart):
         """Hold the lock of a session while it runs. Raises SessionError if something else holds it."""
         with self._locks.hold(session_id):
             yield
+
+    def is_running(self, session_id: str) -> bool:
+        """Return whether something runs a session now."""
+        return self._locks.is_held(session_id)
 
     # --- turns
 

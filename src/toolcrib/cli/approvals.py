@@ -109,7 +109,7 @@ def approve(
     if session and always:
         raise Usage("give --session or --always, not both")
     scope: Scope = "rule" if always else "session" if session else "once"
-    decision = Decision(True, reason, json_object(edit) if edit is not None else None, scope, _who())
+    decision = Decision(True, reason, json_object(edit, "--edit") if edit is not None else None, scope, _who())
     with _request(options, request_id) as (approvals, row):
         return _said(answer(approvals, request_id, decision, _remember(row)))
 

@@ -75,12 +75,12 @@ def named(arguments: dict[str, Any] | str, name: str, registry: ToolRegistry) ->
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """The arguments that a person typed. Raises Usage if they are not a JSON object."""
+def json_object(text: str, name: str = "that") -> dict[str, Any]:
+    """The arguments that a person typed, as the value of an option. Raises Usage if they are not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Usage(f"that is not JSON ({error})") from None
+        raise Usage(f"{name} is not JSON ({error})") from None
     if not isinstance(value, dict):
         raise Usage("the arguments must be a JSON object")
     return cast("dict[str, Any]", value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NOT_HERE = "a scheduled run makes no schedules and changes none, and this is one of {!r}"
 NO_WORKER = "No worker runs now. Schedules run only while one does: start it with `toolcrib worker`."
+NO_EXTRA = " It needs the extra `jobs`: pip install 'toolcrib[jobs]'."
 OFTEN = 60
 """Seconds: what runs more often than that without end is asked about."""
 MAX_BY_MODEL = 100
@@ -40,6 +42,11 @@ ADDED = "For add only. "
 
 _Text = Annotated[str | None, Field(max_length=20_000)]
 _Short = Annotated[str | None, Field(max_length=300)]
+
+
+def no_worker() -> str:
+    """Return that no worker runs, and what to do."""
+    return NO_WORKER if find_spec("dbos") else NO_WORKER + NO_EXTRA
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ class Scheduling:
         if "deliver" not in made.job.body:
             lines.append("No chat asks for it, so `toolcrib jobs` shows the outcome.")
         if not self.schedules.has_worker(time.time()):
-            lines.append(NO_WORKER)
+            lines.append(no_worker())
         return "\n".join(lines)
 
 

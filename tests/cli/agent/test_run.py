@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..conftest import Cli
+from ...waiting import wait_until
+from ..conftest import COMMAND, Cli
 
 STEPS: list[dict[str, Any]] = [
     {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]},
@@ -115,6 +117,25 @@ def test_a_rewind_does_not_speak_of_a_call_that_never_ran(cli: Cli, script: str)
     assert "is back before turn 0" in back
 
 
+def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    command = {"name": "exec", "arguments": {"command": "echo begun > begun; sleep 60"}}
+    path.write_text(json.dumps([{"calls": [command]}, {"text": "Done.", "after": "interrupted"}]))
+    words = [*COMMAND, "run", "--model", f"scripted:{path}", "wait"]
+    process = subprocess.Popen(words, cwd=cli.work, env=cli.env, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_until((cli.work / "begun").exists)
+        assert " running " in cli("sessions").stdout
+        assert "sessions steer" in cli("run", "--session", "last", "x", code=1).stderr
+    finally:
+        process.kill()
+        process.wait()
+    assert " interrupted " in cli("sessions").stdout
+    again = cli("run", "--session", "last")
+    assert again.stdout == "Done.\n"
+    assert "✗ exec(" in again.stderr
+
+
 def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
     cli.write("notes.md", "remember the milk")
     path = tmp_path / "s.json"
@@ -135,6 +156,7 @@ def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
         (["run", "--model", "anthropic:m", "x"], "ANTHROPIC_API_KEY"),
         (["run", "--max-cost", "free", "--model", "scripted:x", "x"], "--max-cost 'free'"),
         (["run", "--session", "nope"], "there is no session"),
+        (["run", "--session", "last"], "starts one: toolcrib run"),
         (["sessions", "show", "nope"], "there is no session"),
         (["sessions", "rewind", "last", "9"], "there is no session"),
     ],
@@ -165,6 +187,7 @@ def test_no_model_says_what_to_do(cli: Cli) -> None:
 
 def test_a_session_without_a_message_wants_a_task(cli: Cli, script: str) -> None:
     cli("run", "--model", script, "x", code=3)
+    assert "has the turns 0 to " in cli("sessions", "fork", "last", "--before", "9", code=2).stderr
     empty = cli.json("sessions", "fork", "last", "--before", "0", "--json")["id"]
     assert "give it a task" in cli("run", "--session", empty, code=2).stderr
 

@@ -120,9 +120,10 @@ async def _cost(talk: Conversation, about: str) -> None:
     row, last = talk.session.row, talk.outcome
     usage = row.usage
     if last is not None and last.requests:
-        talk.say(f"last turn: {used(last.usage, last.cost, last.requests)}")
+        talk.say("\n".join(show.wrapped(f"last turn: {used(last.usage, last.cost, last.requests)}")))
     cost = "the price of the model is not known (agent.prices)" if row.cost is None else f"${row.cost:.4f}"
-    talk.say(f"session: {usage.input} tokens in ({usage.cache_read} cached), {usage.output} out, {cost}")
+    said = f"session: {usage.input} tokens in ({usage.cache_read} cached), {usage.output} out, {cost}"
+    talk.say("\n".join(show.wrapped(said)))
 
 
 async def _sessions(talk: Conversation, about: str) -> None:

@@ -22,14 +22,15 @@ def sessions(
     options: RecordOptions, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20
 ) -> int:
     """List sessions, the one used last first."""
-    rows = _store(options).list(limit)
+    store = _store(options)
+    rows = store.list(limit)
     if options.json:
         show.out_json([_row(row) for row in rows])
     elif not rows:
         show.say("There are no sessions yet. Start one with: toolcrib run 'TASK'")
     else:
         show.columns(
-            [[row.id, row.state, show.clock(row.updated), row.model, row.title] for row in rows],
+            [[row.id, _state(store, row), show.clock(row.updated), row.model, row.title] for row in rows],
             ("bold", None, "dim", "dim", None),
         )
     return OK
@@ -74,7 +75,11 @@ def fork(
 ) -> int:
     """Copy a session, so that it can go on in another way."""
     store = _store(options)
-    copy = store.fork(store.get(session).id, before)
+    source = store.get(session)
+    turns = len(store.turns(source.id))
+    if before is not None and not 0 <= before <= turns:
+        raise Usage(f"{source.id} has {_turns(turns)}")
+    copy = store.fork(source.id, before)
     show.say(f"Forked as {copy.id}; go on with: toolcrib run --session {copy.id} '…'")
     if options.json:
         show.out_json(_row(copy))
@@ -91,8 +96,7 @@ def rewind(
 
     found = _session(options, session)
     if not 0 <= turn < len(found.entries):
-        there = f"the turns 0 to {len(found.entries) - 1}" if found.entries else "no turns"
-        raise Usage(f"{found.id} has {there}")
+        raise Usage(f"{found.id} has {_turns(len(found.entries))}")
     options.confirm(f"Remove the turns {turn} to {len(found.entries) - 1} and take back their changes?", "not rewound")
     settings = options.settings(quiet=True)
     with options.open(settings, start_servers=False, warm_up=False) as box:
@@ -144,6 +148,10 @@ def remove(options: RecordOptions, session: SessionId) -> int:
     return OK
 
 
+def _turns(count: int) -> str:
+    return f"the turns 0 to {count - 1}" if count else "no turns"
+
+
 def _store(options: RecordOptions) -> Any:
     from ...agent.store import SessionStore
 
@@ -155,6 +163,11 @@ def _session(options: RecordOptions, session_id: str) -> AgentSession:
 
     store = _store(options)
     return AgentSession(store, store.get(session_id))
+
+
+def _state(store: Any, row: Any) -> str:
+    """Return the state of a session; one that its process left in the middle of a turn is interrupted."""
+    return "interrupted" if row.state == "running" and not store.is_running(row.id) else row.state
 
 
 def _row(row: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
@@ -173,13 +174,19 @@ def output(
         from ...jobs.runner import text_of_output
 
         printed: list[str] = []
+        followed = ""
         async with _opened(options, db) as (engine, _):
             status = await engine.status(job_id)
             if follow and status.state not in FINAL:
                 explaining = asyncio.create_task(_explain(engine, job_id, db))
                 try:
                     async for event in engine.events(job_id):
-                        show.say(text_of(event).rstrip("\n"), "dim")
+                        if event.kind == "output" and not options.json:
+                            followed += text_of(event)
+                            show.out(text_of(event).rstrip("\n"))
+                            sys.stdout.flush()
+                        else:
+                            show.say(text_of(event).rstrip("\n"), "dim")
                     status = await engine.result(job_id)
                 finally:
                     explaining.cancel()
@@ -193,7 +200,9 @@ def output(
             for text in printed:
                 show.out(text.rstrip("\n"))
             if status.state in FINAL:
-                show.out(text_of_output(status.output) or status.reason or status.state)
+                ended = text_of_output(status.output) or status.reason or status.state
+                if rest := ended.removeprefix(followed).removeprefix("\n"):  # what was followed is not printed again
+                    show.out(rest)
             else:
                 show.say(f"{job_id} is {status.state}{f': {status.reason}' if status.reason else ''}", "dim")
         return FAILED if status.state in ("failed", "unknown", "cancelled") else OK

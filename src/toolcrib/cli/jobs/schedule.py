@@ -101,7 +101,7 @@ def add(
     if chat is not None and channel is None:
         raise Usage("--chat needs --channel")
     how = ScheduleOptions(on_miss, overlap, jitter, not keep)
-    call = None if tool is None else (tool, json_object(args))
+    call = None if tool is None else (tool, json_object(args, "--args"))
 
     async def work() -> int:
         from ...jobs.cron_tools import Scheduling
@@ -237,9 +237,9 @@ def _schedules(options: RecordOptions, *, make: bool = False) -> Generator[Sched
 
 
 def _no_worker() -> None:
-    from ...jobs.cron_tools import NO_WORKER
+    from ...jobs.cron_tools import no_worker
 
-    show.say(NO_WORKER, "yellow")
+    show.say(no_worker(), "yellow")
 
 
 def _plain(schedule: Schedule) -> dict[str, Any]:
