@@ -40,7 +40,8 @@ PARAMETERS: list[dict[str, Any]] = [
     {"name": "petId", "in": "query", "description": "Another one.", "schema": {"type": "string"}},
     {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
     {"name": "session", "in": "cookie", "schema": {"type": "string"}},
-    {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
+    *({"name": name, "in": "header", "schema": {"type": "string"}} for name in ("Authorization", "HOST", "Connection")),
+    {"name": "Transfer-Encoding", "in": "header", "required": True, "schema": {"type": "string"}},
 ]
 PATHS: dict[str, Any] = {
     "/pets/{petId}": {

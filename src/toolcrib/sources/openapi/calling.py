@@ -57,7 +57,9 @@ class OperationWork:
         """
         plain, data = request_of(self.operation, self.api.base_url, args)
         private = await self._private()
-        headers = {"User-Agent": self.api.requests.user_agent, "Accept": "application/json, */*;q=0.5", **plain.headers}
+        ours = {name.lower() for name in private}
+        given = {name: value for name, value in plain.headers.items() if name.lower() not in ours}
+        headers = {"User-Agent": self.api.requests.user_agent, "Accept": "application/json, */*;q=0.5", **given}
         guard = self.api.requests.guard()
         base = guard.target(self.api.base_url)
 

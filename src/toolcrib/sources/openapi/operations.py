@@ -19,7 +19,13 @@ BODY = "body"
 
 _PLACES: tuple[Place, ...] = ("path", "query", "header")
 IN_PATH = re.compile(r"\{([^{}]*)\}")
-_OURS = frozenset({"accept", "content-type", "authorization"})  # not parameters, by the OpenAPI specification
+# Not parameters, by the OpenAPI specification; and headers that say where a request goes, or where it ends.
+_OURS = frozenset({
+    "accept", "content-type", "authorization", "proxy-authorization", "host", "content-length", "transfer-encoding",
+    "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect", "via", "forwarded",
+    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-original-url", "x-rewrite-url",
+    "x-http-method-override",
+})  # fmt: skip
 _ENCODINGS = ("application/json", "application/x-www-form-urlencoded", "text/plain")
 
 
