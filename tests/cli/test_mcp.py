@@ -59,6 +59,10 @@ def test_nothing_is_written_without_a_yes_or_for_nonsense(cli: Cli) -> None:
     path = own_file(cli)
     cli("mcp", "add", "a", "x", code=3)
     cli("mcp", "add", "a", "x", "--category", "fun", "--yes", code=2)
+    for url in ("ftp://h", "htps://x.example/mcp", "ws://x.example"):
+        assert "http:// or https://" in cli("mcp", "add", "a", url, "--yes", code=2).stderr
+    for name in ("bad name!", "__a__", "-a", "a/b"):
+        assert "begins with a letter or digit" in cli("mcp", "add", "--yes", "--", name, "x", code=2).stderr
     cli("mcp", "add", "a", "https://x.example", "--header", "nonsense", "--yes", code=2)
     assert not path.exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..config.files import read_config_file
 from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
 from ..core.errors import ConfigError
+from ..core.text import one_line
 from ..sources.mcp import ServerConfig, ServerStatus, server_config
 from . import show
 from .browser_login import BrowserLogin
@@ -26,6 +28,7 @@ from .settings_file import own_file
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def listed(options: Options) -> None:
@@ -85,7 +88,11 @@ def added(
     trust: Annotated[bool, Option("--trust", help="Trust its hints about tools and results.")] = False,
 ) -> None:
     """Add a server to your own configuration. Refer to secrets by name: --env 'TOKEN=${secret:github}'."""
+    if not _NAME.fullmatch(name):
+        raise Usage(f"{one_line(name)!r}: a server's name has letters, digits, - _ . and begins with a letter or digit")
     is_url = len(target) == 1 and target[0].startswith(("http://", "https://"))
+    if not is_url and "://" in target[0]:
+        raise Usage(f"{one_line(target[0])}: should be a program, or one URL with http:// or https://")
     entry: dict[str, Any] = {"url": target[0]} if is_url else {"command": target[0]}
     if not is_url and target[1:]:
         entry["args"] = target[1:]

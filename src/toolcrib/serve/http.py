@@ -18,7 +18,9 @@ from starlette.routing import Route
 
 from ..core.errors import ConfigError
 from ..core.registry import ToolRegistry
+from ..sources.mcp.sdk_private import session_manager
 from .defaults import TOKEN_VARIABLE
+from .event_store import RETRY_MS, EventMemory
 from .guard import RequestGuard, authorities
 from .mcp import McpServer
 from .monitoring import Monitoring
@@ -35,7 +37,7 @@ PATH = "/mcp"
 MAX_BODY = 16 * 2**20
 """The largest request body: several times the largest file that a model writes in one call."""
 MAX_SESSIONS = 1_000
-"""Sessions of the handshake era at once, about 40 kB each. One more is answered with 503."""
+"""Sessions of the handshake era of a caller at once, about 40 kB each. One more is answered with 503."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
@@ -71,7 +73,10 @@ async def serve(
             )
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
-        manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY, max_sessions=MAX_SESSIONS)
+        manager = session_manager(
+            server.sdk, EventMemory().store, max_sessions=MAX_SESSIONS, max_request_body_size=MAX_BODY,
+            retry_interval=RETRY_MS,
+        )  # fmt: skip
         strangers, monitoring = Strangers(), Monitoring(server)
         app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager)), *monitoring.routes()])
         guard = RequestGuard(app, authorities(names, port), tokens, strangers.passed)

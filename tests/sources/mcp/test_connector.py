@@ -8,13 +8,16 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import mcp_types
 import pytest
 from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
+from toolcrib.sources.mcp.callbacks import Callbacks
 from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight, ProgressTimeout
+from toolcrib.sources.mcp.relay import Relay
 
 from ...waiting import pass_time, until
 
@@ -164,6 +167,40 @@ async def test_tools_that_ask_run_by_themselves() -> None:
         "eve is asked",
     ]
     assert not calls.running
+
+
+async def test_the_question_for_the_roots_makes_no_tool_run_alone(host: Any) -> None:
+    """Servers ask it at their start, beside the calls of whoever calls first."""
+
+    class Answering(Client):
+        asked = 0
+
+        def can_answer(self, request: Any) -> bool:
+            return True
+
+        async def exchange(self, requests: Any) -> Any:
+            Answering.asked += 1
+            return dict.fromkeys(requests, mcp_types.ListRootsResult(roots=[]))
+
+    def call(session: str) -> InFlight:
+        ctx = ToolContext(session_id=session, metadata={"mcp": Answering(modern=True)})
+        return InFlight("look", ctx, ProgressTimeout(1, 1), (session, id(ctx)))
+
+    callbacks = Callbacks(raw(), host, Relay(), lambda: None)
+    callbacks.roots = callbacks._roots  # pyright: ignore[reportPrivateUsage]
+    nothing: Any = None
+    for sessions in (["ann", "ann", "ann"], ["ann", "bob"]):
+        running = [call(session) for session in sessions]
+        for each in running:
+            each.timeout = SimpleNamespace(ask=lambda: None, answered=lambda: None)  # type: ignore[assignment]
+            callbacks.calls.begin(each)
+        found = await callbacks.roots(nothing)
+        one = len(set(sessions)) == 1
+        assert isinstance(found, mcp_types.ListRootsResult if one else mcp_types.ErrorData)
+        assert callbacks.calls.asks == set()
+        for each in running:
+            callbacks.calls.end(each)
+    assert Answering.asked == 1
 
 
 async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> None:

@@ -12,6 +12,7 @@ from mcp.client import ClientSession
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import CONNECTION_CLOSED
@@ -57,6 +58,16 @@ def test_the_server_has_its_middleware_for_spans() -> None:
     before = len(server.middleware)
     sdk_private.without_spans(server)
     assert len(server.middleware) == before - 1, "OpenTelemetryMiddleware has another name, or is not put in any more"
+
+
+def test_the_session_manager_admits_and_discards_sessions() -> None:
+    manager = StreamableHTTPSessionManager
+    assert _parameters(manager._admit_session) == ["self", "requestor"]  # pyright: ignore[reportPrivateUsage]
+    assert _parameters(manager._discard_session) == ["self", "session_id", "transport"]  # pyright: ignore[reportPrivateUsage]
+    admits = inspect.getsource(manager._admit_session)  # pyright: ignore[reportPrivateUsage]
+    assert "event_store=self.event_store" in admits
+    assert "self._session_owners[session_id] = requestor" in admits
+    assert "self._server_instances[session_id] = http_transport" in admits
 
 
 def test_the_sdk_says_that_a_connection_ended_as_before() -> None:

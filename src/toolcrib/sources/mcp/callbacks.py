@@ -103,7 +103,10 @@ class Callbacks:
     async def _one(self, request: mcp_types.InputRequest) -> Any:
         """Answer a request of the handshake era, which does not say which call it belongs to."""
         try:
-            mine = self.calls.asked(question=True)
+            if isinstance(request, mcp_types.ListRootsRequest):
+                mine = self.calls.of_one_session()
+            else:
+                mine = self.calls.asked(question=True)
             return (await self.answers({"question": request}, mine))["question"]
         except MCPError as error:
             return error.error

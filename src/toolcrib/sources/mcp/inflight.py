@@ -187,6 +187,17 @@ class CallsInFlight:
         free = [each for each in self.running if not self._parked(each)]
         return free[0] if len({each.caller for each in free}) == 1 else None
 
+    def of_one_session(self) -> InFlight | None:
+        """Return the call that the question for the roots belongs to, or any call if all are of one session, because
+        its roots are the same for all.
+
+        Many servers ask it at their start, and it asks no person: so no tool has to run alone because of it.
+        """
+        mine = self.asked()
+        if mine is None and len({each.ctx.session_id for each in self.running}) == 1:
+            mine = next((each for each in self.running if each.ctx.session_id is not None), None)
+        return mine
+
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""
         while self._must_wait(tool, caller):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
+    from mcp.server.streamable_http import EventStore
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.exceptions import MCPError
     from mcp_types import Tool
@@ -92,6 +94,40 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     Private: `ServerSession._connection`. Why: the SDK gives handlers no public object with that lifetime.
     """
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def session_manager(
+    server: Server[Any], store: Callable[[], EventStore], *, max_sessions: int, **more: Any
+) -> StreamableHTTPSessionManager:
+    """Return a manager of HTTP sessions that gives each session an event store, and each user `max_sessions`, all users
+    ten times as many. A session gets its store with `store()`; when it is over, the store's `close()` is called.
+
+    Private: `StreamableHTTPSessionManager._admit_session`, `_discard_session`, `_session_owners` and
+    `_server_instances`. Why: the SDK has one store for all sessions, in which the streams of different sessions have
+    the same names, and one limit for all users together.
+    """
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    class Manager(StreamableHTTPSessionManager):
+        def _admit_session(self, requestor: Any) -> Any:
+            owners = [self._session_owners.get(session) for session in self._server_instances]
+            if owners.count(requestor) >= max_sessions:
+                return None
+            self.event_store = store()
+            admitted = super()._admit_session(requestor)
+            if admitted is not None:
+                stores[admitted.mcp_session_id] = self.event_store
+            return admitted
+
+        async def _discard_session(self, session_id: str, transport: Any) -> None:
+            try:
+                await super()._discard_session(session_id, transport)
+            finally:
+                if (ended := stores.pop(session_id, None)) is not None:
+                    ended.close()
+
+    stores: dict[Any, Any] = {}
+    return Manager(server, max_sessions=10 * max_sessions, **more)
 
 
 def without_spans(server: Server[Any]) -> None:
