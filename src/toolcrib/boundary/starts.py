@@ -111,6 +111,11 @@ STARTS = (
         f"off until enabled; {_ENVIRONMENT}",
     ),
     Start(
+        "a person's own tools",
+        ("cli.own_tools:OwnTools._run",),
+        "a file or module that the person names on the command line; protected where tools could write it",
+    ),
+    Start(
         "the person's editor",
         ("cli.editor:in_editor",),
         f"VISUAL or EDITOR; {_FOUND}; in a private folder, so that it obeys no file of the workspace",

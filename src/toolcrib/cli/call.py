@@ -24,6 +24,7 @@ from . import show
 from .arguments import named, read_arguments
 from .exit_codes import of_output
 from .options import Options
+from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .running import run
 from .terminal_approver import terminal_approver
@@ -41,8 +42,10 @@ def tool_names(incomplete: str) -> list[str]:
 
 
 def call(
-    options: Options,
-    name: Annotated[str, Argument(metavar="NAME", help="The tool.", complete=tool_names)],
+    options: OwnToolOptions,
+    name: Annotated[
+        str, Argument(metavar="[FILE.py] NAME", help="The tool; one of FILE.py, if it is named.", complete=tool_names)
+    ],
     pairs: Annotated[
         list[str] | None,
         Argument(
@@ -70,8 +73,10 @@ def call(
     Exit code 0 if the tool ran, 1 if it failed, 2 for an unknown tool or bad arguments, 3 if it was denied or waits
     for approval. Without a terminal no question is asked: approve with `toolcrib approvals`, then repeat the call.
     """
-    arguments = read_arguments(pairs or [], text)
-    result = run(_call(options, name, arguments, dry_run, effects))
+    own, words = own_tools([name, *(pairs or [])], options.module)
+    name, pairs = own.call(words)
+    arguments = read_arguments(pairs, text)
+    result = run(_call(options, own, name, arguments, dry_run, effects))
     if options.json:
         show.out_json(as_json(name, result))
     elif result.is_error:
@@ -82,12 +87,13 @@ def call(
 
 
 async def _call(
-    options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool, effects: str | None
-) -> ToolOutput:
+    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, dry_run: bool,
+    effects: str | None,
+) -> ToolOutput:  # fmt: skip
     settings = options.settings()
     if effects is not None:
         settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
-    box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
+    box = await own.open(options, replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
     if has_wing("jobs"):
         from .jobs import SCHEDULE_TOOLS, offer_schedules
 

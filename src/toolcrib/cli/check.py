@@ -30,6 +30,7 @@ from . import show
 from .arguments import named, read_arguments
 from .exit_codes import OK, Usage, of_verdict
 from .options import Options
+from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .running import run
 
@@ -42,8 +43,10 @@ Answer = dict[str, Any]
 
 
 def check(
-    options: Options,
-    name: Annotated[str | None, Argument(metavar="NAME", help="The tool.")] = None,
+    options: OwnToolOptions,
+    name: Annotated[
+        str | None, Argument(metavar="[FILE.py] NAME", help="The tool; one of FILE.py, if it is named.")
+    ] = None,
     pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
     jsonl: Annotated[
         bool, Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one per line.")
@@ -60,11 +63,15 @@ def check(
     if jsonl:
         if name or pairs or arguments:
             raise Usage("--jsonl reads its calls from stdin; leave NAME and the arguments out")
-        run(_stream(options, bare))
+        run(_stream(options, OwnTools(module=options.module), bare))
         return OK
     if not name:
         raise Usage("which tool? `toolcrib check NAME key=value …`, or --jsonl")
-    found, parts = run(_one(options, name, read_arguments(pairs or [], arguments), bare))
+    own, words = own_tools([name, *(pairs or [])], options.module)
+    if own.named and bare:
+        raise Usage("--bare judges Toolcrib's own tools alone")
+    name, pairs = own.call(words)
+    found, parts = run(_one(options, own, name, read_arguments(pairs, arguments), bare))
     if options.json:
         show.out_json(_plain(found))
     else:
@@ -106,12 +113,12 @@ def _plain(found: Check) -> Answer:
 
 
 @contextlib.asynccontextmanager
-async def _checker(options: Options, bare: bool) -> AsyncGenerator[Checker]:
+async def _checker(options: OwnToolOptions, own: OwnTools, bare: bool) -> AsyncGenerator[Checker]:
     if bare:
         with _bare_checker(options) as checker:
             yield checker
         return
-    async with options.open() as box:
+    async with own.open(options) as box:
         checker = box.checker()
         checker.ctx = replace(checker.ctx, channel="cli")
         yield checker
@@ -140,9 +147,9 @@ _NOWHERE = Path(os.devnull) / "toolcrib"  # a file has no subfolders, so nothing
 
 
 async def _one(
-    options: Options, name: str, arguments: dict[str, Any] | str, bare: bool
+    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, bare: bool
 ) -> tuple[Check, list[tuple[str, Judgement]]]:
-    async with _checker(options, bare) as checker:
+    async with _checker(options, own, bare) as checker:
         arguments = named(arguments, name, checker.registry)
         return await checker.check(name, arguments), checker.parts(name, arguments)
 
@@ -150,10 +157,10 @@ async def _one(
 # --- streams
 
 
-async def _stream(options: Options, bare: bool) -> None:
+async def _stream(options: OwnToolOptions, own: OwnTools, bare: bool) -> None:
     """Answer rows in their order. Rows that need host names looked up are judged concurrently."""
     number = 0
-    async with _checker(options, bare) as checker:
+    async with _checker(options, own, bare) as checker:
         async for lines in _chunks_of_lines():
             for begin in range(0, len(lines), AT_ONCE):
                 rows = enumerate(lines[begin : begin + AT_ONCE], number + begin + 1)

@@ -7,15 +7,18 @@ from typing import Annotated, Literal
 
 from . import show
 from .exit_codes import of_success
-from .options import Options
+from .own_tools import OwnToolOptions, own_tools
 from .reader import Argument, CliCommand, Option
 
 _STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
 def lint_tools(
-    options: Options,
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Check only these tools.")] = None,
+    options: OwnToolOptions,
+    names: Annotated[
+        list[str] | None,
+        Argument(metavar="[FILE.py] NAME", help="Check only these tools; those of FILE.py, if one is named."),
+    ] = None,
     ignore: Annotated[list[str] | None, Option(metavar="RULE", help="Leave this rule out.")] = None,
     level: Annotated[
         Literal["error", "warning", "info"], Option(help="Show findings of this level and above.")
@@ -24,7 +27,8 @@ def lint_tools(
     """Check names, descriptions and schemas, and look for injected instructions. Exit code 1 if there is an error."""
     from ..policy.lint import LEVELS, lint
 
-    with options.build() as box:
+    own, names = own_tools(names or [], options.module)
+    with own.build(options) as box:
         box.ask_new_servers()
         offered = list(box.registry)
         tools = [box.registry.require(name) for name in names] if names else offered

@@ -7,13 +7,16 @@ from typing import Annotated
 from ..core.tool import Tool
 from ..policy.policy import Policy
 from . import show
-from .options import Options
+from .own_tools import OwnToolOptions, own_tools
 from .reader import Argument, CliCommand, Option
 
 
 def list_tools(
-    options: Options,
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show only these tools, in full.")] = None,
+    options: OwnToolOptions,
+    names: Annotated[
+        list[str] | None,
+        Argument(metavar="[FILE.py] NAME", help="Show only these tools, in full; those of FILE.py, if one is named."),
+    ] = None,
     dialect: Annotated[
         str | None,
         Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
@@ -25,7 +28,8 @@ def list_tools(
     compact: Annotated[bool, Option("--compact", help="Use short descriptions in definitions.")] = False,
 ) -> int | None:
     """List the tools: name, category, default verdict and description."""
-    with options.build() as box:
+    own, names = own_tools(names or [], options.module)
+    with own.build(options) as box:
         box.ask_new_servers()
         tools = list(box.registry)
         if names:

@@ -10,7 +10,10 @@ from .exit_codes import NotConfirmed, Usage
 from .reader import Option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..config import Settings
+    from ..core.tool import Tool
     from ..record.state import StateFolder
     from ..toolbox import Toolbox
     from ..toolbox.toolbox import Opening
@@ -55,12 +58,12 @@ class Options:
 
         return Toolbox.open(settings=settings or self.settings(), yes=self.yes, **more)
 
-    def build(self, settings: Settings | None = None, *, builtin: bool = True) -> Toolbox:
+    def build(self, settings: Settings | None = None, *, builtin: bool = True, tools: Iterable[Tool] = ()) -> Toolbox:
         """The same toolbox, to look at: no server is started, and its record is not opened."""
         from ..toolbox import Toolbox
         from ..toolbox.build import build
 
-        return Toolbox(build(settings or self.settings(), yes=self.yes, builtin=builtin))
+        return Toolbox(build(settings or self.settings(), yes=self.yes, builtin=builtin, tools=tools))
 
     def confirm(self, question: str, otherwise: str) -> None:
         """Ask the person, unless --yes was given. Raises NotConfirmed; `otherwise` says what was left undone."""

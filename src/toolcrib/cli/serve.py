@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 from ..core.wings import has_wing
 from . import show
 from .exit_codes import Usage
-from .options import Options
-from .reader import CliCommand, Option
+from .own_tools import OwnToolOptions, own_tools, reload_on_change
+from .reader import Argument, CliCommand, Option
 
 if TYPE_CHECKING:
     from ..config import Settings
 
 
 def serve(
-    options: Options,
+    options: OwnToolOptions,
+    file: Annotated[
+        str | None, Argument(metavar="FILE.py", help="Serve the tools of this file, and not Toolcrib's own.")
+    ] = None,
+    dev: Annotated[bool, Option("--dev", help="Load the file again whenever it changes.")] = False,
     http: Annotated[
         str | None,
         Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio."),
@@ -45,6 +49,11 @@ def serve(
     if new_token is not None:
         _print_token(new_token)
         return
+    own, rest = own_tools([file] if file else [], options.module)
+    if rest:
+        raise Usage(f"{file!r} is no Python file: your own tools are served as FILE.py, FILE.py:name or -m MODULE")
+    if dev and not own.named:
+        raise Usage("--dev is for a FILE.py or a MODULE of your own")
     if http is None and (token or allow_host):
         raise Usage("--token and --allow-host are for --http")
     host, port = _address(http) if http is not None else ("", 0)
@@ -65,11 +74,13 @@ def serve(
 
         claim_process()
         hide_argument(token or "")
-        async with options.open(start_servers=False) as box:  # the gateway starts them
-            if box.settings.tools.has(AskUserTool.name):
+        async with own.open(options, start_servers=False) as box:  # the gateway starts them
+            watch = asyncio.create_task(reload_on_change(own, box)) if dev else None
+            if own.with_builtin(options) and box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")
             # a schedule runs later, with the limits of the settings: it is not for callers with limits of their own
-            if has_wing("jobs") and all(token.monitoring for token in box.settings.serve.tokens):
+            own_jobs = own.with_builtin(options) and has_wing("jobs")
+            if own_jobs and all(token.monitoring for token in box.settings.serve.tokens):
                 from .jobs import offer_schedules
 
                 offer_schedules(box)
@@ -84,6 +95,8 @@ def serve(
                         started=lambda url: show.say(f"Serving MCP at {url}"), reload=reload,
                     )  # fmt: skip
             finally:
+                if watch is not None:
+                    watch.cancel()
                 end_at_once_on_signals()  # the servers have not ended yet
 
     asyncio.run(work())  # the server handles signals itself

@@ -84,7 +84,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     _make_settings_folder(settings)
     spill = Spill(state.spill, unguessable=True)
     starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
-    host_files = starts.host_files(declared_starts(settings))
+    host_files = (*settings.sandbox.host_files, *starts.host_files(declared_starts(settings)))
     workspace = Workspace(
         settings.workspace, read_roots=settings.sandbox.read_roots, write_roots=settings.sandbox.write_roots,
         host_files=host_files, unlisted=(state.spill,),

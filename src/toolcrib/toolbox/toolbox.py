@@ -102,7 +102,7 @@ class Toolbox:
             found = settings or _read_settings(workspace, mode, config)
             return Toolbox(build(found, approve=approve, tools=given, yes=yes, builtin=builtin))
 
-        return Opening(make, servers=start_servers, warm_up=warm_up and builtin)
+        return Opening(make, given, servers=start_servers, warm_up=warm_up and builtin)
 
     # --- start and end
 
@@ -345,8 +345,12 @@ class Toolbox:
 class Opening:
     """A toolbox that opens when you await this, or enter it with `async with` or `with`. Nothing happens before."""
 
-    def __init__(self, make: Callable[[], Toolbox], *, servers: bool, warm_up: bool) -> None:
+    def __init__(
+        self, make: Callable[[], Toolbox], tools: Iterable[Tool | Callable[..., Any]], *, servers: bool, warm_up: bool
+    ) -> None:
         self._make, self._servers, self._warm_up = make, servers, warm_up
+        self.tools = tuple(tools)
+        """The host's own tools, as they were given."""
         self._box: Toolbox | None = None
 
     async def _open(self) -> Toolbox:
