@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import textwrap
 from urllib.parse import quote, quote_plus
 
@@ -117,3 +118,31 @@ def test_what_a_terminal_does_not_show_hides_no_secret(secret: str, sign: str) -
         assert secret[2 : at - 1] not in clean or at == 1
         assert clean.startswith("before ") and clean.endswith(" after") and "*" in clean + "*" * ("[secret:" in clean)
         assert len(clean) < len(secret) // 2 + 40
+
+
+ODD = "hunter2-Zq9!x/Yw=8é-täil (ü)"
+WRITTEN = {
+    "jq @uri": "".join(c if (c.isalnum() and c.isascii()) or c in "-_.!~*'()" else quote(c) for c in ODD),
+    "lower case": quote(ODD, safe="!").lower().replace("zq9", "Zq9").replace("yw", "Yw"),
+    "printf %q": re.sub(r"([^\w/=.-])", r"\\\1", ODD),
+    "re.escape": re.escape(ODD),
+    "UTF-16": "".join(f"{c}\\x00" if c.isascii() else f"\\x{ord(c):02x}\\x00" for c in ODD),
+    "bytes": repr(ODD.encode())[2:-1],
+    "octal": "".join(c if c.isascii() else "".join(f"\\{b:03o}" for b in c.encode()) for c in ODD),
+    "od": " ".join(f"{b:02x}" for b in ODD.encode()),
+    "xxd": "\n".join(
+        f"{at:08x}: {ODD.encode()[at : at + 16].hex(' ', 2)}  ......" for at in range(0, len(ODD.encode()), 16)
+    ),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_value_with_signs_and_letters_of_any_language_is_masked(form: str) -> None:
+    found = redactor(ODD).redact(f"x {WRITTEN[form]}\nend")
+    assert "[secret:" in found and "end" in found
+    assert "unter2" not in found and "Zq9" not in found and "756e" not in found and "75 6e" not in found
+
+
+def test_a_value_of_backslashes_masks_nothing_else() -> None:
+    text = "a \\n b"
+    assert redactor("\\" * 8).redact(text) == text

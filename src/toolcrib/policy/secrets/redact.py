@@ -163,13 +163,14 @@ def _has_unseen(text: str) -> bool:
 
 
 def _unescaped(escape: str) -> str:
-    """Return the character that an escape means."""
+    """Return the character that an escape means; "" for one that is not seen (every second one of UTF-16)."""
     if escape[0] == "&":
         number = int(escape[3:-1], 16) if escape[2] in "xX" else int(escape[2:-1])
     else:
         digits = escape.lstrip("\\%").lstrip("xuU{").rstrip("}")
         number = int(digits, 8 if escape[0] == "\\" and escape.lstrip("\\")[0].isdigit() else 16)
-    return chr(min(number, 0x10FFFF))
+    meant = chr(min(number, 0x10FFFF))
+    return "" if _UNSEEN.fullmatch(meant) else meant
 
 
 def _place(starts: list[tuple[int, int]], decoded: int) -> int:
@@ -265,7 +266,18 @@ class Value:
                 at = text.find(form, at + len(form))
         if not found and any(form in flat for form in self.forms):
             found = [Span(*match.span(), self.mask) for match in self._broken.finditer(text)]
+        if "\\" in text and len(self._bare) >= MIN_SECRET and self._bare in text.replace("\\", ""):
+            found += [Span(*match.span(), self.mask) for match in self._quoted.finditer(text)]
         return found
+
+    @functools.cached_property
+    def _bare(self) -> str:
+        return self.value.replace("\\", "")
+
+    @functools.cached_property
+    def _quoted(self) -> re.Pattern[str]:
+        """It with backslashes before signs: for a shell, in Markdown, in a regular expression."""
+        return re.compile(r"\\{0,8}".join(map(re.escape, self._bare)))
 
     @functools.cached_property
     def _broken(self) -> re.Pattern[str]:
@@ -286,6 +298,7 @@ def forms(value: str) -> set[str]:
     found = {
         value, quote(value), quote(value, safe=""), quote_plus(value), html.escape(value),
         html.escape(value, quote=False),
+        raw.decode("latin-1"),  # as the bytes of `%C3%A9` and of a dump are read
         repr(value)[1:-1], raw.hex(), raw.hex().upper(), value.replace("'", "'\"'\"'"), value.replace("'", "'\\''"),
     }  # fmt: skip
     found |= {re.sub(r"%[0-9A-F]{2}", lambda m: m[0].lower(), each) for each in (quote(value), quote(value, safe=""))}
