@@ -352,3 +352,67 @@ def test_an_endless_path_is_refused_at_once(ws):
             ws.locate(path)
         assert len(str(caught.value)) < 300
     assert time.monotonic() - started < 20
+
+
+class TestASingleFile:
+    """A single file can be granted for reading, and nothing beside it."""
+
+    @pytest.fixture(params=METHODS)
+    def one(self, request, tmp_path):
+        (tmp_path / "ws").mkdir()
+        (tmp_path / "notes").mkdir()
+        (tmp_path / "notes" / "one.txt").write_text("one")
+        (tmp_path / "notes" / "two.txt").write_text("two")
+        workspace = Workspace(tmp_path / "ws", [tmp_path / "notes" / "one.txt"], method=request.param)
+        yield workspace
+        workspace.close()
+
+    @pytest.mark.parametrize("path", ["../notes/one.txt", "../notes/../notes/one.txt", "{above}/notes/one.txt"])
+    def test_it_can_be_read(self, one, path):
+        path = path.format(above=one.root.parent)
+        assert read(one, path) == b"one"
+        assert stat.S_ISREG(one.lstat(path).st_mode)
+        assert one.relative(path) == one.real(path) == str(one.root.parent / "notes" / "one.txt")
+
+    @pytest.mark.parametrize("path", ["../notes", "../notes/two.txt", "../notes/one.txt/../two.txt"])
+    def test_what_is_beside_it_cannot(self, one, path):
+        with pytest.raises(OutsideWorkspace, match=r"also granted: .*one\.txt \(read only\)"):
+            one.stat(path)
+
+    def test_it_cannot_be_changed_or_listed(self, one):
+        with pytest.raises(ReadOnlyRoot, match=r"one\.txt is granted for reading only"):
+            one.open_parent("../notes/one.txt")
+        for path in ("../notes/one.txt", "../notes/one.txt/below"):
+            with pytest.raises(NotADirectoryError):
+                one.open_dir(path)
+
+    def test_a_new_file_in_its_place_is_read(self, one):
+        notes = one.root.parent / "notes"
+        (notes / "new").write_text("new")
+        (notes / "new").rename(notes / "one.txt")
+        assert read(one, "../notes/one.txt") == b"new"
+
+    def test_a_link_in_its_place_leads_nowhere(self, one):
+        notes = one.root.parent / "notes"
+        (notes / "one.txt").unlink()
+        (notes / "one.txt").symlink_to("two.txt")
+        for look in (one.open_read, one.real, one.stat):
+            with pytest.raises(ToolError):
+                look("../notes/one.txt")
+        (one.root / "link").symlink_to("../notes/one.txt")
+        with pytest.raises(OutsideWorkspace):
+            one.open_read("link")
+
+    def test_a_link_to_it_can_be_granted(self, tmp_path):
+        (tmp_path / "file").write_text("x")
+        (tmp_path / "link").symlink_to("file")
+        (tmp_path / "ws").mkdir()
+        ws = Workspace(tmp_path / "ws", [tmp_path / "link"])
+        assert read(ws, "../link") == read(ws, "../file") == b"x"
+        ws.close()
+
+    def test_it_cannot_be_granted_for_writing(self, tmp_path):
+        (tmp_path / "file").write_text("x")
+        (tmp_path / "ws").mkdir()
+        with pytest.raises(ConfigError, match="for reading only"):
+            Workspace(tmp_path / "ws", (), [tmp_path / "file"])

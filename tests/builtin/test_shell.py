@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from toolcrib import Toolbox
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.runner import CommandRunner
@@ -184,6 +185,29 @@ async def test_working_dir_stays_inside(bench: Bench, folder: str, says: str) ->
     output = await bench("exec", command="pwd", working_dir=folder)
     assert output.is_error
     assert says in output.for_llm
+
+
+@pytest.mark.parametrize("backend", ["auto", "none"])
+async def test_granted_folders_and_files(tmp_path: Path, backend: str) -> None:
+    for name in ("workspace", "shared/sub", "notes"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "shared" / "a.txt").write_text("hello\n")
+    for name in ("one", "two"):
+        (tmp_path / "notes" / name).write_text(f"{name}\n")
+    config = tmp_path / "toolcrib.toml"
+    config.write_text(f'[sandbox]\nbackend = "{backend}"\nread_roots = ["shared", "notes/one"]\n')
+    async with Toolbox.open(tmp_path / "workspace", config=config) as box:
+        for folder, expected in (("../shared", "shared\nhello"), (str(tmp_path / "shared" / "sub"), "sub\nhello")):
+            command = unique("basename $PWD; cat a.txt 2>&- || cat ../a.txt")
+            output = await box.call("exec", {"command": command, "working_dir": folder})
+            assert output.for_llm.startswith(expected), output.for_llm
+        assert (await box.check("exec", {"command": "touch new", "working_dir": "../shared"})).verdict != "allow"
+        for folder, says in (("../notes", "outside the workspace"), ("../notes/one", "Not a directory")):
+            output = await box.call("exec", {"command": "pwd", "working_dir": folder})
+            assert says in output.for_llm
+        assert "one" in (await box.call("exec", {"command": unique("cat ../notes/one")})).for_llm
+        assert "one" in (await box.call("read_file", {"path": "../notes/one"})).for_llm
+        assert (await box.call("read_file", {"path": "../notes/two"})).error_kind == "denied"
 
 
 async def test_missing_sandbox_refuses_the_call(tmp_path: Path) -> None:

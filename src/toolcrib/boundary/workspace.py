@@ -122,7 +122,8 @@ class Workspace(WorkspaceRoots):
                     f"{place.shown} cannot be changed: the workspace is the whole machine (/), which can only be read. "
                     "Work in a smaller folder (--workspace)."
                 )
-            raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
+            where = "" if place.root.only else f"in {place.root.path}, which is "
+            raise ReadOnlyRoot(f"{place.shown} is {where}granted for reading only")
         if self.private.is_on_the_way(str(place.path)) and not as_directory:
             raise PrivatePath(
                 f"Toolcrib's own files lie in {place.shown}: tools can change other things in it, but not move, "

@@ -48,10 +48,17 @@ def identity(st: os.stat_result) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class GrantedRoot:
-    """One granted directory: its real path, and whether it may be changed."""
+    """One granted directory: its real path, and whether it may be changed. `only`: the one file of it that is granted,
+    or "" for all."""
 
     path: Path
     writable: bool
+    only: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What was granted, as a path."""
+        return str(self.path / self.only)
 
 
 @dataclass(frozen=True, slots=True)

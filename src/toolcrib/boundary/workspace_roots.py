@@ -1,4 +1,4 @@
-"""The granted directories: find the root of a path by its text, and open the path below that root's descriptor."""
+"""The granted directories and files: find the root of a path by its text, and open the path below its descriptor."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class WorkspaceRoots:
     def _grant(self, given: PathLike, *, writable: bool, ours: bool = False) -> GrantedRoot:
         spelled = os.path.abspath(os.path.expanduser(given))
         real = os.path.realpath(spelled)
-        root = GrantedRoot(Path(real), writable)
+        folder, only = os.path.split(real) if os.path.isfile(real) else (real, "")
+        if only and writable:
+            raise ConfigError(f"{spelled} is a file: a file can be granted for reading only (sandbox.read_roots)")
+        root = GrantedRoot(Path(folder), writable, only)
         if real in self._spellings:  # granted twice: the first grant counts
             self._spellings.setdefault(spelled, self._spellings[real])
             return self._spellings[real]
@@ -69,7 +72,7 @@ class WorkspaceRoots:
         if self.private.lie_in(real):
             self._with_private.add(root)
         try:
-            self._fds[root] = os.open(real, LOOK | os.O_DIRECTORY)
+            self._fds[root] = os.open(folder, LOOK | os.O_DIRECTORY)
         except OSError as error:
             raise ConfigError(f"workspace directory {spelled}: {error.strerror}") from None
         self._spellings[real] = root
@@ -88,6 +91,10 @@ class WorkspaceRoots:
     def writable(self) -> list[Path]:
         """The roots that tools may write."""
         return [root.path for root in self._fds if root.writable]
+
+    def is_listed(self, place: WorkspacePath) -> bool:
+        """Return whether the root of this path can be listed, and commands see it."""
+        return place.root not in self._unlisted
 
     # The location of a path, by its text
 
@@ -115,6 +122,8 @@ class WorkspaceRoots:
             holder = above
         rest = absolute[len(holder) :].strip("/")
         parts = tuple(rest.split("/")) if rest else ()
+        if root.only:
+            parts = (root.only, *parts)
         if not parts and root in self._unlisted:
             raise OutsideWorkspace(f"{root.path} cannot be listed or searched: name a file in it by its whole path")
         place = WorkspacePath(root, parts, self._shown(root.path, parts))
@@ -139,7 +148,7 @@ class WorkspaceRoots:
         return os.path.join(root, *parts)
 
     def _outside(self, shown: str, via: str = "") -> OutsideWorkspace:
-        more = [f"{r.path} ({'read and write' if r.writable else 'read only'})" for r in self.roots()[1:]]
+        more = [f"{r.shown} ({'read and write' if r.writable else 'read only'})" for r in self.roots()[1:]]
         also = f"; also granted: {', '.join(more)}" if more else ""
         return OutsideWorkspace(
             f"{shown!r} is outside the workspace{via}. The workspace is {self.root}{also}. "
@@ -173,9 +182,12 @@ class WorkspaceRoots:
             place = self.locate(target)
         except ToolError:
             return None
+        if place.root.only:  # a link beside that file must not lead to the next one
+            return None
         return self._root_fd(place.root), place.parts, str(place.root.path)
 
     def _walk(self, place: WorkspacePath, flags: int, *, follow: bool) -> tuple[int, str, tuple[str, ...]]:
+        follow = follow and not place.root.only
         try:
             fd, root, parts = walk_open(
                 self._root_fd(place.root),
@@ -190,7 +202,7 @@ class WorkspaceRoots:
         except Escape as out:
             raise self._outside(place.shown, f": {out.at} is a link to {out.target}") from None
         try:
-            self._refuse_private(self._spellings[root], os.path.join(root, *parts), place)
+            self._refuse_private(self._spellings.get(root, place.root), os.path.join(root, *parts), place)
         except BaseException:
             os.close(fd)
             raise
@@ -216,7 +228,8 @@ class WorkspaceRoots:
 
     def _open_once(self, place: WorkspacePath, flags: int, follow: bool) -> int:
         if self._method == "openat2":
-            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
+            links = 0 if follow and not place.root.only else RESOLVE_NO_SYMLINKS
+            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | links
             try:
                 fd = openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
                 if not follow or place.root not in self._with_private or self._is_not_private(fd, place):

@@ -222,9 +222,10 @@ class CommandRunner:
         return self.workspace.root / self.workspace.real(shown)
 
     def place(self, working_dir: str) -> str:
-        """Return a working folder relative to the workspace. Raises OutsideWorkspace if it is outside."""
+        """Return a working folder relative to the workspace, or absolute in another granted folder. Raises
+        OutsideWorkspace if it is outside of them."""
         place = self.workspace.locate(working_dir)
-        if place.root.path != self.workspace.root:
+        if not self.workspace.is_listed(place):
             raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
         return place.shown
 

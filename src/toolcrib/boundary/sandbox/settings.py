@@ -86,7 +86,7 @@ class SandboxSettings(Section):
     allow_protected: Annotated[tuple[str, ...], Fewer()] = ()
     """Protected names (`.git/config`) that commands may change; `*` for all."""
     read_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
-    """Further directories that file tools and commands may read."""
+    """Further directories, and single files, that file tools and commands may read."""
     write_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
     """Further directories that file tools and commands may change."""
     hidden: Annotated[tuple[AnyPath, ...], More()] = ()
