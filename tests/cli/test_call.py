@@ -6,7 +6,10 @@ import json
 import os
 import signal
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -172,3 +175,29 @@ def test_long_work_shows_on_a_terminal_that_it_goes_on(cli: Cli) -> None:
     finally:
         child.close(force=True)
     assert "\x1b" not in cli("call", "exec", "command=sleep 0.8", "--yes").stderr
+
+
+def test_the_result_is_the_page(cli: Cli) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<html><title>A page</title><body><h1>Sheep</h1><p>They eat grass all day long.</p></body></html>"
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        env = {"TOOLCRIB_WEB__ALLOW_PRIVATE": f"127.0.0.1:{server.server_port}"}
+        done = cli("--yes", "call", "web_fetch", url, env=env)
+        server.shutdown()
+    assert "They eat grass" in done.stdout and "Analyze" not in done.stdout
+
+
+def test_a_tool_that_is_not_there_says_why(cli: Cli) -> None:
+    done = cli("call", "web_fetch", "https://example.com", env={"TOOLCRIB_TOOLS__DISABLED": "web_fetch"}, code=2)
+    assert "'web_fetch' is not available here: disabled by tools.disabled" in done.stderr

@@ -82,7 +82,9 @@ def call(
     elif result.is_error:
         show.error(for_person(result))
     else:
-        show.out(for_person(result))
+        if result.for_user is not None and sys.stderr.isatty():  # in a chat it would be all that a person sees
+            show.say(for_person(result), "dim")
+        show.out(result.for_llm)
     return of_output(result)
 
 

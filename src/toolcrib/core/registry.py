@@ -41,6 +41,8 @@ class ToolRegistry:
         self.pipeline = Pipeline()
         self.stages.authorizer = policy
         self._tools: dict[str, Tool] = {}
+        self.unavailable: dict[str, str] = {}
+        """Tools that are not registered because something that they need is absent: the name, and why."""
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
         self._version = 0
@@ -183,6 +185,8 @@ class ToolRegistry:
     def unknown(self, name: object, caller: Caller | None = None) -> str:
         """Return the error text for an unknown name: the closest names, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
+        if given in self.unavailable:
+            return clip(f"The tool {given!r} is not available here: {self.unavailable[given]}", UNKNOWN_LIMIT - 70)
         text = f"Tool not found: {clip(given, 80)!r}."
         close = self.closest(given, caller=caller)
         if close:

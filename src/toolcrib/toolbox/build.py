@@ -294,6 +294,7 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
     ground.ends.append(exposure.forget)
     servers, plugins = add_sources(house, missing, builtin=builtin)
+    registry.unavailable = dict(missing)
     if builtin:  # without built-in tools, the user's settings may name tools that are absent on purpose
         _check_approval_names(ground.settings, registry, missing)
     return ToolboxParts(house, exposure, missing, servers, plugins)
