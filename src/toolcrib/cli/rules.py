@@ -22,6 +22,7 @@ from .arguments import named, read_arguments
 from .exit_codes import Usage, of_verdict
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
+from .rules_history import suggested, tried_on_record
 from .running import run
 
 Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
@@ -208,6 +209,8 @@ COMMAND = group(
     {
         "list": CliCommand(listed),
         "test": CliCommand(tried),
+        "try": CliCommand(tried_on_record, without=("yes",)),
+        "suggest": CliCommand(suggested, without=("yes",)),
         "add": CliCommand(added, without=("json", "yes", "mode")),
         "remove": CliCommand(removed, without=("json", "yes", "mode")),
         "import": CliCommand(imported, without=("json", "mode")),

@@ -126,7 +126,11 @@ class RuleSet:
 
     def joined(self, rules: Iterable[Rule]) -> RuleSet:
         """Return a set of the rules that are here now and of more rules, with the same surroundings."""
-        made = RuleSet((*self._rules, *rules), place=self._place)
+        return self.only((*self._rules, *rules))
+
+    def only(self, rules: Iterable[Rule]) -> RuleSet:
+        """Return a set of other rules, with the same surroundings."""
+        made = RuleSet(rules, place=self._place)
         made._environment = self._environment
         return made
 

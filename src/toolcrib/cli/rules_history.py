@@ -1,0 +1,143 @@
+"""`toolcrib rules try` and `rules suggest`: rules and the calls of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from ..config.files import read_config_file
+from ..config.rules import claude_rules
+from ..core.verdict import Verdict
+from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
+from ..policy.rules.history import Changed, PastCall, Person, changes, past_call, suggestions
+from ..record.approvals import Approvals
+from ..record.audit import Audit
+from ..toolbox import Toolbox
+from . import show
+from .exit_codes import Usage
+from .log import read_time
+from .options import RecordOptions
+from .reader import Argument, Option
+
+EXAMPLES = 5
+Since = Annotated[str, Option(metavar="TIME", help="Calls from this time on: 2h, 7d, 2026-01-31. Default: 30d.")]
+Limit = Annotated[int, Option("--limit", "-n", help="At most this many calls, the newest. Default: 5000.")]
+
+
+def tried_on_record(
+    options: RecordOptions,
+    rule: Annotated[str | None, Argument(metavar="RULE", help="Like 'Bash(npm run *)'.")] = None,
+    verdict: Annotated[Verdict, Option("--as", help="What the rule does. Default: allow.")] = "allow",
+    file: Annotated[
+        str | None, Option(metavar="FILE", help="Try all rules of a file: [rules] of ours, or Claude Code's settings.")
+    ] = None,
+    since: Since = "30d",
+    limit: Limit = 5_000,
+) -> None:
+    """Show which calls of the record would get another verdict with a rule. Nothing runs, nothing is written.
+
+    The calls are judged as they would be today, with and without it.
+    """
+    if (rule is None) == (file is None):
+        raise Usage("which rule? `toolcrib rules try 'Bash(npm run *)'`, or --file FILE")
+    rules = [parse_rule(rule, verdict, RuleSource("tried"))] if rule is not None else _rules_in(Path(file or ""))
+    with options.build(options.settings(quiet=True)) as box:
+        calls, unread = _past(box, options, since, limit)
+        found = changes(calls, box.policy, rules)
+    if options.json:
+        show.out_json({"calls": len(calls), "unread": unread, "changed": [_as_json(each) for each in found]})
+        return
+    print(f"{len(calls)} calls since {since}: {len(found)} would get another verdict.")
+    if unread:
+        show.say(f"{unread} more are not in the record in full, and were not tried.", "dim")
+    for after in ("allow", "ask", "deny"):
+        some = [each for each in found if each.after == after]
+        if some:
+            print(f"newly {_SAID[after]}: {len(some)}")
+            rows = [[each.before, after, each.call.tool.name, _brief(each.call), _answered(each.call)] for each in some]
+            show.columns(rows[:EXAMPLES], ("verdict", "verdict", None, None, "dim"), widest=70)
+
+
+def suggested(options: RecordOptions, since: Since = "30d", limit: Limit = 5_000) -> None:
+    """Suggest the fewest, narrowest allow rules that would have spared the questions that you always answered with yes.
+
+    No suggested rule allows a call that was ever denied. Add one with `toolcrib rules add allow RULE`.
+    """
+    with options.build(options.settings(quiet=True)) as box:
+        calls, _ = _past(box, options, since, limit)
+        found = suggestions(calls, box.policy)
+    asked = sum(call.person == "yes" for call in calls)
+    if options.json:
+        rules = [{"rule": written_form(each.rule), "calls": [call.call_id for call in each.calls]} for each in found]
+        show.out_json({"calls": len(calls), "answered_yes": asked, "rules": rules})
+        return
+    if not found:
+        print(f"No rule would have spared one of the {asked} questions that were answered with yes since {since}.")
+        return
+    for each in found:
+        print(f"allow  {show.plain_line(each.rule.text)}")
+        rows = [["", call.call_id, _brief(call)] for call in each.calls[:EXAMPLES]]
+        show.columns(rows, (None, "dim", "dim"), widest=80)
+        if len(each.calls) > EXAMPLES:
+            show.say(f"  and {len(each.calls) - EXAMPLES} more", "dim")
+
+
+_SAID = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
+
+
+def _rules_in(file: Path) -> list[Rule]:
+    found = read_config_file(file.expanduser())
+    table: Any = found.values.get("rules")
+    source = RuleSource("tried", str(file))
+    if isinstance(table, dict):
+        given: Any = [(verdict, each) for verdict in VERDICTS for each in table.get(verdict, [])]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return [parse_rule(each, verdict, source) for verdict, each in given]
+    rules = [parse_rule(written, verdict, source) for verdict, written, _ in claude_rules(found)]
+    if not rules:
+        raise Usage(f"{file} has no rules: neither a table [rules], nor Claude Code's permissions")
+    return rules
+
+
+def _past(box: Toolbox, options: RecordOptions, since: str, limit: int) -> tuple[list[PastCall], int]:
+    """Return the calls since a time, and how many are not in the record in full."""
+    where = options.state(box.settings).record
+    found = list(_calls(box, where, read_time(since), limit))
+    return [each for each in found if each is not None], sum(each is None for each in found)
+
+
+def _calls(box: Toolbox, where: Any, since: float | None, limit: int) -> Iterator[PastCall | None]:
+    def of(row: Any, call_id: str, person: Person, denied: bool) -> PastCall | None:
+        ctx = replace(box.context, session_id=None)
+        return past_call(box.registry, ctx, call_id, row["tool"], row["arguments"], person, denied)
+
+    with closing(Audit(where)) as audit:
+        rows = audit.query(since=since, limit=limit)
+        made = {(row["tool"], row["arguments"]) for row in rows if row["outcome"] != "pending"}
+        for row in rows:
+            if row["outcome"] == "pending" and (row["tool"], row["arguments"]) in made:
+                continue  # it was answered, and made again
+            if row["verdict"] in ("allow", "ask", "deny"):
+                yes = row["verdict"] == "allow" and row["approver"] is not None
+                yield of(row, row["call_id"], "yes" if yes else "", row["verdict"] == "deny")
+    with closing(Approvals(where)) as approvals:
+        for asked in approvals.recent(limit):
+            if asked["state"] == "denied" and asked["created"] >= (since or 0):
+                yield of(asked, asked["call_id"], "no", True)
+
+
+def _brief(call: PastCall) -> str:
+    command = call.arguments.get(call.tool.command_argument or "")
+    return show.plain_line(command if isinstance(command, str) else str(dict(call.arguments)))
+
+
+def _answered(call: PastCall) -> str:
+    return {"yes": "a person said yes", "no": "a person said no"}.get(call.person, "")
+
+
+def _as_json(each: Changed) -> dict[str, Any]:
+    call = each.call
+    return {"call_id": call.call_id, "tool": call.tool.name, "arguments": dict(call.arguments), "before": each.before,
+            "after": each.after, "person": call.person or None}  # fmt: skip
