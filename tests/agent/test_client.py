@@ -17,6 +17,7 @@ from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd,
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
+from ..ports import free_port
 from ..waiting import pass_time
 from .fake_provider import TEXT, Answer, Provider, chat_reply, data, messages_reply, provider, responses_reply
 
@@ -78,6 +79,16 @@ async def test_a_reset_at_any_event_is_tried_again_or_reported_but_nothing_is_lo
                 assert [isinstance(event, ReplyEnd) for event in seen].count(True) == 1
             finally:
                 await asked.aclose()
+
+
+async def test_a_server_that_does_not_run_is_named_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_pause", lambda *_: 0.0)
+    url = f"http://127.0.0.1:{free_port()}/v1"
+    asked = model_of("chat:m", ModelPlace(GuardSettings(), url, 5.0, {}))
+    assert isinstance(asked, HttpModel)
+    with pytest.raises(ModelError, match=r"cannot be reached: .*; see that its server runs, and the base URL"):
+        await ask(asked)
+    await asked.aclose()
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])

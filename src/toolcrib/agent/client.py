@@ -124,6 +124,9 @@ class HttpModel:
             raise ModelError(f"{self._url} cannot be reached: {error}", "network") from None
         except httpx2.TimeoutException:
             raise ModelError(f"{self.name} did not answer within {self._idle:g} s", "silent") from None
+        except httpx2.ConnectError as error:
+            how = "see that its server runs, and the base URL (agent.base_url) is right"
+            raise ModelError(f"{self.name} at {self._url} cannot be reached: {error}; {how}", "network") from None
         except httpx2.HTTPError as error:
             what = str(error) or type(error).__name__
             raise ModelError(f"the connection to {self.name} at {self._url} failed: {what}", "network") from None

@@ -66,9 +66,11 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class MessageTaken:
-    """A message that was sent while the agent worked is in the history now."""
+    """A message that was sent while the agent worked is in the history now: of a person (`source` is user), or of
+    a job or a subagent."""
 
     text: str
+    source: str = "user"
 
 
 @dataclass(frozen=True, slots=True)

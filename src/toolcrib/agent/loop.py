@@ -130,7 +130,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
             note_message(parts.box, session.id, taken)
-            emit(MessageTaken(taken.words))
+            emit(MessageTaken(taken.words, taken.source))
             continue
         if answered or last is None:
             if isinstance(last, ModelTurn) and last.stop == "refusal":

@@ -136,6 +136,15 @@ def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli:
     assert "✗ exec(" in again.stderr
 
 
+def test_a_report_is_not_shown_as_words_of_the_person(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    spawned = {"name": "spawn", "arguments": {"task": "look", "label": "look"}}
+    path.write_text(json.dumps([{"calls": [spawned]}, *({"text": "ok"} for _ in range(5))]))
+    said = cli("run", "--model", f"scripted:{path}", "x").stderr
+    assert "report: [The subagent 'look' is done.]" in said
+    assert "›" not in said
+
+
 def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
     cli.write("notes.md", "remember the milk")
     path = tmp_path / "s.json"

@@ -347,3 +347,10 @@ async def test_killed_again_and_again_under_load(client: Any) -> None:
     await servers.aclose()
     assert [pid for pid in pids if alive(pid)] == []
     assert len(asyncio.all_tasks()) <= 2  # this test, and perhaps the killer's end
+
+
+async def test_a_server_that_stays_away_is_named_once(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    servers = await client(raw(settings={"command": "/nowhere/server"}))
+    for _ in range(3):
+        assert (await servers.reload("raw"))["raw"].error
+    assert caplog.text.count("/nowhere/server") == 1

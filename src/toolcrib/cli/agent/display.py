@@ -120,7 +120,8 @@ class AnswerLines:
             case PlanChanged():
                 self._show_plan(event.items)
             case MessageTaken():
-                self._screen.line(f"› {clip(one_line(event.text), width() - 2)}", "dim")
+                mark = "›" if event.source == "user" else "report:"
+                self._screen.line(f"{mark} {clip(one_line(event.text), width() - len(mark) - 1)}", "dim")
             case ReplyDropped():
                 self._end_answer()
                 self._screen.line(f"(the reply failed and is asked for again: {event.reason})", "yellow")

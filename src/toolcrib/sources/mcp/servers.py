@@ -50,6 +50,7 @@ class McpServers:
         self.registered = RegisteredTools(registry, services.pins)
         """The servers' tools in the registry."""
         self._closed = False
+        self._warned: dict[str, str] = {}  # server → why it could not be reached when that was last said
         self._reviving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
         for config in configs:
             self._add(config)
@@ -297,8 +298,12 @@ class McpServers:
                 await asyncio.wait({asking}, timeout=HELD_SECONDS)
                 places.release()
                 await asking
+                self._warned.pop(server.name, None)
             except McpFailure as error:
-                log.warning("%s", error)
+                why = server.tools.error or str(error)
+                if self._warned.get(server.name) != why:  # a server that stays away is named once
+                    log.warning("%s", error)
+                self._warned[server.name] = why
                 failed[server] = error
             finally:
                 asking.cancel()
