@@ -187,7 +187,7 @@ def test_the_result_is_the_page(cli: Cli) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *args: Any) -> None: ...
+        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
