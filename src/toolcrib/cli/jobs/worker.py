@@ -92,7 +92,8 @@ async def _until_the_end(host: JobHost, drain: int) -> int:
         await asyncio.Event().wait()
     running = await engine.jobs(states=("running",))
     if running:
-        show.say(f"Waiting up to {drain} s for {len(running)} running jobs; again cuts them off.", "yellow")
+        jobs = "1 running job" if len(running) == 1 else f"{len(running)} running jobs"
+        show.say(f"Waiting up to {drain} s for {jobs}; again cuts them off.", "yellow")
     with suppress(asyncio.CancelledError):  # the second signal
         if await host.drain(drain):
             show.say("All jobs ended.", "dim")
