@@ -67,10 +67,12 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         """Look at the session."""
         return ToolOutput.llm_only(f"{ctx.session_id} {ctx.caller.name if ctx.caller else '-'}")
 
-    def made(mode: str = "assistant", alice: Any = None, bob: Any = None, **more: Any) -> Toolbox:
+    def made(
+        mode: str = "assistant", alice: Any = None, bob: Any = None, builtin: bool = False, **more: Any
+    ) -> Toolbox:
         tokens = [token("alice", ALICE, **(alice or {})), token("bob", BOB, **(bob or {}))]
         settings = make_settings({"workspace": str(work), "mode": mode, "serve": {"tokens": tokens}, **more})
-        box = Toolbox.open(settings=settings, builtin=False, tools=[launch, page, send, look]).__enter__()
+        box = Toolbox.open(settings=settings, builtin=builtin, tools=[launch, page, send, look]).__enter__()
         opened.append(box)
         box.ran = ran  # type: ignore[attr-defined]
         return box
@@ -217,6 +219,31 @@ def test_an_unchanged_token_stays_the_same_caller(make: Make) -> None:
     after = named_tokens(make(bob={"mode": "observer"}).settings.serve, before)
     assert [one is other for one, other in zip(before.all, after, strict=True)] == [True, False]
     assert digest_of(ALICE.encode()) == after[0].digest
+
+
+async def test_a_rule_about_files_holds_for_searches_and_commands_of_its_caller(make: Make, tmp_path: Path) -> None:
+    private = tmp_path / "work" / "private"
+    private.mkdir(parents=True, exist_ok=True)
+    limits = {"rules": {"deny": ["Read(private/**)"]}}
+    box = make("autonomous", alice=limits, builtin=True)
+    (private / "plan.txt").write_text("the hidden plan")
+    calls = [
+        ("read_file", {"path": "private/plan.txt"}),
+        ("grep", {"pattern": "hidden"}),
+        ("glob", {"pattern": "**/*.txt"}),
+    ]
+    if box.sandbox().name != "none":
+        calls.append(("exec", {"command": "cat p*/pl*"}))
+    async with (
+        serving(box, token=None) as url,
+        client(url, "2026-07-28", ALICE) as a,
+        client(url, "2026-07-28", BOB) as b,
+    ):
+        for name, arguments in calls:
+            hidden, shown = text(await a.call_tool(name, arguments)), text(await b.call_tool(name, arguments))
+            assert "plan.txt" in shown or "the hidden plan" in shown, name
+            assert "the hidden plan" not in hidden, name
+            assert name == "read_file" or "plan.txt" not in hidden, name
 
 
 # --- callers against each other

@@ -100,7 +100,8 @@ async def serve(
             if started is not None:
                 started(url)
 
-        unlisten = monitoring.listen()
+        watched = reload is not None or any(each.monitoring for each in named)
+        unlisten = monitoring.listen() if watched else lambda: None
         reloader: Reloader | None = None
         if reload is not None and not isinstance(box, ToolRegistry):
 

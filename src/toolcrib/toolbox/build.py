@@ -21,7 +21,7 @@ from ..builtin.command_effects import CommandEffects, EffectServices, SavesFiles
 from ..builtin.command_rules import CommandRules
 from ..builtin.default_tools import default_tools, open_spill
 from ..config.rules import rules_of
-from ..core.context import ToolContext
+from ..core.context import ToolContext, current_context
 from ..core.errors import ConfigError
 from ..core.events import trace_calls, traced
 from ..core.exposure import Exposure
@@ -136,7 +136,7 @@ def _secrets(settings: Settings, starts: Starts, closing: ExitStack) -> tuple[Re
 def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     settings, sandboxes = ground.settings, ground.sandboxes
     registry = ToolRegistry()
-    effects = _effects(ground, registry, lambda: policy.mode == "autonomous")
+    effects = _effects(ground, registry, lambda: _policy_now(policy).mode == "autonomous")
     flow = LabelFlow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
     rules = _rules(ground, registry, flow)
     approval_service = _approval_service(ground, registry, rules, approve)
@@ -147,6 +147,7 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
         sandboxed=sandboxes.own.is_isolated, approval_service=approval_service, rules=rules, flow=flow,
         limits=limits_of(settings), dry_run=settings.dry_run,
     )  # fmt: skip
+    ground.sandboxes.denied = lambda name: _rules_now(policy).denied(name)
     policy.hooks, listen = hooks_of(ground, registry, settings)
     listen()
     loop_guard = LoopGuard(settings.limits.may_repeat)
@@ -245,7 +246,18 @@ def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
     root = ground.workspace.root
     rules = RuleSet(rules_of(ground.settings), workspace=root, place=ground.sandboxes.place, labels=labels)
     rules.changed = registry.policy_changed
-    ground.sandboxes.denied = rules.denied
+    return rules
+
+
+def _policy_now(policy: Policy) -> Policy:
+    """Return the policy for the caller of the call that runs here."""
+    return policy.of(current_context().caller)
+
+
+def _rules_now(policy: Policy) -> RuleSet:
+    """Return the rules for the caller of the call that runs here."""
+    rules = _policy_now(policy).rules
+    assert rules is not None
     return rules
 
 
@@ -330,7 +342,7 @@ def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:
 
     def hider(name: str, directory: str) -> Callable[[str], bool] | None:
         tool = house.registry.find(name)
-        return house.rules.hider(tool, directory) if tool is not None else None
+        return _rules_now(house.policy).hider(tool, directory) if tool is not None else None
 
     return hider
 
