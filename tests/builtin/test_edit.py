@@ -144,7 +144,7 @@ async def test_preview(room):
 )
 async def test_an_edit_is_a_replacement_and_undo_its_inverse(room, before, middle, after, new):
     text = before + middle + after
-    if text.count(middle) != 1 or "\r" in text or middle == new or text.startswith("\ufeff"):
+    if text.find(middle) != text.rfind(middle) or "\r" in text or middle == new or text.startswith("\ufeff"):
         return
     target = room.put("p", text)
     await room.ok("edit_file", path="p", old_text=middle, new_text=new)
