@@ -200,4 +200,4 @@ def test_the_result_is_the_page(cli: Cli) -> None:
 
 def test_a_tool_that_is_not_there_says_why(cli: Cli) -> None:
     done = cli("call", "web_fetch", "https://example.com", env={"TOOLCRIB_TOOLS__DISABLED": "web_fetch"}, code=2)
-    assert "'web_fetch' is not available here: disabled by tools.disabled" in done.stderr
+    assert "'web_fetch'. It is not available here: disabled by tools.disabled" in done.stderr

@@ -186,7 +186,8 @@ class ToolRegistry:
         """Return the error text for an unknown name: the closest names, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
         if given in self.unavailable:
-            return clip(f"The tool {given!r} is not available here: {self.unavailable[given]}", UNKNOWN_LIMIT - 70)
+            text = f"Tool not found: {given!r}. It is not available here: {self.unavailable[given]}"
+            return clip(text, UNKNOWN_LIMIT - 70)
         text = f"Tool not found: {clip(given, 80)!r}."
         close = self.closest(given, caller=caller)
         if close:
