@@ -280,7 +280,7 @@ class DurableWorker:
         """Wait until the limits let a run begin. Meanwhile it is stored as one that has not begun."""
         waits, begun = False, time.monotonic()
         while True:
-            if list(self._places.values()).count(job.queue) < self._limits.worker:
+            if not self._draining and list(self._places.values()).count(job.queue) < self._limits.worker:
                 self._places[workflow_id] = job.queue
                 if not (waits or self._limits.shared) or await asyncio.to_thread(
                     self._store.take_place, workflow_id, lease.worker, job, self._limits
