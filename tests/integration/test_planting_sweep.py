@@ -38,7 +38,8 @@ USED = {
     "MCP servers": "two servers, one by a script in the workspace and one by its name alone",
     "channel plugins": "off, and what runs is what was hashed: tests/sources/plugins",
     "Python plugins": "off; their modules are those of the environment, which starts again",
-    "the person's editor": "_in_editor",
+    "a person's own tools": "only where a person names the file, which then is protected: tests/cli/test_own_tools.py",
+    "the person's editor": "in_editor",
     "the person's browser": "looked up by its names",
     "toolcrib demo": "this Toolcrib: the environment, which starts again",
 }
@@ -49,7 +50,7 @@ from toolcrib import Toolbox
 from toolcrib.boundary.programs import find_program
 from toolcrib.boundary.sandbox import SandboxSettings, probe
 from toolcrib.boundary.starts import STARTS
-from toolcrib.cli.terminal_approver import _in_editor
+from toolcrib.cli.editor import in_editor
 from toolcrib.policy.requests import Decision
 from pathlib import Path
 
@@ -63,7 +64,7 @@ async def main():
     async with Toolbox.open(workspace=given["workspace"], config=given["config"], approve=no) as box:
         for name, arguments in given["calls"]:
             said.append([name, (await box.call(name, arguments)).for_llm[:300]])
-        _in_editor(box.starts, "{}")
+        in_editor(box.starts, "{}", "arguments.json", "nothing was done")
         for start in STARTS:
             for name in start.names:
                 assert not (find_program(name, box.workspace.writable) or "").startswith(given["workspace"])
