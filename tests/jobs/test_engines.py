@@ -445,10 +445,10 @@ async def test_jobs_are_listed_newest_first(engine: JobEngine) -> None:
 
 
 async def test_drain_waits_for_what_runs_and_takes_nothing_new(engine: JobEngine) -> None:
-    go, begun = asyncio.Event(), asyncio.Event()
+    go, begun = asyncio.Event(), asyncio.Queue[str]()
 
     async def run(job: Job, run: JobRun) -> JobOutcome:
-        begun.set()
+        begun.put_nowait(job.id)
         await go.wait()
         run.check()
         await run.emit("end", None)
@@ -458,13 +458,12 @@ async def test_drain_waits_for_what_runs_and_takes_nothing_new(engine: JobEngine
     await engine.submit(Job("call", {}, id="runs"))
     await engine.submit(Job("call", {}, id="waits"))
     async with asyncio.timeout(20):
-        await begun.wait()
-        running = next(s.job.id for s in await engine.jobs(states=["running"]))
+        running = await begun.get()
         draining = asyncio.create_task(engine.drain(15))
         await asyncio.sleep(0.05)
         go.set()
         assert await draining
-    assert (await engine.status(running)).state == "done"
+    assert (await engine.status(running)).state == "done" and begun.empty()
     assert (await engine.status("waits" if running == "runs" else "runs")).state == "queued"
 
 

@@ -150,7 +150,7 @@ class DurableWorker:
         self._begun: set[str] = set()  # those whose runner began; they stay here if their outcome could not be stored
         self._places: dict[str, str] = {}  # the runs that may run here at once, each with its queue
         self._configured: set[str] = set()
-        self._draining = False
+        self._draining = self._cutting_off = False
         self._over = threading.Event()
         self._pace = Pace(self._routes, lambda: bool(self._active), self._may_take)
         self._lease: WorkerLease | None = None
@@ -265,7 +265,7 @@ class DurableWorker:
         execution = self._executions[workflow_id] = _Execution(job, kept, lease)
         self._begun.add(workflow_id)
         asyncio.run_coroutine_threadsafe(execution.run(self._run), self._loop)
-        if self._draining:
+        if self._cutting_off:
             self._loop.call_soon_threadsafe(execution.stop, "drain")
         try:
             outcome = await asyncio.shield(asyncio.wrap_future(execution.ended))
@@ -392,6 +392,7 @@ class DurableWorker:
             while self._active and time.monotonic() < end:  # noqa: ASYNC110 - it is changed in another thread
                 await asyncio.sleep(0.02)
         finally:
+            self._cutting_off = True  # before the list: what begins now stops itself
             left = [*self._executions.values()]
             for execution in left:
                 execution.stop("drain")
