@@ -102,7 +102,9 @@ class FilteringProxy:
             listener.close()
             raise RuntimeError("this proxy was closed")
         listener.setblocking(False)
-        self._servers.append(await asyncio.start_server(self._accepted, sock=listener))
+        server = await asyncio.start_server(self._accepted, sock=listener, start_serving=False)
+        self._servers.append(server)  # before anything can be cancelled, so that `close` finds it
+        await server.start_serving()
 
     async def close(self) -> None:
         """Stop listening and end every connection."""
