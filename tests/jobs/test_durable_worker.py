@@ -325,7 +325,7 @@ def _judge(ends: list[JobStatus], log: Path, kinds: dict[str, bool]) -> None:
             assert begun == sorted(set(begun)), (end, begun)  # no attempt twice
 
 
-ROUNDS = int(os.environ.get("TOOLCRIB_KILL_ROUNDS", "200"))
+ROUNDS = int(os.environ.get("TOOLCRIB_KILL_ROUNDS", "60"))
 
 
 @pytest.mark.slow
