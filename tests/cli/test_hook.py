@@ -69,6 +69,19 @@ def test_without_closed_the_agent_decides_what_cannot_be_judged(cli: Cli) -> Non
     cli("hook", "nobody", code=2)
 
 
+def test_what_a_model_wrote_never_opens_the_way(cli: Cli) -> None:
+    """What cannot be judged because of the call itself is refused, also without --closed."""
+    start = f'{{"cwd": "{cli.work}", "hook_event_name": "PreToolUse", "tool_name": '
+    for rest in (
+        '"Bash", "tool_input": {"command": "cat .env # \\ud800"}}', '"X\\ud800", "tool_input": {"a": "\\ud800"}}',
+        '"Bash", "tool_input": "no JSON"}', '"Bash", "tool_input": [1]}', f'"{"A" * 1_000}", "tool_input": {{}}}}',
+        f'"Bash", "tool_input": {{"command": {"[" * 5_000}{"]" * 5_000}}}}}',
+    ):  # fmt: skip
+        done = cli("hook", "claude", stdin=start + rest, code=2)
+        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny", rest
+        assert "Traceback" not in done.stderr
+
+
 def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
     cli("install", "claude", "--hook", "--closed", "--yes")
     (ours,) = hooks(cli.work / ".claude/settings.local.json", "PreToolUse")

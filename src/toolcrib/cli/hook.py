@@ -9,7 +9,17 @@ import threading
 from typing import Annotated
 
 from ..core.errors import ToolcribError
-from ..hosts import EventError, HookAnswer, HostName, answer, concerns_us, read_event, refusal, workspace_of
+from ..hosts import (
+    EventError,
+    HookAnswer,
+    HostName,
+    UnreadableCall,
+    answer,
+    concerns_us,
+    read_event,
+    refusal,
+    workspace_of,
+)
 from ..hosts.events import MAX_EVENT
 from .options import Options
 from .reader import Argument, CliCommand, Option
@@ -40,7 +50,9 @@ def hook(
     clock.start()
     try:
         found = asyncio.run(_answer(options, host))
-    except (ToolcribError, EventError, OSError) as error:
+    except UnreadableCall as error:
+        found = refusal(host, str(error), True)
+    except (ToolcribError, OSError) as error:
         found = refusal(host, str(error), closed)
     except Exception as error:
         found = refusal(host, f"{type(error).__name__}: {error}", closed)

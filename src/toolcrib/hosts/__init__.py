@@ -9,24 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .answers import HookAnswer, refusal
-from .events import HOSTS, EventError, HostEvent, HostName, read_event, workspace_of
+from .events import HOSTS, EventError, HostEvent, HostName, UnreadableCall, read_event, workspace_of
 from .mapping import calls_of
 
 if TYPE_CHECKING:
     from ..config import Settings
 
-__all__ = [
-    "HOSTS",
-    "EventError",
-    "HookAnswer",
-    "HostEvent",
-    "HostName",
-    "answer",
-    "concerns_us",
-    "read_event",
-    "refusal",
-    "workspace_of",
-]  # fmt: skip
+__all__ = ["HOSTS", "EventError", "HookAnswer", "HostEvent", "HostName", "UnreadableCall", "answer", "concerns_us",
+           "read_event", "refusal", "workspace_of"]  # fmt: skip
 
 
 def concerns_us(event: HostEvent) -> bool:

@@ -49,7 +49,7 @@ def reply(host: HostName, event: str, decision: Decision, reason: str) -> HookAn
                 said |= {"user_message": reason, "agent_message": reason}
         case "copilot":
             said = {"permissionDecision": decision, "permissionDecisionReason": reason}
-    return HookAnswer(json.dumps(said, ensure_ascii=False))
+    return HookAnswer(json.dumps(said))
 
 
 def refusal(host: HostName, why: str, closed: bool) -> HookAnswer:

@@ -21,6 +21,9 @@ HOSTS: tuple[HostName, ...] = get_args(HostName)
 MAX_EVENT = 16 * 2**20
 """Bytes of one event: a file that is written is in it."""
 
+MAX_NAME = 300
+"""Characters of a tool's name."""
+
 Moment = Literal["before", "after", "other"]
 Json = Mapping[str, Any]
 
@@ -38,6 +41,10 @@ _TOOLS = {"beforeShellExecution": "Shell", "afterShellExecution": "Shell", "befo
 
 class EventError(ToolcribError):
     """The text on standard input is not an event of this host."""
+
+
+class UnreadableCall(EventError):
+    """An event has a call that cannot be read. Its arguments are the model's, so the call is refused in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,9 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
     """Return the event in a text. Raises EventError if it is none, or has no tool where one is needed."""
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise UnreadableCall(f"what {host} wrote is nested too deeply") from error
+    except ValueError as error:
         raise EventError(f"what {host} wrote is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise EventError(f"what {host} wrote is no JSON object")
@@ -88,7 +97,9 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         return HostEvent(host, name, moment)
     tool = _TOOLS.get(name) or _text(event, "tool_name", "toolName")
     if not tool:
-        raise EventError(f"the event {name} of {host} names no tool")
+        raise UnreadableCall(f"the event {name} of {host} names no tool")
+    if len(tool) > MAX_NAME:
+        raise UnreadableCall(f"the name of its tool is longer than {MAX_NAME} characters")
     tool, server = _of_server(event, tool)
     if name == "beforeMCPExecution" or name == "afterMCPExecution":
         server = server or _text(event, "server_name", "url", "command") or "unknown"
@@ -131,9 +142,9 @@ def _arguments(event: Json, name: str) -> Json:
         try:
             given = json.loads(given) if given.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise EventError(f"the arguments of the call are not JSON: {error}") from error
+            raise UnreadableCall(f"the arguments of the call are not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise EventError("the arguments of the call are no JSON object")
+        raise UnreadableCall("the arguments of the call are no JSON object")
     return cast("Json", given)
 
 

@@ -25,7 +25,7 @@ from ..core.pipeline import authorize
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.check import bare_check
-from .answers import ASKS, Decision, HookAnswer, reply
+from .answers import ASKS, Decision, HookAnswer, refusal, reply
 from .events import HostEvent
 from .mapping import calls_of
 
@@ -56,12 +56,15 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
 
     opening = Toolbox.open(settings=without_walls(settings), start_servers=False, warm_up=False)
     async with opening as box:
-        calls = _calls(box, event)
         if event.moment == "after":
-            for call in calls:
+            for call in _calls(box, event):
                 _record(box, call, _outcome(box, event), "allow")
             return HookAnswer()
-        decisions = [await _judge(box, event, call) for call in calls]
+        try:
+            decisions = [await _judge(box, event, call) for call in _calls(box, event)]
+        except Exception as error:  # a check that raises is a refusal: what made it raise may be the model's
+            log.info("the check of a call of %s failed", event.host, exc_info=True)
+            return refusal(event.host, f"{type(error).__name__}: {error}"[:MAX_ERROR], True)
         return reply(event.host, event.name, *_worst(decisions))
 
 
