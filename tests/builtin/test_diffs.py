@@ -1,6 +1,8 @@
 """Diffs are bounded, and what is cut out of them is the middle, with its size."""
 
-from toolcrib.builtin.diffs import MAX_LINES, bounded_diff
+import time
+
+from toolcrib.builtin.diffs import MAX_LINES, bounded_diff, changed_words
 
 
 def lines(*numbers, word="line"):
@@ -35,3 +37,40 @@ def test_the_end_of_a_long_line_is_shown():
     assert shown.endswith("rm(everything)")
     assert "characters)…" in shown
     assert len(shown) < 500
+
+
+def test_a_change_in_a_long_file_is_shown_line_by_line():
+    old = [line for n in range(10_000) for line in (f"def f{n}(x):", "    return x")]
+    new = list(old)
+    new[100], new[19_000] = "def g(x):", "def h(x):"
+    del new[15_001]
+    shown = bounded_diff("\n".join(old), "\n".join(new), "f").splitlines()
+    changed = [line for line in shown[2:] if not line.startswith((" ", "@@"))]
+    assert changed == ["-def f50(x):", "+def g(x):", "-    return x", "-def f9500(x):", "+def h(x):"]
+    assert "@@ -98,7 +98,7 @@" in shown
+    assert "@@ -18998,7 +18997,7 @@" in shown
+
+
+def test_texts_that_are_slow_to_compare_take_little_time():
+    lines = [f"line {n % 3}" for n in range(100_000)]
+    before = time.process_time()
+    for other in (lines[::-1], [f"line {n % 7}" for n in range(100_000)], lines[1::2]):
+        bounded_diff("\n".join(lines), "\n".join(other), "f")
+    assert time.process_time() - before < 10  # 0.4 s on a quiet machine; difflib takes hours
+
+
+def test_the_words_that_differ_are_found():
+    lines = [
+        "@@ -1 +1 @@",
+        " a",
+        "-return total + tax",
+        "-x = 1",
+        "+return total - tax",
+        "+something else entirely",
+        " b",
+    ]
+    marked = [
+        [line[begin:end] for begin, end in marks] for line, marks in zip(lines, changed_words(lines), strict=True)
+    ]
+    assert marked == [[], [], ["+"], [], ["-"], [], []]
+    assert changed_words(["-a", " b", "+c"]) == [[], [], []]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from toolcrib.cli import show
 from toolcrib.cli import terminal_approver as module
 from toolcrib.cli.terminal_approver import TerminalApprover
 from toolcrib.core.errors import ToolError
@@ -81,3 +82,14 @@ async def test_a_tool_asks_until_an_option_is_meant(asked):
     typed.put_nowait("")
     with pytest.raises(ToolError):
         await door.ask("What?")
+
+
+def test_the_words_that_a_diff_changes_are_marked(monkeypatch, capsys):
+    monkeypatch.setattr(show, "coloured", lambda stream: True)
+    monkeypatch.setattr(show, "wrapped", lambda line, words, margin: [line[:8], line[8:]])  # a narrow terminal
+    module.preview("@@ -1 +1 @@\n-total = net + tax\n+total = gross + tax")
+    shown = capsys.readouterr().err.replace("\x1b[36m  │ \x1b[0m", "").replace("\x1b[0m", "|").splitlines()
+    assert shown[2:] == [
+        "\x1b[31m-total =|", "\x1b[31m |\x1b[31;7mnet|\x1b[31m + tax|",
+        "\x1b[32m+total =|", "\x1b[32m |\x1b[32;7mgross|\x1b[32m + tax|",
+    ]  # fmt: skip

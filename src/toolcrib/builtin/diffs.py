@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, groupby, pairwise
 
 from ..core.dataclass import dataclass
+from .line_diff import Change, changes
 
 MAX_LINES = 120
-_MAX_COMPARED = 1500  # changed lines per side; difflib takes quadratic time
+_CONTEXT = 3
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_MOSTLY_NEW = 0.6
 _MAX_LINE = 300
-_HEADER = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 # the closest passage
 _MIN_LINE = 60.0  # similarity of the best line, out of 100: below this a hint misleads
@@ -38,20 +41,83 @@ def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int 
     a, b = (old or "").splitlines(), (new or "").splitlines()
     if a == b:
         return f"{names}(only line ends or the end of the file differ)"
-    top = _common(a, b)
-    bottom = _common(a[top:][::-1], b[top:][::-1])
-    begin = max(0, top - 3)
-    a_part = a[begin : len(a) - bottom + min(3, bottom)]
-    b_part = b[begin : len(b) - bottom + min(3, bottom)]
-    if max(len(a_part), len(b_part)) > _MAX_COMPARED:
-        removed, added = len(a) - top - bottom, len(b) - top - bottom
-        gone, come = [f"-{line}" for line in a_part], [f"+{line}" for line in b_part]
-        body = [f"@@ -{top + 1},{removed} +{top + 1},{added} @@"]
-        body += _middle_out(gone, max_lines // 2) + _middle_out(come, max_lines // 2)
-    else:
-        body = [_shift(line, begin) for line in difflib.unified_diff(a_part, b_part, n=3, lineterm="")][2:]
-        body = _middle_out(body, max_lines)
-    return names + "\n".join(map(_short, body))
+    body = _hunks(a, b, changes(a, b))
+    return names + "\n".join(map(_short, _fitting(body, max_lines)))
+
+
+def _fitting(body: list[str], most: int) -> list[str]:
+    """Return at most about `most` lines: both ends of each long run of lines if there are few, or both ends of all."""
+    if len(body) <= most:
+        return body
+    runs = list(_runs(body))
+    long = [run for run in runs if len(run) > most // 2]
+    each = (most - len(body) + sum(map(len, long))) // max(1, len(long)) - 1
+    if each < most // 4:
+        return _middle_out(body, most)
+    return [line for run in runs for line in (_middle_out(run, each) if len(run) > most // 2 else run)]
+
+
+def _hunks(a: list[str], b: list[str], changed: list[Change]) -> list[str]:
+    """Return the lines of a unified diff, with up to _CONTEXT lines around each change."""
+    groups: list[list[Change]] = []
+    for change in changed:
+        if groups and change[0] - groups[-1][-1][1] <= 2 * _CONTEXT:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    body: list[str] = []
+    for group in groups:
+        (i1, _, j1, _), (_, i2, _, j2) = group[0], group[-1]
+        before, after = min(_CONTEXT, i1), min(_CONTEXT, len(a) - i2)
+        body.append(f"@@ -{_range(i1 - before, i2 + after)} +{_range(j1 - before, j2 + after)} @@")
+        at = i1 - before
+        for i1, i2, j1, j2 in group:
+            body += [f" {line}" for line in a[at:i1]]
+            body += [f"-{line}" for line in a[i1:i2]]
+            body += [f"+{line}" for line in b[j1:j2]]
+            at = i2
+        body += [f" {line}" for line in a[at : at + after]]
+    return body
+
+
+def _range(begin: int, end: int) -> str:
+    """Return the place of some lines as diffs write it: the first one and how many."""
+    return str(end) if end - begin == 1 else f"{begin + (end > begin)},{end - begin}"
+
+
+def _runs(body: Sequence[str]) -> Iterable[list[str]]:
+    """Return the lines that come, go, or stay, together."""
+    return (list(run) for _, run in groupby(body, lambda line: line[:1]))
+
+
+def changed_words(lines: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Return for each line of a unified diff where the words begin and end that differ from its counterpart.
+
+    The first line that goes belongs to the first one that comes after it, and so on. Lines that have little in common
+    have no marks: all of them is new.
+    """
+    marks: list[list[tuple[int, int]]] = [[] for _ in lines]
+    at = 0
+    runs = [(line[:1], len(run)) for run in _runs(lines) for line in run[:1]]
+    for (sign, count), (next_sign, next_count) in pairwise([*runs, ("", 0)]):
+        if (sign, next_sign) == ("-", "+"):
+            for n in range(at, at + min(count, next_count)):
+                marks[n], marks[n + count] = _changed_words(lines[n], lines[n + count])
+        at += count
+    return marks
+
+
+def _changed_words(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    if len(old) > _MAX_LINE * 2 or len(new) > _MAX_LINE * 2:
+        return [], []
+    a, b = _WORDS.findall(old[1:]), _WORDS.findall(new[1:])
+    found = changes(a, b)
+    come, go = sum(len("".join(b[j1:j2])) for _, _, j1, j2 in found), sum(len("".join(a[i:k])) for i, k, _, _ in found)
+    if not found or come + go > (len(old) + len(new)) * _MOSTLY_NEW:
+        return [], []
+    a_at, b_at = list(accumulate(map(len, a), initial=1)), list(accumulate(map(len, b), initial=1))
+    return ([(a_at[i1], a_at[i2]) for i1, i2, _, _ in found if i1 < i2],
+            [(b_at[j1], b_at[j2]) for _, _, j1, j2 in found if j1 < j2])  # fmt: skip
 
 
 def _middle_out(lines: list[str], most: int) -> list[str]:
@@ -70,19 +136,6 @@ def _short(line: str) -> str:
         return line
     head, tail = _MAX_LINE * 2 // 3, _MAX_LINE // 3
     return f"{line[:head]} …({len(line) - head - tail:,} characters)… {line[-tail:]}"
-
-
-def _common(a: list[str], b: list[str]) -> int:
-    different = (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(different, min(len(a), len(b)))
-
-
-def _shift(line: str, by: int) -> str:
-    if by and line.startswith("@@"):
-        return _HEADER.sub(
-            lambda m: f"@@ -{int(m[1]) + by}{m[2] or ''} +{int(m[3]) + by}{m[4] or ''} @@", line, count=1
-        )
-    return line
 
 
 # The passage of a file that is most similar to one that was not found, fast enough to show it every time

@@ -4,7 +4,6 @@ change."""
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Annotated, Any, Literal, cast
 
 from ..boundary.own_files import replace_file
 from ..boundary.programs import find_program
+from ..builtin.diffs import bounded_diff
 from ..config.files import exists, read_config_file
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
@@ -225,10 +225,8 @@ def _indent(text: str) -> int | str:
 
 
 def _show_change(path: Path, before: str, after: str) -> None:
-    for line in difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(path) if before else "(new file)", str(path), lineterm="", n=2
-    ):
-        show.changed_line(line)
+    show.say(str(path) if before else f"{path} (new file)", "bold")
+    show.diff(bounded_diff(before, after, path.name).split("\n", 2)[2])
 
 
 def _write(path: Path, text: str) -> Path | None:

@@ -17,7 +17,8 @@ from typing import Any, TextIO
 from ..core.bound import safe
 from ..policy.plain import plain, plain_line, shows
 
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36",
+           "red mark": "31;7", "green mark": "32;7"}  # fmt: skip
 VERDICTS = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
@@ -26,9 +27,9 @@ def coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def paint(text: str, style: str, stream: TextIO | None = None) -> str:
+def paint(text: str, style: str | None, stream: TextIO | None = None) -> str:
     """The text in a style, where the stream (default stdout) takes colours."""
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if coloured(stream or sys.stdout) else text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and text and coloured(stream or sys.stdout) else text
 
 
 def out(text: str = "", style: str | None = None) -> None:
@@ -54,9 +55,25 @@ def say(text: str = "", style: str | None = None) -> None:
     print(paint(shown, style, sys.stderr) if style else shown, file=sys.stderr)
 
 
-def changed_line(line: str) -> None:
-    """Print a line of a diff to stderr."""
-    say(line, "green" if line.startswith("+") else "red" if line.startswith("-") else None)
+def diff(text: str, bar: str = "") -> None:
+    """Print a text to stderr behind a bar. If it is a diff, it has colours, and changed words are marked."""
+    from ..builtin.diffs import changed_words
+
+    lines = [plain(line.replace("\r", "\\r")) for line in text.split("\n")]
+    for line, marks in zip(lines, changed_words(lines), strict=True):
+        style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
+        start = 0
+        for part in wrapped(line, words=False, margin=len(bar)):
+            shown, at = paint(bar, "cyan", sys.stderr), 0
+            for begin, end in marks if style else []:
+                begin, end = max(at, begin - start), min(len(part), end - start)
+                if begin < end:
+                    shown += paint(part[at:begin], style, sys.stderr) + paint(
+                        part[begin:end], f"{style} mark", sys.stderr
+                    )
+                    at = end
+            print(shown + paint(part[at:], style, sys.stderr), file=sys.stderr)
+            start += len(part)
 
 
 def wrapped(text: str, *, words: bool = True, margin: int = 0) -> list[str]:

@@ -217,10 +217,7 @@ def _indented(arguments: Mapping[str, Any]) -> str:
 
 def preview(text: str, limit: int | None = _SHOWN) -> None:
     """Show a preview line by line, behind a bar that it cannot forge; a diff has colours."""
-    for line in (text if limit is None else fit(text, limit, "w shows all arguments")).splitlines():
-        for part in show.wrapped(line.replace("\r", "\\r"), words=False, margin=len(_BAR)):
-            print(show.paint(_BAR, "cyan", sys.stderr), end="", file=sys.stderr)
-            show.changed_line(part)
+    show.diff((text if limit is None else fit(text, limit, "w shows all arguments")).rstrip("\n"), _BAR)
 
 
 def _forget_typed_ahead() -> None:

@@ -22,7 +22,7 @@ from .layer_apply import open_beneath
 MAX_PATHS = 60
 MAX_DIFFS = 8
 _DIFF_LINES = 40
-_DIFF_BYTES = 256 * 1024
+_DIFF_BYTES = 4 * 2**20
 _ACTIONS = {"mode": "mode", "attributes": "attributes", "touched": "times"}
 
 Redact = Callable[[str], str]

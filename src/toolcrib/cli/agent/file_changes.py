@@ -12,7 +12,7 @@ from ...core.errors import ToolError
 from ...record.change import Change
 from ...record.journal import Journal
 
-MAX_BYTES = 256 * 1024  # of a file that is compared
+MAX_BYTES = 4 * 2**20  # of a file that is compared
 MAX_FILES = 20
 
 
