@@ -1,5 +1,7 @@
 """The examples run, and show what they say they show."""
 
+import contextlib
+import http.server
 import json
 import os
 import re
@@ -84,6 +86,100 @@ def test_no_statement_but_a_short_reading_one_runs(tmp_path, sql, monkeypatch):
         assert tools["query"].handler(table_source=source, sql=sql).is_error
         assert tools["query"].handler(table_source=source, sql="SELECT x FROM t").for_llm == '{"x": 1}'
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.db"]
+
+
+# --- loops with the SDKs of providers, against servers that speak their format
+
+
+def openai_reply(body):
+    """A server of chat completions: it asks for three calls, then repeats the last results."""
+    results = [message for message in body["messages"] if message["role"] == "tool"]
+    if not results:
+        calls = [("read_file", {"path": "notes.txt"}), ("read_file", {"path": "none.txt"}), ("look", {})]
+        message = {
+            "content": "I look.",
+            "tool_calls": [
+                {"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+                for n, (name, arguments) in enumerate(calls)
+            ],
+        }
+    else:
+        assert [message["role"] for message in body["messages"]] == ["user", "assistant", *["tool"] * 3]
+        assert {tool["function"]["name"] for tool in body["tools"]} >= {"read_file", "exec"}
+        message = {"content": " | ".join(f"{r['tool_call_id']}: {r['content']}" for r in results)}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
+
+
+def anthropic_reply(body):
+    """The same with Anthropic's messages."""
+    if len(body["messages"]) == 1:
+        calls = [("read_file", {"path": "notes.txt"}), ("read_file", {"path": "none.txt"}), ("look", {})]
+        content = [
+            {"type": "text", "text": "I look."},
+            *({"type": "tool_use", "id": f"c{n}", "name": name, "input": i} for n, (name, i) in enumerate(calls)),
+        ]
+    else:
+        assert {tool["name"] for tool in body["tools"]} >= {"read_file", "exec"}
+        results = body["messages"][-1]["content"]
+        assert [result.get("is_error") for result in results] == [None, True, True]
+        said = " | ".join(f"{r['tool_use_id']}: {r['content'][0]['text']}" for r in results)
+        content = [{"type": "text", "text": said}]
+    return {
+        "id": "x", "type": "message", "role": "assistant", "model": body["model"], "content": content,
+        "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def provider(reply):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = json.dumps(reply(body)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "variables"),
+    [
+        ("openai_loop.py", openai_reply, ("OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")),
+        ("anthropic_loop.py", anthropic_reply, ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "")),
+    ],
+)
+def test_a_loop_with_a_providers_sdk_comes_to_an_answer(tmp_path, name, reply, variables):
+    key, address, path = variables
+    (tmp_path / "notes.txt").write_text("Buy milk.\n")
+    with provider(reply) as url:
+        done = subprocess.run(
+            [sys.executable, EXAMPLES / name, "What is in my notes?"], cwd=tmp_path, timeout=60, check=False,
+            capture_output=True, text=True, env={**environment(tmp_path), key: "k", address: url + path},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "c0: 1| Buy milk." in done.stdout
+    assert re.search(r"c1: .*none.txt.*c2: Tool not found", done.stdout, re.DOTALL)
+    assert len((EXAMPLES / name).read_text().split("async def main")[1].splitlines()) < 30
+
+
+@pytest.mark.parametrize("name", ["openai_loop.py", "anthropic_loop.py"])
+def test_the_readme_shows_the_loop_of_the_example(name):
+    text = (EXAMPLES / name).read_text()
+    loop = text[text.index("async def main") : text.index("\n\n\nif __name__")]
+    assert f"{loop}\n```" in (EXAMPLES.parent / "README.md").read_text()
 
 
 # --- programs with a script in a folder beside them

@@ -13,7 +13,7 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .builtin.default_tools import default_tools
-    from .core.batch import to_call
+    from .core.answering import ToolOutputs, to_call
     from .core.bound import safe
     from .core.call import ToolCall
     from .core.call import ToolCall as ToolCallRequest
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "builtin.default_tools": ("default_tools",),
-    "core.batch": ("to_call",),
+    "core.answering": ("ToolOutputs", "to_call"),
     "core.bound": ("safe",),
     "core.call": ("ToolCall",),
     "core.context": ("ToolContext", "current_context"),
@@ -88,9 +88,9 @@ __all__ = [  # every name is in _HOMES; a test holds the two together
     "EventStream", "FunctionTool", "Hook", "HookRule", "ImageBlock", "InvalidArguments", "Judgement", "Labels",
     "Middleware", "Notice", "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "Session",
     "TextBlock", "Tool", "ToolCall", "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext",
-    "ToolDefinitionError", "ToolError", "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolRegistry",
-    "Toolbox", "ToolcribError", "Violation", "current_context", "default_registry", "default_tools", "safe",
-    "safety_hook", "to_call", "tool", "tool_registry",
+    "ToolDefinitionError", "ToolError", "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolOutputs",
+    "ToolRegistry", "Toolbox", "ToolcribError", "Violation", "current_context", "default_registry", "default_tools",
+    "safe", "safety_hook", "to_call", "tool", "tool_registry",
 ]  # fmt: skip
 
 

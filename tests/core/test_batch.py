@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.core.batch import to_call
+from toolcrib.core.answering import to_call
 from toolcrib.core.call import Call, ToolCall
 from toolcrib.core.errors import ToolExecutionDenied
 from toolcrib.core.events import CallFinished

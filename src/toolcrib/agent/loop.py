@@ -319,12 +319,8 @@ async def _run_calls(
 
     stop = parts.box.events.subscribe(listen)
     try:
-        outputs = (
-            await parts.box.call_many(
-                fresh, replace(ctx, session_id=session.id, metadata={**ctx.metadata, CAN_PAUSE: True})
-            )
-            if fresh
-            else []
+        outputs = await parts.box.call_many(
+            fresh, replace(ctx, session_id=session.id, metadata={**ctx.metadata, CAN_PAUSE: True})
         )
     finally:
         stop()

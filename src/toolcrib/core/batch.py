@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
+from .answering import ToolOutputs, calls_in, to_call
 from .call import ToolCall
 from .context import ToolContext
 from .output import ToolOutput
-from .violations import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -34,41 +33,22 @@ class Registry(Protocol):
     ) -> Coroutine[Any, Any, ToolOutput]: ...
 
 
-def to_call(value: Any) -> ToolCall:
-    """Make a `ToolCall` from one, a dict, or an OpenAI or Anthropic call object. Raises ValueError for anything else.
-
-    Known shapes: OpenAI chat completions and responses, Anthropic `tool_use`, MCP and LangChain (`args`). A call
-    without an id gets one.
-    """
-    if isinstance(value, ToolCall):
-        return value
-    get = _getter(value)
-    function = get("function")
-    if function is not None:  # OpenAI chat completions: {id, type, function: {name, arguments}}
-        inner = _getter(function)
-        name, arguments = inner("name"), inner("arguments")
-    else:
-        name = get("name")
-        arguments = next((a for a in (get("arguments"), get("input"), get("args")) if a is not None), None)
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"not a tool call: {show(value, 200)}")
-    # the responses API has both ids; call_id is the one to answer
-    call_id = get("call_id") or get("id") or f"call_{secrets.token_hex(8)}"
-    return ToolCall(str(call_id), name, {} if arguments is None else arguments)
-
-
-def _getter(value: Any) -> Callable[[str], Any]:
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value).get
-    return lambda key: getattr(value, key, None)
-
-
-async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext | None, limit: int) -> list[ToolOutput]:
+async def run_batch(registry: Registry, calls: Any, ctx: ToolContext | None, limit: int) -> ToolOutputs:
     """Run a batch. Returns outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
-    batch = [_read_call(registry, value) for value in calls]
+    asked = [_read_call(value) for value in calls_in(calls)]
+    outputs = await _run(registry, [_inner_call(registry, call) for call in asked], ctx, limit)
+    for call, output in zip(asked, outputs, strict=True):
+        if isinstance(call, ToolCall):
+            output.__dict__["tool_name"] = call.name  # what the model called: perhaps an alias, or `call_tool`
+    return ToolOutputs(outputs)
+
+
+async def _run(
+    registry: Registry, batch: list[ToolCall | ValueError], ctx: ToolContext | None, limit: int
+) -> list[ToolOutput]:
     outputs: list[ToolOutput | None] = [None] * len(batch)
     good = [call for call in batch if isinstance(call, ToolCall)]
-    for hook in registry.pipeline.stages.hooks:
+    for hook in registry.pipeline.stages.hooks if good else ():
         try:
             await hook.before_execute_tools(good)
         except Exception as error:
@@ -130,12 +110,17 @@ def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _read_call(registry: Registry, value: Any) -> ToolCall | ValueError:
-    """Return the call; of a forwarding tool the inner call, so that the hooks of batches see it too."""
+def _read_call(value: Any) -> ToolCall | ValueError:
     try:
-        call = to_call(value)
+        return to_call(value)
     except Exception as error:  # its attributes may raise
         return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
+
+
+def _inner_call(registry: Registry, call: ToolCall | ValueError) -> ToolCall | ValueError:
+    """Return the call; of a forwarding tool the inner call, so that the hooks of batches see it too."""
+    if isinstance(call, ValueError):
+        return call
     try:
         _, name, arguments = registry.resolve_forward(call.name, call.arguments)
     except Exception:  # the call is refused later, with the reason

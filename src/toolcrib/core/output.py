@@ -161,7 +161,8 @@ class ToolOutput:
     `data` is structured data that fits the tool's `output_schema`.
     `is_async`: the work goes on and will report later. `pause_for_input`: the caller should stop and wait
     for a person. `error_kind` says which stage ended the call; None on success. `labels` say whether the text may
-    be trusted and who may see it; a tool that knows better than its category sets them.
+    be trusted and who may see it; a tool that knows better than its category sets them. The pipeline sets
+    `call_id`, and `tool_name`, by which the tool was called.
     """
 
     for_llm: str = ""
@@ -174,6 +175,8 @@ class ToolOutput:
     meta: Mapping[str, Any] = EMPTY
     error_kind: ErrorKind | None = None
     labels: Labels | None = field(default=None, compare=False)
+    call_id: str | None = field(default=None, compare=False)
+    tool_name: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.for_llm
@@ -214,6 +217,14 @@ def plain_output(text: str) -> ToolOutput:
     output = object.__new__(ToolOutput)
     output.__dict__["for_llm"] = text
     return output
+
+
+def answering(output: ToolOutput, call_id: str, tool_name: str) -> ToolOutput:
+    """The same output as the answer to a call, made as `with_labels` does: a tool may return one object often."""
+    answer = object.__new__(ToolOutput)
+    answer.__dict__.update(output.__dict__)
+    answer.__dict__.update(call_id=call_id, tool_name=tool_name)
+    return answer
 
 
 def with_labels(output: ToolOutput, labels: Labels | None) -> ToolOutput:

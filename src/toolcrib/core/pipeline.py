@@ -39,7 +39,7 @@ from .finish import (
 )
 from .intercept import intercept, refuse_repetition, with_warning
 from .interfaces import Grant
-from .output import ToolOutput
+from .output import ToolOutput, answering
 from .run_tool import run_tool
 from .stages import Stages
 
@@ -83,21 +83,25 @@ class Pipeline:
         stages = self.stages
         if ctx is None:
             ctx = EMPTY_CONTEXT
+        call_id = call_id or self.new_id()
         if ctx.caller is not None or not stages.runs_freely(tool):
-            return await observe(stages, Call(call_id or self.new_id(), tool, "", ctx, waiting), arguments)
+            return await observe(stages, Call(call_id, tool, "", ctx, waiting), arguments)
         try:
             kwargs = tool.bind(arguments)[0]
         except Exception as error:
-            return clean(stages, not_bound(tool, error))
-        return await run_tool(stages, tool, kwargs, ctx, call_id or self.new_id())
+            output = clean(stages, not_bound(tool, error))
+        else:
+            output = await run_tool(stages, tool, kwargs, ctx, call_id)
+        return answering(output, call_id, tool.name)
 
     def refuse(
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
     ) -> ToolOutput:
         """Return the outcome of a call that reached no tool. It is an event like any other."""
-        output = clean(self.stages, with_hint(output))
+        call_id = call_id or self.new_id()
+        output = answering(clean(self.stages, with_hint(output)), call_id, name)
         if self.stages.events.listeners:
-            emit_refused(self.stages, call_id or self.new_id(), name, arguments, ctx or EMPTY_CONTEXT, output)
+            emit_refused(self.stages, call_id, name, arguments, ctx or EMPTY_CONTEXT, output)
         return output
 
 
@@ -129,8 +133,7 @@ async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str
             text = "the call was cancelled" if cancelled else without_secrets(stages, repr(error))
             emit_finished(stages, call, last, arguments, since, ToolOutput.error(text, "cancelled"))
         raise
-    if output.is_error:
-        output = clean(stages, output)
+    output = answering(clean(stages, output), call.call_id, tool.name)
     if events.listeners:
         emit_finished(stages, call, last, arguments, since, output)
     return output

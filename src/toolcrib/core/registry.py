@@ -17,6 +17,7 @@ from .text import clip
 from .tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
+    from .answering import ToolOutputs
     from .caller import Caller
     from .context import ToolContext
     from .events import EventStream
@@ -366,9 +367,10 @@ class ToolRegistry:
         return await self.pipeline.run(target, arguments, ctx, call_id, waiting)
 
     async def execute_parallel(
-        self, calls: Iterable[Any], ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT
-    ) -> list[ToolOutput]:
+        self, calls: Any, ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT
+    ) -> ToolOutputs:
         """Run a batch: outputs in call order. Consecutive read-only calls run together, up to `limit`; others alone.
+        `calls` is a list of calls, or a provider's message or response with calls in it.
 
         Where a call waits for approval, later read-only calls run meanwhile; later ones with effects wait.
         """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
     from ..config import Settings
+    from ..core.answering import ToolOutputs
     from ..core.events import Event, EventStream
     from ..core.output import ToolOutput
     from ..core.threads import LoopThread
@@ -153,8 +154,12 @@ class Toolbox:
         """Run one call through the pipeline. Raises only cancellation."""
         return await self.registry.execute(name, arguments, ctx or self.context, call_id=call_id)
 
-    async def call_many(self, calls: Iterable[Any], ctx: ToolContext | None = None) -> list[ToolOutput]:
-        """Run a batch of `ToolCall`s, dicts, OpenAI or Anthropic call objects: one output each, in order."""
+    async def call_many(self, calls: Any, ctx: ToolContext | None = None) -> ToolOutputs:
+        """Run all calls of a provider's message or response, or a list of calls: one output each, in order.
+
+        `calls` comes from OpenAI, Anthropic, Gemini or LangChain, as objects or as JSON, or holds `ToolCall`s. Text and
+        other parts are passed over. `outputs.to_openai()` and its like make the messages that answer.
+        """
         return await self.registry.execute_parallel(calls, ctx or self.context)
 
     def call_sync(
