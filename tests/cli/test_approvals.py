@@ -63,7 +63,7 @@ def test_no_at_the_terminal(cli: Cli, spawn: Spawn, answer: str) -> None:
         child.sendline("n")
         child.expect("Why not")
         child.sendline("still needed")
-        child.expect("denied by user approval. still needed")
+        child.expect("denied by user approval: still needed")
     else:
         child.send(answer)  # the end of input is no yes, and nobody is there to say why
         child.expect("the input ended")
@@ -129,7 +129,7 @@ def test_why_shows_all_of_it(cli: Cli, spawn: Spawn) -> None:
     child.sendline("w")
     child.expect(r'request ap_\w+.*destructive tools ask.*SHA-256.*"path": "a.txt".*Run it')
     child.sendline("n still needed")
-    child.expect("denied by user approval. still needed")
+    child.expect("denied by user approval: still needed")
     assert _end(child) == 3
 
 

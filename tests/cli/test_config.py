@@ -52,6 +52,16 @@ def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said:
     assert not (cli.home / ".config/toolcrib/config.toml").exists()
 
 
+def test_a_program_is_asked_about_as_when_a_server_is_added(cli: Cli) -> None:
+    asked = cli("config", "set", "mcp_servers.x.command", "sh", code=3).stderr
+    assert 'mcp_servers.x.command = "sh"' in asked
+    assert "nothing was written" in asked
+    assert not (cli.home / ".config/toolcrib/config.toml").exists()
+    cli("config", "set", "mcp_servers.x.command", "sh", "--yes")
+    cli("config", "set", "mcp_servers.x.disabled", "true")
+    assert tomllib.loads(own(cli)) == {"mcp_servers": {"x": {"command": "sh", "disabled": True}}}
+
+
 def test_a_setting_that_does_not_count(cli: Cli) -> None:
     done = cli("config", "set", "mode", "observer", env={"TOOLCRIB_MODE": "assistant"})
     assert "does not count here: TOOLCRIB_MODE says otherwise" in done.stderr

@@ -43,7 +43,7 @@ def test_add_try_list_and_remove(cli: Cli) -> None:
     assert "mcp_raw_echo" in [tool["name"] for tool in cli.json("list", "--json")]
     assert cli("call", "mcp_raw_echo", "a=1", "--yes").stdout.strip() == '{"a": "1"}'
     assert "already" in cli("mcp", "add", "raw", "x", "--yes", code=2).stderr
-    cli("mcp", "remove", "raw")
+    cli("mcp", "remove", "raw", "--yes", "-w", str(cli.work))
     assert path.read_text() == OWN
     assert "no server 'raw'" in cli("mcp", "remove", "raw", code=2).stderr
 
@@ -52,6 +52,7 @@ def test_a_server_that_fails_is_exit_code_1(cli: Cli) -> None:
     cli("mcp", "add", "bad", "--yes", "--", sys.executable, "-S", str(RAW), '{"exit": 3}')
     done = cli("mcp", "test", "bad", code=1)
     assert "it exited with 3" in done.stdout
+    assert "it exited with 3" not in done.stderr
     assert "configured: bad" in cli("mcp", "test", "good", code=2).stderr
 
 
@@ -65,6 +66,14 @@ def test_nothing_is_written_without_a_yes_or_for_nonsense(cli: Cli) -> None:
         assert "begins with a letter or digit" in cli("mcp", "add", "--yes", "--", name, "x", code=2).stderr
     cli("mcp", "add", "a", "https://x.example", "--header", "nonsense", "--yes", code=2)
     assert not path.exists()
+
+
+def test_another_file_can_be_named(cli: Cli) -> None:
+    cli("mcp", "add", "a", "--yes", "--config", "other.toml", "--", "x")
+    assert tomllib.loads((cli.work / "other.toml").read_text())["mcp_servers"] == {"a": {"command": "x"}}
+    cli("mcp", "remove", "a", "--config", "other.toml")
+    assert (cli.work / "other.toml").read_text() == ""
+    assert not own_file(cli).exists()
 
 
 def test_import(cli: Cli) -> None:

@@ -149,7 +149,7 @@ async def test_a_denial_and_an_expired_request_wake_a_job_too() -> None:
         made.box.approvals.expire(second.waits_for[0].removeprefix("approval:"))
         denied, expired = [await made.engine.result(job_id, 30) for job_id in ids]
         assert denied.state == expired.state == "failed" and not ran
-        assert "denied by user approval. because" in denied.output["text"]
+        assert "denied by user approval: because" in denied.output["text"]
         assert "Nobody answered" in expired.output["text"]
         assert {report.job.id for report in made.reports if report.state == "failed"} == set(ids)
 

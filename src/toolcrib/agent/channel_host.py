@@ -84,12 +84,16 @@ class ChannelHost:
         self._turns: dict[tuple[str, str], asyncio.Lock] = {}  # one message of a chat at a time, in their order
         self._handling: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
-        """Run all channels until it is cancelled. Raises ConfigError if one cannot begin to listen."""
+    async def run(self, begun: Callable[[], object] = lambda: None) -> None:
+        """Run all channels until it is cancelled, and call `begun` when they listen. Raises ConfigError if one cannot
+        begin to."""
         await self._load()
         works = [channel.listen(self.bus.publish_inbound) for channel in self.bus.channels.values()]
         tasks = [asyncio.ensure_future(work) for work in (self._read(self.bus), self._watch(), *works)]
         try:
+            await asyncio.sleep(0)
+            if not any(task.done() and task.exception() for task in tasks):
+                begun()
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()

@@ -14,6 +14,7 @@ from typing import Annotated
 from ..config.remembered import remember
 from ..core.errors import ConfigError
 from ..core.homes import state_home
+from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
@@ -111,17 +112,22 @@ def approve(
     scope: Scope = "rule" if always else "session" if session else "once"
     decision = Decision(True, reason, json_object(edit, "--edit") if edit is not None else None, scope, _who())
     with _request(options, request_id) as (approvals, row):
-        return _said(answer(approvals, request_id, decision, _remember(row)))
+        return _said(answer(approvals, request_id, decision, _remember(row)), options)
 
 
 def deny(options: RecordOptions, request_id: Id, reason: Reason = "") -> int:
     """Deny a request."""
     with _request(options, request_id) as (approvals, _):
-        return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())))
+        return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())), options)
 
 
-def _said(answered: Answered) -> int:
+def _said(answered: Answered, options: RecordOptions) -> int:
     (show.say if answered.kept else show.error)(answered.text)
+    if answered.kept and answered.row is not None and has_wing("agent"):
+        from .agent.sessions import go_on
+
+        if command := go_on(options, answered.row):
+            show.say(f"The agent waits for this answer; it goes on with: {command}")
     return of_success(answered.kept)
 
 

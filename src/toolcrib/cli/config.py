@@ -22,8 +22,8 @@ from .exit_codes import FAILED, OK, Usage
 from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .servers_file import parsed, write
-from .settings_file import Keys, own_file, project_file, text_of, with_setting, without_setting
+from .servers_file import SECTIONS, START_QUESTION, parsed, write
+from .settings_file import Keys, own_file, project_file, with_setting, without_setting
 
 Project = Annotated[
     bool,
@@ -92,6 +92,9 @@ def set_(
     path, text = _file(options, project)
     keys = tuple(key.split("."))
     after, meant = _with(path, text, keys, value)
+    if keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url")):
+        show.say(f"{key} = {json.dumps(meant, ensure_ascii=False)}", "bold")
+        options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
     _write(options, path, after)
     _say_what_counts(options, path, keys, meant)
 
@@ -114,10 +117,7 @@ def _root(options: Options) -> Path:
 
 def _file(options: Options, project: bool) -> tuple[Path, str]:
     """The file that is meant, and its text; "" if it does not exist."""
-    if options.config is not None:
-        named = Path(options.config).expanduser().absolute()
-        return text_of(named, named)
-    return project_file(_root(options)) if project else own_file()
+    return project_file(_root(options)) if project and options.config is None else own_file(options.config)
 
 
 def _with(path: Path, text: str, keys: Keys, words: list[str]) -> tuple[str, Any]:
@@ -196,7 +196,7 @@ COMMAND = group(
     {
         "path": CliCommand(path_shown, without=_NOT),
         "edit": CliCommand(edited, without=_NOT),
-        "set": CliCommand(set_, without=_NOT),
+        "set": CliCommand(set_, without=("json", "mode")),
         "unset": CliCommand(unset, without=_NOT),
     },
 )

@@ -23,7 +23,7 @@ from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .running import run
-from .servers_file import with_server, without_server, write
+from .servers_file import START_QUESTION, with_server, without_server, write
 from .settings_file import own_file
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
@@ -118,7 +118,7 @@ def imported(
 
 
 def _put(options: Options, servers: Mapping[str, Any]) -> None:
-    path, before = own_file()
+    path, before = own_file(options.config)
     text = before
     for name, entry in servers.items():
         try:
@@ -128,7 +128,7 @@ def _put(options: Options, servers: Mapping[str, Any]) -> None:
     show.say(f"To {path}:", "bold")
     for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
         show.say(f"+ {_masked(line, servers)}", "green")
-    options.confirm("Write this? Its programs run with your rights.", "nothing was written")
+    options.confirm(START_QUESTION, "nothing was written")
     write(path, text)
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
 
@@ -145,7 +145,7 @@ def _masked(line: str, servers: Mapping[str, Any]) -> str:
 
 def removed(options: Options, name: Name) -> None:
     """Remove a server from your own configuration."""
-    path, before = own_file()
+    path, before = own_file(options.config)
     try:
         after = without_server(before, path.suffix, name)
     except ConfigError as error:
@@ -249,9 +249,9 @@ COMMAND = group(
     {
         "list": CliCommand(listed),
         "test": CliCommand(tested),
-        "add": CliCommand(added, without=("json", "mode", "workspace", "config")),
-        "import": CliCommand(imported, without=("json", "mode", "workspace", "config")),
-        "remove": CliCommand(removed, without=("json", "mode", "yes", "workspace", "config")),
+        "add": CliCommand(added, without=("json", "mode")),
+        "import": CliCommand(imported, without=("json", "mode")),
+        "remove": CliCommand(removed, without=("json", "mode")),
         "accept": CliCommand(accepted, without=("json", "mode")),
         "login": CliCommand(logged_in, without=("json", "yes")),
         "logout": CliCommand(logged_out, without=("json", "yes", "mode")),

@@ -22,6 +22,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\s*(?:#.*)?$")
 SECTIONS = ("mcp_servers", "mcpServers", "McpServers")
+START_QUESTION = "Write this? Its programs run with your rights."
 
 
 def with_server(text: str, suffix: str, name: str, entry: Mapping[str, Any]) -> str:

@@ -22,8 +22,11 @@ _OFF = re.compile(r"#\s?")
 _BY_HAND = "it is written in a way that cannot be changed here without harm; `toolcrib config edit` opens it"
 
 
-def own_file() -> tuple[Path, str]:
-    """The user's configuration file, and its text."""
+def own_file(named: str | None = None) -> tuple[Path, str]:
+    """The user's configuration file, or the one that --config names, and its text."""
+    if named is not None:
+        path = Path(named).expanduser().absolute()
+        return text_of(path, path)
     home = config_home()
     return text_of(home / "config.toml", home / "config.json")
 

@@ -31,7 +31,7 @@ from ..record.rows import ApprovalRow, NewApproval
 from . import requests
 from .callers import caller_of, serves, this_process
 from .preview import cut_line, preview_of
-from .requests import ApprovalRequest, Approver, Decision, Remember, Scope
+from .requests import ApprovalRequest, Approver, Decision, Remember, Scope, denial
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -345,8 +345,9 @@ class ApprovalService:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
     def _denied(self, request: Call, request_id: str, reason: str, rule: str | None) -> ToolOutput:
-        text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
-        return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
+        return ToolOutput.error(
+            denial(request.tool.name, reason), "denied", meta={"approval_id": request_id, "rule": rule}
+        )
 
     def _pending(
         self, request: Call, ident: str, preview: str, would_allow: str, reason: str, rule: str | None

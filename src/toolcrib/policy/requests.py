@@ -163,6 +163,11 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
     return Answered(True, f"{text} {note}".rstrip(), row, note)
 
 
+def denial(tool: str, reason: str) -> str:
+    """Return what the model reads of a person's denial."""
+    return f"Tool {tool!r} was denied by user approval{f': {reason}' if reason else '.'}"
+
+
 def within(decision: Decision, scopes: tuple[Scope, ...]) -> Decision:
     """Return the decision, limited to the scopes that were offered: see `Decision.scope`."""
     reaches = decision.scope == "once" or (

@@ -23,7 +23,7 @@ from ..core.interfaces import Hook
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..policy.requests import answer as give_answer
-from ..policy.requests import scopes_of, use_approver, within
+from ..policy.requests import denial, scopes_of, use_approver, within
 from ..record.rows import ApprovalRow
 from . import approval
 from .interface import ServedTools
@@ -269,8 +269,9 @@ class CallHandler:
             self.registry.events.emit(ApprovalResolved(row["call_id"], row["tool"], ident, said, decision.approver))
         if decision.approve:
             return await self._start(transport, peer, wanted, session)
-        text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
-        denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
+        denied = ToolOutput.error(
+            denial(row["tool"], decision.reason), "denied", meta={"approval_id": ident, "rule": row["rule"]}
+        )
         await shared_threads.run(store.refusal, ident)
         self._finished(row, denied, session.id, decision.approver)
         return wanted.finish(denied, peer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -28,6 +29,16 @@ def test_without_channels_it_says_how_to_add_one(cli: Cli) -> None:
     assert "[channels.NAME]" in cli("channels").stderr
     assert "[channels.NAME]" in cli("channels", "run", code=2).stderr
     assert "the settings have: none" in cli("channels", "send", "x", "y", "z", code=2).stderr
+
+
+def test_it_does_not_say_that_it_listens_where_it_cannot(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text("[]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings(cli, f'[channels.hook]\ntype = "webhook"\nlisten = "{place}"\nsecret = "KEY"\nallowed = ["a"]\n')
+        done = cli("channels", "run", "--model", f"scripted:{tmp_path}/script.json", env={"KEY": "k" * 32}, code=2)
+    assert f"cannot listen on {place}" in done.stderr
+    assert "Listening" not in done.stderr
 
 
 def test_channels_are_listed_and_messages_are_sent(cli: Cli, tmp_path: Path) -> None:

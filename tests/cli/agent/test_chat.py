@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 
+from toolcrib.agent.events import MessageTaken
+from toolcrib.cli.agent.display import AnswerLines
+from toolcrib.cli.agent.screen import PlainScreen
+
 from ..conftest import Cli
 
 ESCAPE = re.compile(r"\x1b")
@@ -168,6 +172,20 @@ def test_ctrl_c_interrupts_a_turn_and_then_leaves_and_the_session_goes_on(cli: C
     terminal.expect_exact("go on with")
     assert terminal.wait() == 0
     assert cli("chat", "-c", "--yes", stdin="/continue\n").stdout.endswith("I went on.\n")
+
+
+async def test_a_message_to_the_running_turn_is_shown_once() -> None:
+    lines: list[str] = []
+
+    class Lines(PlainScreen):
+        def line(self, text: str, style: str | None = None) -> None:
+            lines.append(text)
+
+    display = AnswerLines(Lines())
+    display.typed.append("stop it")
+    display.show(MessageTaken("stop it\n\n(It is Monday.)"))
+    display.show(MessageTaken("from elsewhere"))
+    assert lines == ["(the agent has read your message)", "› from elsewhere"]
 
 
 def running(cli: Cli) -> bool:

@@ -36,7 +36,12 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     row = cli.json("sessions", "--json")[0]
     assert (row["state"], row["title"]) == ("waiting", "Remove a.txt")
     assert row["id"] in first.stderr
-    cli(*approve.split("approval: toolcrib ")[1].split())
+    ident = approve.split()[-1]
+    assert (
+        f"approvals approve {ident}, then toolcrib run --session {row['id']}" in cli("sessions", "show", "last").stderr
+    )
+    elsewhere = cli("approvals", "approve", ident, "--workspace", str(cli.home)).stderr
+    assert f"goes on with: toolcrib run --session {row['id']} --workspace {cli.work}" in elsewhere
     second = cli("run", "--session", row["id"])
     assert second.stdout == "It is **gone**.\n"
     assert not (cli.work / "a.txt").exists()
@@ -83,6 +88,9 @@ def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -
     path.write_text(json.dumps([{"calls": [asked]}, {"text": "Red it is.", "after": "red"}]))
     first = cli("run", "--mode", "observer", "--model", f"scripted:{path}", "paint", code=3)
     assert "Which colour?" in first.stderr
+    asked = cli("sessions", "show", "last").stderr
+    assert "the agent asks: Which colour?" in asked
+    assert "'ANSWER'" in asked
     assert "(1 request, " in first.stderr
     cli("sessions", "answer", "last", "red")
     assert cli("run", "--session", "last").stdout == "Red it is.\n"
@@ -165,6 +173,8 @@ def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
         (["run", "--model", "anthropic:m", "x"], "ANTHROPIC_API_KEY"),
         (["run", "--max-cost", "free", "--model", "scripted:x", "x"], "--max-cost 'free'"),
         (["run", "--session", "nope"], "there is no session"),
+        (["run", "--session", "", "x"], "--session needs the id"),
+        (["chat", "--session", ""], "--session needs the id"),
         (["run", "--session", "last"], "starts one: toolcrib run"),
         (["sessions", "show", "nope"], "there is no session"),
         (["sessions", "rewind", "last", "9"], "there is no session"),

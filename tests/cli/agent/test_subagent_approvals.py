@@ -41,8 +41,14 @@ def test_a_run_names_it_and_the_next_run_goes_on(cli: Cli, env: dict[str, str]) 
     first = cli("run", "--model", "chat:tasks", "go", env=env, code=3)
     assert first.stdout.endswith("I wait.\n")
     how = next(line for line in first.stderr.splitlines() if "waits for approval" in line)
-    cli(*how.split("approval: toolcrib ")[1].split())
-    assert cli("run", "--session", "last", env=env).stdout.endswith("All done.\n")
+    rows = {row["parent"]: row for row in cli.json("sessions", "--json")}
+    top = rows[None]["id"]
+    assert f"(subagent of {top}) looker" in cli("sessions").stdout
+    shown = cli("sessions", "show", top).stderr
+    assert f"delete_file waits for approval: toolcrib approvals approve {pending(cli)[0]}" in shown
+    answered = cli(*how.split("approval: toolcrib ")[1].split()).stderr
+    assert f"it goes on with: toolcrib run --session {top}\n" in answered
+    assert cli("run", "--session", top, env=env).stdout.endswith("All done.\n")
     assert not (cli.work / "a.txt").exists()
 
 

@@ -64,9 +64,9 @@ async def _run(options: Options, model: str | None) -> None:
         lines = _lines if sys.stdin.isatty() else None
         bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print, lines=lines))
         async with await Agent.open(box, model, say=show.say, bus=bus) as agent:
-            show.say(f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions stay saved.", "dim")
+            listening = f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions stay saved."
             async with agent_jobs(agent):
-                await ChannelHost(agent, _show_call).run()
+                await ChannelHost(agent, _show_call).run(lambda: show.say(listening, "dim"))
 
 
 def send(

@@ -40,6 +40,8 @@ def chat(
     """
     from ..running import run as to_end
 
+    if session == "":
+        raise Usage("--session needs the id of a session, or `last`; `toolcrib sessions` lists them")
     if newest and session:
         raise Usage("--continue and --session exclude each other")
     if _can_edit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,6 +90,8 @@ class Conversation:
             self.note(f"there is no file {name}; @{name} is sent as text")
         if self.is_running:
             await self.session.do(self.session.queue if queue else self.session.steer, text, *files)
+            if not queue and sys.stdin.isatty():
+                self.display.typed.append(text)
             self.note("queued: it is sent after this turn" if queue else "sent: the agent reads it at its next step")
             return
         self.start(self._run(text, *files))

@@ -86,6 +86,8 @@ class AnswerLines:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.done: deque[tuple[CallDone, list[FileChange]]] = deque(maxlen=MAX_REMEMBERED)
         """The last calls, the newest last."""
+        self.typed: list[str] = []
+        """Messages to the running turn that the person typed at this terminal, where they still are."""
         self.totals: Callable[[], str] = lambda: ""
         """Says what the whole session has used."""
 
@@ -119,6 +121,9 @@ class AnswerLines:
                 self._tick()
             case PlanChanged():
                 self._show_plan(event.items)
+            case MessageTaken() if any(map(event.text.startswith, self.typed)):
+                self.typed.clear()
+                self._screen.line("(the agent has read your message)", "dim")
             case MessageTaken():
                 mark = "›" if event.source == "user" else "report:"
                 self._screen.line(f"{mark} {clip(one_line(event.text), width() - len(mark) - 1)}", "dim")

@@ -50,6 +50,8 @@ def run(
     """
     from ..running import run as to_end
 
+    if session == "":
+        raise Usage("--session needs the id of a session, or `last`; `toolcrib sessions` lists them")
     text = _task(task or [])
     if text is None and session is None:
         raise Usage("TASK is missing; for example: toolcrib run 'What does this project do?'")

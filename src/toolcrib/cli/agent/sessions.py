@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...agent.session_lock import SessionError
 from .. import show
 from ..exit_codes import OK, Usage
 from ..options import Options, RecordOptions
@@ -12,6 +14,7 @@ from ..reader import Argument, CliCommand, Option, group
 if TYPE_CHECKING:
     from ...agent.history import Entry
     from ...agent.session import AgentSession
+    from ...record.rows import ApprovalRow
 
 SessionId = Annotated[
     str, Argument(metavar="ID", help="The session, or the beginning of its id; `last` is the newest.")
@@ -30,7 +33,7 @@ def sessions(
         show.say("There are no sessions yet. Start one with: toolcrib run 'TASK'")
     else:
         show.columns(
-            [[row.id, _state(store, row), show.clock(row.updated), row.model, row.title] for row in rows],
+            [[row.id, _state(store, row), show.clock(row.updated), row.model, _title(row)] for row in rows],
             ("bold", None, "dim", "dim", None),
         )
     return OK
@@ -38,11 +41,20 @@ def sessions(
 
 def show_session(options: RecordOptions, session: SessionId) -> int:
     """Show the transcript of a session."""
+    from ...agent.waiting import waits_of
+
     if options.json:
         return export(options, session)
     found = _session(options, session)
     for position, entry in enumerate(found.entries):
         _show_entry(position, entry)
+    for waits in waits_of(_store(options), found.id):
+        if waits["kind"] == "approval":
+            then = f"toolcrib approvals approve {waits['approval']}, then toolcrib run --session {found.id}"
+            show.say(f"{waits['tool']} waits for approval: {then}", "yellow")
+        else:
+            show.say(f"the agent asks: {waits['question']}", "yellow")
+            show.say(f"answer with: toolcrib run --session {found.id} 'ANSWER'", "yellow")
     return OK
 
 
@@ -148,6 +160,30 @@ def remove(options: RecordOptions, session: SessionId) -> int:
     return OK
 
 
+def go_on(options: RecordOptions, request: ApprovalRow) -> str | None:
+    """Return the command that goes on with the session that a request belongs to; None if it goes on by itself."""
+    from ...agent.store import SessionStore
+    from ...agent.waiting import waits_of
+    from ...record.state import StateFolder
+
+    workspace, ident = request["workspace"], request["session_id"]
+    if not workspace or not ident:
+        return None
+    settings = options.settings(quiet=True)
+    store = SessionStore(StateFolder.for_workspace(workspace, url=settings.record.address))
+    try:
+        row = store.get(ident)
+        while row.parent:
+            row = store.get(row.parent)
+    except SessionError:
+        return None
+    mine = [waits for waits in waits_of(store, row.id) if waits.get("approval") == request["id"]]
+    if not mine or "job" in mine[0] or "chat" in row.extra or store.is_running(row.id):
+        return None
+    elsewhere = "" if str(settings.workspace) == workspace else f" --workspace {shlex.quote(workspace)}"
+    return f"toolcrib run --session {row.id}{elsewhere}"
+
+
 def _turns(count: int) -> str:
     return f"the turns 0 to {count - 1}" if count else "no turns"
 
@@ -168,6 +204,10 @@ def _session(options: RecordOptions, session_id: str) -> AgentSession:
 def _state(store: Any, row: Any) -> str:
     """Return the state of a session; one that its process left in the middle of a turn is interrupted."""
     return "interrupted" if row.state == "running" and not store.is_running(row.id) else row.state
+
+
+def _title(row: Any) -> str:
+    return f"(subagent of {row.parent}) {row.title}" if row.parent else row.title
 
 
 def _row(row: Any) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class McpServers:
         Connect if needed. The returned statuses show failures. Raises ConfigError if there is no such server.
         """
         servers = [self._require(name)] if name is not None else self.enabled
-        await self._refresh(servers)
+        await self._refresh(servers, logs=False)
         found = self.servers
         return {server.name: found[server.name] for server in servers}
 
@@ -286,7 +286,7 @@ class McpServers:
             raise ConfigError(f"there is no MCP server {name!r}; configured: {known}")
         return server
 
-    async def _refresh(self, servers: list[Upstream]) -> dict[Upstream, McpFailure]:
+    async def _refresh(self, servers: list[Upstream], *, logs: bool = True) -> dict[Upstream, McpFailure]:
         """Ask servers for their listings, AT_ONCE of them at a time. Return the errors of those that failed."""
         failed: dict[Upstream, McpFailure] = {}
         places = asyncio.Semaphore(AT_ONCE)
@@ -301,7 +301,7 @@ class McpServers:
                 self._warned.pop(server.name, None)
             except McpFailure as error:
                 why = server.tools.error or str(error)
-                if self._warned.get(server.name) != why:  # a server that stays away is named once
+                if logs and self._warned.get(server.name) != why:  # a server that stays away is named once
                     log.warning("%s", error)
                 self._warned[server.name] = why
                 failed[server] = error
