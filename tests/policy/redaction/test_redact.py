@@ -263,8 +263,16 @@ def test_patterns_of_the_user() -> None:
         Redactor(patterns=["a*"])
 
 
-def test_the_quick_test_of_short_texts_knows_every_needle() -> None:
-    has_needle = secrets_of._has_needle()  # pyright: ignore[reportPrivateUsage]
-    for needles, _ in secrets_of._FINDERS:  # pyright: ignore[reportPrivateUsage]
-        assert all(has_needle(f"a {needle} b\n") for needle in needles)
-    assert not has_needle("a short text without any")
+LEAKS = [*TOKENS.values(), *(text.format(secret) for text, secret in CONTEXTS.values())]
+
+
+@pytest.mark.parametrize("text", [*LEAKS, "\\x41", "%20", "&#65;", "a\rb", "\0", "\x1b[m"])
+def test_both_engines_see_what_may_hold_a_secret(text: str) -> None:
+    assert secrets_of._set().Match(text.encode())  # pyright: ignore[reportPrivateUsage]
+    assert secrets_of._has_any()(text)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_ordinary_texts_are_not_searched_further() -> None:
+    seen = secrets_of._seen  # pyright: ignore[reportPrivateUsage]
+    assert not seen("a short text without any\r\n") and not seen("a long text without any\r\n" * 100)
+    assert not seen("SK-2 and EAA, eyJ-shop, xoxo, sq0, C:\\users\\new, 100 % &#x" * 50)

@@ -1,6 +1,6 @@
 """Find secrets in the texts of programs that print bytes as numbers: xxd, hexdump, od, and lists of numbers.
 
-Each kind of such a text is recognized by an expression that RE2 looks for together with the needles. Then its numbers
+Each kind of such a text is recognized by an expression that RE2 looks for together with those of keys. Then its numbers
 are decoded, one run after the other: addresses, and the columns that show the bytes as characters, are left out. What
 holds a secret is masked, with the column beside it.
 """

@@ -1,4 +1,4 @@
-"""A table of the issuers' key formats. A pattern is compiled only when a text contains one of its needles.
+"""A table of the issuers' key formats. A pattern is compiled only when a text matches what it `looks` for.
 
 The formats are those in the issuers' documentation, and in gitleaks' and GitHub's lists of secret scanning patterns.
 Every expression takes linear time: repeats are possessive or bounded, and begin at a literal.
@@ -38,6 +38,13 @@ class Pattern:
     whole: bool = False
     scan: bool = False
     shown: str | None = None
+    begin: str = ""
+    """What comes after a short needle, which is in many texts by chance: an expression of RE2."""
+
+    @property
+    def looks(self) -> str:
+        """An expression of RE2 that every text with such a secret matches."""
+        return f"(?:{'|'.join(map(re.escape, self.needles))}){self.begin}"
 
     def spans(self, text: str) -> list[Span]:
         """Return the secrets of this kind in a text."""
@@ -136,7 +143,8 @@ TOKENS: tuple[Pattern, ...] = (
         r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[\w-]{16,}+(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?+",
     ),
     Pattern("GitLab runner token", ("GR1348941",), r"GR1348941[\w-]{20,}+"),
-    Pattern("Slack token", ("xox",), r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}+", _has_digit),
+    Pattern("Slack token", ("xox",), r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}+", _has_digit,
+            begin="[abeoprs][.-]"),
     Pattern("Slack app token", ("xapp-",), r"xapp-\d-[A-Za-z0-9-]{20,}+"),
     Pattern("Google API key", ("AIza",), rf"{_LEFT_OF_WORD}AIza[\w-]{{35}}(?![\w-])"),
     Pattern("Google OAuth secret", ("GOCSPX-",), r"GOCSPX-[\w-]{20,}+"),
@@ -150,13 +158,13 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[oprt]_v1_[a-f0-9]{40,}+"),
     Pattern("Hugging Face token", ("hf_", "api_org_"), rf"(?:{_LEFT_OF_WORD}hf_|api_org_)[A-Za-z0-9]{{30,}}+", _mixed),
     Pattern("SendGrid key", ("SG.",), rf"{_LEFT_OF_WORD}SG\.[\w-]{{16,32}}\.[\w-]{{32,64}}"),
-    Pattern("Twilio key", ("SK",), rf"{_LEFT_OF_WORD}SK[0-9a-f]{{32}}{_RIGHT}"),
+    Pattern("Twilio key", ("SK",), rf"{_LEFT_OF_WORD}SK[0-9a-f]{{32}}{_RIGHT}", begin="[0-9a-f]{8}"),
     Pattern("Databricks token", ("dapi",), rf"{_LEFT_OF_WORD}dapi[a-f0-9]{{32}}(?:-\d)?{_RIGHT}"),
     Pattern("age key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+"),
     Pattern("Mailgun key", ("key-",), rf"{_LEFT_OF_WORD}key-[0-9a-f]{{32}}{_RIGHT}"),
     Pattern("Mailchimp key", ("-us",), rf"{_LEFT_OF_WORD}[0-9a-f]{{32}}-us\d{{1,2}}{_RIGHT}", scan=True),
-    Pattern("Shopify token", ("shp",), r"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{32,}+"),
-    Pattern("Square token", ("sq0",), r"sq0[a-z]{3}-[\w-]{22,}+"),
+    Pattern("Shopify token", ("shp",), r"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{32,}+", begin="[a-z]{2,3}_"),
+    Pattern("Square token", ("sq0",), r"sq0[a-z]{3}-[\w-]{22,}+", begin="[a-z]{3}-"),
     Pattern("Vault token", ("hvs.", "hvb.", "hvr."), rf"{_LEFT_OF_WORD}hv[sbr]\.[\w-]{{24,}}+", _mixed),
     Pattern("Terraform token", (".atlasv1.",), rf"{_LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{50,}}+", scan=True),
     Pattern("Grafana token", ("glsa_", "glc_"), r"gl(?:sa|c)_[A-Za-z0-9+/_=]{32,}+", _mixed),
@@ -181,14 +189,15 @@ TOKENS: tuple[Pattern, ...] = (
             rf"{_LEFT_OF_WORD}dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]++\.)?[A-Za-z0-9]{{40,}}+"),
     Pattern("Pulumi token", ("pul-",), rf"{_LEFT_OF_WORD}pul-[a-f0-9]{{40}}"),
     Pattern("Atlassian token", ("ATATT3", "ATCTT3", "ATBB"), rf"{_LEFT_OF_WORD}AT(?:ATT3|CTT3|BB)[\w=-]{{28,}}+"),
-    Pattern("Facebook token", ("EAA",), rf"{_LEFT_OF_WORD}EAA[MC][A-Za-z0-9]{{80,}}+{_RIGHT}"),
+    Pattern("Facebook token", ("EAA",), rf"{_LEFT_OF_WORD}EAA[MC][A-Za-z0-9]{{80,}}+{_RIGHT}",
+            begin="[MC]"),
     Pattern("LangSmith key", ("lsv2_",), r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
     Pattern("1Password token", ("ops_eyJ",), r"ops_eyJ[\w+/=-]{100,}+"),
     Pattern("Heroku key", ("HRKU-",), r"HRKU-[\w-]{36,}+"),
     Pattern("Netlify token", ("nfp_",), rf"{_LEFT_OF_WORD}nfp_[A-Za-z0-9]{{36,}}+"),
     Pattern("Azure client secret", ("Q~",), rf"{_LEFT}[\w~.-]{{3}}[78]Q~[\w~.-]{{31,34}}(?![\w~.-])", scan=True),
     Pattern("JWT", ("eyJ",), rf"{_LEFT_OF_WORD}eyJ[\w-]{{10,}}+\.[\w-]{{8,}}+\.[\w-]*+(?:\.[\w-]++\.[\w-]++)?+",
-            shown="eyJ***.***.***"),
+            shown="eyJ***.***.***", begin=r"[\w-]+\."),
     Pattern("Slack webhook", ("hooks.slack.com/",),
             r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/-]{20,}+)"),
     Pattern("Discord webhook", ("discord.com/", "discordapp.com/"),

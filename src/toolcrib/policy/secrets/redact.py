@@ -1,8 +1,8 @@
 """Remove secrets from texts: `redact(text)` returns the same object if there are none.
 
-RE2 looks for the needles of all patterns in one pass; only the patterns whose needle is in the text are tried. It
+RE2 looks in one pass for what a text must have for each pattern; only the patterns whose part is there are tried. RE2
 releases the interpreter's lock for each search, which costs more than searching a short text. So a short text is first
-tested for any needle with pydantic's regular expressions, which keep the lock.
+tested for any part with pydantic's regular expressions, which keep the lock.
 """
 
 from __future__ import annotations
@@ -39,11 +39,21 @@ _UNSEEN = re.compile(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufe
 _UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
-_FINDERS: tuple[tuple[Sequence[str], Callable[[str], list[Span]]], ...] = (
-    *((pattern.needles, pattern.spans) for pattern in (*TOKENS, *CONTEXTS)),
-    (("IVATE KEY",), private_keys),
+_FINDERS: tuple[tuple[str, Callable[[str], list[Span]]], ...] = (
+    *((pattern.looks, pattern.spans) for pattern in (*TOKENS, *CONTEXTS)),
+    ("IVATE KEY", private_keys),
 )
-"""Functions that find one kind of secret, each with the texts of which one must be there."""
+"""Functions that find one kind of secret, each with an expression that every text with one matches."""
+_ESCAPES = len(_FINDERS) + len(DUMPS)
+_SIGNS = _ESCAPES + 1
+_LOOKS = (
+    *(looks for looks, _ in _FINDERS),
+    *(kind.looks for kind in DUMPS),
+    r"%[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f{]|U[0-9A-Fa-f]{8}|[0-3][0-7]{2})|&#(?:[xX][0-9A-Fa-f]|[0-9])",
+    r"\x1b\[|[\x00\x08]|\r(?:[^\n]|$)",
+)
+"""For each finder and each kind of dump, then for `_ESCAPED` and `_UNSEEN`: an expression that a text matches in which
+something may be found. RE2 and Rust's engine read them alike."""
 
 
 class Redactor:
@@ -87,10 +97,11 @@ class Redactor:
     def spans(self, text: str, *, dumps: bool = True) -> list[Span]:
         """Return the secrets in a text, in order, without nested ones. Without `dumps` numbers are not decoded: that is
         slow, and text that is only stored is searched again when it is read."""
-        found = self._plain_spans(text, dumps=dumps)
-        if ("%" in text or "\\" in text or "&#" in text) and _ESCAPED.search(text):
+        seen = _seen(text)
+        found = self._plain_spans(text, seen, dumps=dumps)
+        if _ESCAPES in seen:
             found += self._spans_behind(text, _ESCAPED, _unescaped)
-        if _has_unseen(text):
+        if _SIGNS in seen or (not text.isascii() and any(sign in text for sign in _UNSEEN_WIDE)):
             found += self._spans_behind(text, _UNSEEN, lambda _: "")
         return _merged(found) if len(found) > 1 else found
 
@@ -106,26 +117,25 @@ class Redactor:
             decoded, at = decoded + len(meant), escape.end()
         pieces.append(text[at:])
         found: list[Span] = []
-        for span in self._plain_spans("".join(pieces), dumps=False):
+        whole = "".join(pieces)
+        for span in self._plain_spans(whole, _seen(whole), dumps=False):
             start, end = _place(starts, span.start), _place(starts, span.end)
             if end - start > span.end - span.start:  # something in it was encoded
                 found.append(Span(start, end, span.mask))
         return found
 
-    def _plain_spans(self, text: str, *, dumps: bool = True) -> list[Span]:
-        known = len(text) >= _SHORT or not text.isascii() or _has_needle()(text)
-        if not (known or self.values or self.own):
+    def _plain_spans(self, text: str, seen: Sequence[int], *, dumps: bool = True) -> list[Span]:
+        if not (seen or self.values or self.own):
             return []
         flat = joined(text) if self.values and "\n" in text else ""
         found = [span for value in self.values for span in value.spans(text, flat)]
         granted = len(found)
-        numbers: list[int] | None = _needles().Match(text.encode("ascii", "replace")) if known else None
-        for number in numbers or ():
+        for number in seen:
             if number < len(_FINDERS):
                 found += _FINDERS[number][1](text)
-            elif dumps:
+            elif number < _ESCAPES and dumps:
                 kind = DUMPS[number - len(_FINDERS)]
-                found += in_dump(kind, text, lambda decoded: self._plain_spans(decoded, dumps=False))
+                found += in_dump(kind, text, lambda decoded: self._plain_spans(decoded, _seen(decoded), dumps=False))
         for pattern in self.own:
             found += _own_spans(pattern, text)
         if self.allow:
@@ -153,13 +163,6 @@ class Redactor:
                     "lines with edit_file"
                 )
         return None
-
-
-def _has_unseen(text: str) -> bool:
-    """Return whether `_UNSEEN` may match: it is several times as slow as to look for single characters."""
-    if "\x1b[" in text or "\0" in text or "\b" in text or ("\r" in text and text.count("\r") > text.count("\r\n")):
-        return True
-    return not text.isascii() and any(sign in text for sign in _UNSEEN_WIDE)
 
 
 def _unescaped(escape: str) -> str:
@@ -194,27 +197,30 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
     return "".join([*parts, text[position:]])
 
 
-@functools.cache
-def _needles() -> Any:
-    """Return an RE2 set; its `Match` takes bytes and returns the numbers of the finders that may find something. The
-    numbers after them are those of the kinds of dumps."""
-    needles = importlib.import_module("re2").Set.SearchSet()
-    for texts, _ in _FINDERS:
-        needles.Add("|".join(map(re.escape, texts)))
-    for kind in DUMPS:
-        needles.Add(kind.looks)
-    needles.Compile()
-    return needles
+def _seen(text: str) -> Sequence[int]:
+    """Return the numbers of those `_looks` that a text has."""
+    if len(text) < _SHORT and text.isascii() and not _has_any()(text):
+        return ()
+    return _set().Match(text.encode("ascii", "replace")) or ()
 
 
 @functools.cache
-def _has_needle() -> Callable[[str], bool]:
-    """Return a function that returns whether a text in ASCII has any needle. (For text that is not valid Unicode it
+def _set() -> Any:
+    """Return an RE2 set. Its `Match` takes bytes and returns numbers."""
+    looks = importlib.import_module("re2").Set.SearchSet()
+    for look in _LOOKS:
+        looks.Add(look)
+    looks.Compile()
+    return looks
+
+
+@functools.cache
+def _has_any() -> Callable[[str], bool]:
+    """Return a function that returns whether a text in ASCII has any of them. (For text that is not valid Unicode it
     returns False.)"""
     from pydantic_core import SchemaValidator
 
-    needles = "|".join([*(re.escape(text) for texts, _ in _FINDERS for text in texts), *(kind.looks for kind in DUMPS)])
-    return SchemaValidator({"type": "str", "pattern": needles, "strict": True}).isinstance_python
+    return SchemaValidator({"type": "str", "pattern": "|".join(_LOOKS), "strict": True}).isinstance_python
 
 
 def _merged(spans: list[Span]) -> list[Span]:
