@@ -17,10 +17,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from toolcrib.config import make_settings
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.output import ToolOutput
-from toolcrib.core.tool import tool
+from toolcrib.core.tool import FunctionTool, tool
 from toolcrib.serve import tokens as tokens_module
 from toolcrib.serve.tokens import Tokens, choose_token, digest_of, named_tokens
 from toolcrib.toolbox import Toolbox
@@ -178,6 +179,29 @@ async def test_a_caller_sees_and_uses_only_its_tools(make: Make, era: str) -> No
         with pytest.raises(MCPError) as unknown:
             await a.call_tool("sendd", {"to": "x"})
         assert "send" not in str(unknown.value).replace("sendd", "")
+
+
+async def _far() -> str:
+    """Go far."""
+    return "far"
+
+
+async def test_a_caller_is_told_the_names_of_its_own_tools_only(make: Make, era: str) -> None:
+    box = make(alice={"tools": ["look", "search_tools", "mine_*"]}, tools={"list_limit": 3})
+    for name in ("mine_far", "theirs_far"):
+        box.registry.register(FunctionTool(_far, name=name, source=name.split("_")[0]))
+    async with serving(box, token=None) as url, client(url, era, ALICE) as a, client(url, era, BOB) as b:
+        told = {each.name: each.description or "" for each in (await a.list_tools()).tools}
+        assert "mine (1)" in told["search_tools"]
+        assert "theirs" not in " ".join(told.values())
+        assert "theirs (1)" in str([each.description for each in (await b.list_tools()).tools])
+        for query in ("theirs far", "their_far", "zzz"):
+            assert "theirs" not in text(await a.call_tool("search_tools", {"query": query})).replace(query, "")
+        with pytest.raises(MCPError) as unknown:
+            await a.call_tool("heirs_far", {})
+        assert "theirs" not in str(unknown.value)
+    caller = ToolContext(caller=Caller("alice", tools=("look", "mine_*")))
+    assert "theirs" not in (await box.check("heirs_far", {}, caller)).reason
 
 
 async def test_a_caller_has_a_mode_and_rules_of_its_own(make: Make, era: str) -> None:

@@ -16,6 +16,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory, tool
 
 if TYPE_CHECKING:
+    from ..core.caller import Caller
     from ..core.exposure import Exposure
 
 MAX_RESULTS = 20
@@ -37,10 +38,12 @@ def search_tools(exposure: Exposure) -> list[Tool]:
         "and recorded as that tool's own call.",
     )  # fmt: skip
     caller.forward = _forward
-    return [_SearchTools(exposure), caller]
+    return [SearchTools(exposure), caller]
 
 
-class _SearchTools(Tool):
+class SearchTools(Tool):
+    """Finds the tools that are not listed."""
+
     name = "search_tools"
     category = ToolCategory.MEMORY
     categorized = True
@@ -55,8 +58,12 @@ class _SearchTools(Tool):
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Names what is behind it; changes with the registry."""
+        return self.described()
+
+    def described(self, caller: Caller | None = None) -> str:
+        """Return its description for a caller, which learns only of the tools that it may use."""
         return (
-            f"Find a tool by what it should do. {_behind(self._exposure)} Answers with the names, descriptions and "
+            f"Find a tool by what it should do. {_behind(self._exposure.hidden(caller))} Answers with the names, descriptions and "
             "parameters of the best matches; call one by its name, or through call_tool if your list of tools does not "
             "show it."
         )
@@ -109,9 +116,8 @@ def _told(tool: Tool) -> str:
     return f"{tool.name}: {text}\nparameters: {parameters}"
 
 
-def _behind(exposure: Exposure) -> str:
+def _behind(hidden: list[Tool]) -> str:
     """Return which tools `search_tools` stands for. It changes when the registry changes."""
-    hidden = exposure.hidden()
     if not hidden:
         return "All tools are listed."
     counts = Counter(_source_of(each) for each in hidden)

@@ -62,10 +62,10 @@ class Exposure:
         shown = {tool.name for tool in own} if len(own) <= self.limit else self.always
         return [tool for tool in tools if tool.is_meta or tool.name in shown or tool.name in found]
 
-    def hidden(self) -> list[Tool]:
-        """Return the tools that a session does not see before it searches."""
-        shown = {tool.name for tool in self.listed(_NOBODY)}
-        return [tool for tool in self.registry.listed() if tool.name not in shown]
+    def hidden(self, caller: Caller | None = None) -> list[Tool]:
+        """Return the tools that a session, or a session of a caller, does not see before it searches."""
+        shown = {tool.name for tool in self.listed(_NOBODY, caller)}
+        return [tool for tool in self.registry.listed(caller) if tool.name not in shown]
 
     def reveal(self, session_id: str | None, tools: Iterable[Tool]) -> None:
         """Show a session these found tools from now on; call the listeners if its list changes."""

@@ -113,7 +113,7 @@ class JobTool(Tool):
         """Store a call as a job. Raises ToolError if it cannot be one."""
         tool, name, arguments = self._box.registry.resolve_forward(name, arguments)
         if tool is None:
-            raise ToolError(self._box.registry.unknown(name))
+            raise ToolError(self._box.registry.unknown(name, ctx.caller))
         if tool is self or tool.is_meta:
             raise ToolError(f"{tool.name} does not run in the background; call it directly")
         if JOB in ctx.metadata:

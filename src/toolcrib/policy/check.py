@@ -118,7 +118,7 @@ class Checker:
         return judge(tool, arguments, ctx)
 
     def _unknown(self, name: str, arguments: Arguments, ctx: ToolContext) -> Check | Judged:
-        refusal = Check("deny", "", None, self.registry.unknown(name), 0)
+        refusal = Check("deny", "", None, self.registry.unknown(name, ctx.caller), 0)
         if self._policy is None:
             given = _plain(arguments)
             if name in WEB_TOOLS and isinstance(given.get("url"), str):

@@ -23,6 +23,7 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenResult
 
 from .._version import __version__
 from ..builtin.ask_user import AskUserTool
+from ..builtin.tool_search import SearchTools
 from ..core.events import traced
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
@@ -198,9 +199,15 @@ class McpServer:
         else:
             shown = self.exposure.listed(session_of_request(ctx, ctx.lifespan_context).id, caller)
         found = self.registry.definitions("mcp", [tool.name for tool in shown])
-        if Peer(ctx).can("elicitation"):
-            return found
-        return [body for body in found if not isinstance(self.registry.find(body["name"]), AskUserTool)]
+        asks = Peer(ctx).can("elicitation")
+        definitions: list[dict[str, Any]] = []
+        for body in found:
+            tool = self.registry.find(body["name"])
+            if isinstance(tool, SearchTools) and caller is not None:
+                body = {**body, "description": tool.described(caller)}
+            if asks or not isinstance(tool, AskUserTool):
+                definitions.append(body)
+        return definitions
 
     async def _list_tools(self, ctx: Request, params: mcp_types.PaginatedRequestParams | None) -> dict[str, Any]:
         if params is not None and params.cursor is not None:
