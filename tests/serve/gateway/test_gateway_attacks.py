@@ -422,6 +422,38 @@ async def test_a_huge_list_costs_the_others_nothing(given: Any, connect: Connect
         assert len(listed.model_dump_json()) < 6 * 2**20
 
 
+async def test_a_question_beside_a_call_of_another_client_is_asked(
+    given: Any, connect: Connect, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def answer(name: str) -> Any:
+        async def one(_: Any, params: Any) -> ElicitResult:
+            asked.append(name)
+            return ElicitResult(action="accept", content={"x": name})
+
+        return one
+
+    def ask(number: int) -> dict[str, Any]:
+        form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+        return {"id": number, "method": "elicitation/create", "params": form}
+
+    log = tmp_path / "log"
+    async with Toolbox.open(**given(one={"log": str(log)})) as box:
+        server = McpServer(box)
+        async with (
+            connect(server, "legacy", answer("first")) as first,
+            connect(server, "legacy", answer("second")) as second,
+        ):
+            await first.list_tools()
+            busy = asyncio.ensure_future(first.call_tool("mcp_one_do", {"sleep": 0.3}))
+            await until(lambda: log.exists() and '"sleep"' in log.read_text())
+            said: Any = await second.call_tool("mcp_one_do", {"say": [ask(901)]})
+            assert busy.done(), "before that, it could have been its question"
+            assert json.loads(said.content[0].text)["result"]["content"] == {"x": "second"}
+    assert asked == ["second"]
+
+
 async def test_a_question_nobody_answers_does_not_hold_up_others_for_ever(given: Any, connect: Connect) -> None:
     never, asked = asyncio.Event(), asyncio.Event()
 

@@ -149,15 +149,15 @@ async def test_tools_that_ask_run_by_themselves() -> None:
         try:
             await asyncio.sleep(seconds)
             if asks:
-                order.append(f"{caller} is asked" if calls.asked(question=True) is mine else "nobody knows")
+                order.append(f"{caller} is asked" if await calls.asker() is mine else "nobody knows")
             await asyncio.sleep(seconds)
+            mine.answered = True
         finally:
             calls.end(mine)
 
     await asyncio.gather(run("ask", "ann", 0.02, asks=True), run("look", "bob", 0.02))
-    assert order == ["ann ask", "bob look", "nobody knows"]
-    assert calls.asks == {"ask", "look"}, "it may have been either"
-    calls.asks = {"ask"}
+    assert order == ["ann ask", "bob look", "ann is asked"]
+    assert calls.asks == {"ask"}
     order.clear()
     await asyncio.gather(*(run("ask", who, 0.01, asks=True) for who in ("ann", "bob", "eve")), run("look", "dan", 0.01))
     assert "nobody knows" not in order
@@ -167,6 +167,47 @@ async def test_tools_that_ask_run_by_themselves() -> None:
         "eve is asked",
     ]
     assert not calls.running
+
+
+def in_flight(calls: CallsInFlight, *callers: str) -> list[InFlight]:
+    running = [InFlight(f"tool of {who}", ToolContext(), ProgressTimeout(1, 1), who) for who in callers]
+    for each in running:
+        calls.begin(each)
+    return running
+
+
+async def end(calls: CallsInFlight, call: InFlight, *, answered: bool) -> None:
+    call.answered = answered
+    calls.end(call)
+    await asyncio.sleep(0)
+
+
+async def test_a_question_waits_until_it_is_known_whose_it_is() -> None:
+    calls = CallsInFlight()
+    ann, bob, eve = in_flight(calls, "ann", "bob", "eve")
+    question = asyncio.create_task(calls.asker())
+    await end(calls, eve, answered=True)
+    assert not question.done()
+    await end(calls, ann, answered=True)
+    assert await question is bob
+    assert calls.asks == {"tool of bob"}, "the others have not asked"
+
+
+async def test_nobody_is_asked_what_may_be_anothers() -> None:
+    calls = CallsInFlight()
+    ann, bob = in_flight(calls, "ann", "bob")
+    question = asyncio.create_task(calls.asker())
+    await asyncio.sleep(0)
+    await end(calls, ann, answered=False)
+    assert await question is None, "what was cancelled or is too late may have asked"
+    calls.end(bob)
+    ann, bob = in_flight(calls, "ann", "bob")
+    first = asyncio.create_task(calls.asker())
+    await asyncio.sleep(0)
+    assert await calls.asker() is None, "each may have asked one: they would wait for each other"
+    await end(calls, ann, answered=True)
+    assert await first is bob
+    assert not calls._held  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_the_question_for_the_roots_makes_no_tool_run_alone(host: Any) -> None:

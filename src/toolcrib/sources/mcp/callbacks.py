@@ -106,7 +106,7 @@ class Callbacks:
             if isinstance(request, mcp_types.ListRootsRequest):
                 mine = self.calls.of_one_session()
             else:
-                mine = self.calls.asked(question=True)
+                mine = await self.calls.asker()
             return (await self.answers({"question": request}, mine))["question"]
         except MCPError as error:
             return error.error

@@ -1,8 +1,9 @@
 """Track the running calls of one connection with their time limits, and find the call that a question belongs to.
 
 In the handshake era a question of a server does not say which call it belongs to. If the transport knows the task
-that received it, it belongs to that task's call; otherwise to the only caller. If this had to be guessed for a
-tool, its calls no longer run at the same time as another caller's calls.
+that received it, it belongs to that task's call; otherwise to the only caller. While calls of several callers run, the
+question waits: a call that has asked is not answered first, so the calls that are answered have not asked. Tools that
+may have asked no longer run at the same time as another caller's calls.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class InFlight:
     ctx: ToolContext
     timeout: ProgressTimeout
     caller: Hashable
+    answered: bool = False
+    """Whether the server has answered it."""
     asking: int = 0
     """How many of its questions wait for an answer."""
     since: float = 0.0
@@ -165,27 +168,52 @@ class CallsInFlight:
     running: set[InFlight] = field(default_factory=set[InFlight])
     asks: set[str] = field(default_factory=set[str])
     asks_more: set[str] = field(default_factory=set[str])
+    _held: int = 0
+    """How many questions wait until it is known whose they are."""
+    _unanswered: int = 0
+    """How many calls have ended without the server's answer."""
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when one of the calls that run now ends."""
 
-    def asked(self, *, question: bool = False) -> InFlight | None:
-        """Return the call that a server's message belongs to. None if this is unknown, because calls of several
-        callers run.
-
-        `question`: the message is a question; then the tools that may have asked it are remembered.
-        """
+    def _own(self) -> InFlight | None:
         own = current_call.get()
-        if own is not None and own in self.running:
+        return own if own is not None and own in self.running else None
+
+    def asked(self) -> InFlight | None:
+        """Return the call that a server's message belongs to. None if this is unknown, because calls of several
+        callers run."""
+        own = self._own()
+        if own is not None:
             return own
-        if question:
-            self.asks.update(each.tool for each in self.running)
         if len({each.caller for each in self.running}) == 1:
-            only = next(iter(self.running))
-            if question and only.asking and len(self.running) == 1:
-                self.asks_more.add(only.tool)
-            return only
+            return next(iter(self.running))
         free = [each for each in self.running if not self._parked(each)]
         return free[0] if len({each.caller for each in free}) == 1 else None
+
+    async def asker(self) -> InFlight | None:
+        """Return the call that a question belongs to. While calls of several callers run, wait until the others are
+        answered. The tools that may have asked are remembered.
+
+        None if this cannot be known: a call ended without an answer, or each caller may have asked one.
+        """
+        if (own := self._own()) is not None:
+            return own
+        if len(self.running) == 1 and (only := next(iter(self.running))).asking:
+            self.asks_more.add(only.tool)
+        new = {each.tool for each in self.running} - self.asks
+        self.asks |= new
+        unanswered = self._unanswered
+        self._held += 1
+        try:
+            while (mine := self.asked()) is None and self._held < len({each.caller for each in self.running}):
+                await self._next_end()
+                if self._unanswered != unanswered:
+                    return None
+        finally:
+            self._held -= 1
+        if mine is not None:
+            self.asks -= new - {each.tool for each in self.running if each.caller == mine.caller}
+        return mine
 
     def of_one_session(self) -> InFlight | None:
         """Return the call that the question for the roots belongs to, or any call if all are of one session, because
@@ -201,8 +229,12 @@ class CallsInFlight:
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""
         while self._must_wait(tool, caller):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), LOOK_SECONDS)
+            await self._next_end()
+
+    async def _next_end(self) -> None:
+        """Wait until a call ends, or until it is time to look at the others again."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), LOOK_SECONDS)
 
     def _must_wait(self, tool: str, caller: Hashable) -> bool:
         if not self.asks:
@@ -224,7 +256,8 @@ class CallsInFlight:
         self.running.add(call)
 
     def end(self, call: InFlight) -> None:
-        """Remove a finished call, and let waiting calls check again."""
+        """Remove a finished call, and let waiting calls and questions check again."""
         self.running.discard(call)
+        self._unanswered += not call.answered
         self._ended.set()
         self._ended = asyncio.Event()

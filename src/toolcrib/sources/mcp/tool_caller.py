@@ -144,6 +144,7 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
 
     try:
         result = await work(connection, report)
+        mine.answered = True
         await mine.told()
         return result
     except MCPError as error:
@@ -152,6 +153,7 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
         refusal = connection.transport.refusal if isinstance(connection.transport, HttpTransport) else None
         if refusal is not None and says_refused(error):
             raise HttpRefused(refusal) from error
+        mine.answered = True
         client = downstream_of(ctx)
         if client is not None and client.failure is None:  # an error about a missing client capability is more useful
             client.failure = _signed(connection.name, error)
