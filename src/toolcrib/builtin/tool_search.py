@@ -62,8 +62,9 @@ class SearchTools(Tool):
 
     def described(self, caller: Caller | None = None) -> str:
         """Return its description for a caller, which learns only of the tools that it may use."""
+        behind = _behind(self._exposure.hidden(caller))
         return (
-            f"Find a tool by what it should do. {_behind(self._exposure.hidden(caller))} Answers with the names, descriptions and "
+            f"Find a tool by what it should do. {behind} Answers with the names, descriptions and "
             "parameters of the best matches; call one by its name, or through call_tool if your list of tools does not "
             "show it."
         )
