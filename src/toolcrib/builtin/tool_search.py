@@ -38,10 +38,10 @@ def search_tools(exposure: Exposure) -> list[Tool]:
         "and recorded as that tool's own call.",
     )  # fmt: skip
     caller.forward = _forward
-    return [SearchTools(exposure), caller]
+    return [SearchToolsTool(exposure), caller]
 
 
-class SearchTools(Tool):
+class SearchToolsTool(Tool):
     """Finds the tools that are not listed."""
 
     name = "search_tools"

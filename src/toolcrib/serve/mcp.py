@@ -23,7 +23,7 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenResult
 
 from .._version import __version__
 from ..builtin.ask_user import AskUserTool
-from ..builtin.tool_search import SearchTools
+from ..builtin.tool_search import SearchToolsTool
 from ..core.events import traced
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
@@ -203,7 +203,7 @@ class McpServer:
         definitions: list[dict[str, Any]] = []
         for body in found:
             tool = self.registry.find(body["name"])
-            if isinstance(tool, SearchTools) and caller is not None:
+            if isinstance(tool, SearchToolsTool) and caller is not None:
                 body = {**body, "description": tool.described(caller)}
             if asks or not isinstance(tool, AskUserTool):
                 definitions.append(body)
