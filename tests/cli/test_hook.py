@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,29 @@ def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
 def test_only_agents_with_hooks(cli: Cli) -> None:
     for words, expected in ((("vscode", "--hook"), "has no hooks"), (("codex",), "--hook")):
         assert expected in cli("install", *words, code=2).stderr
+
+
+SLOW = """
+import asyncio
+from toolcrib.cli import hook, main
+
+async def judged(event, settings):
+    await asyncio.sleep(60)
+
+hook.answer, hook.DEADLINE = judged, 0.8
+main(["hook", "claude"])
+"""
+
+
+def test_a_call_that_takes_too_long_or_is_too_large_is_refused(cli: Cli) -> None:
+    """A model can make its call long, or slow to judge: that alone must not let it through."""
+    start = f'{{"cwd": "{cli.work}", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": '
+    long = f'{start}{{"command": "{"x" * 17_000_000}"}}}}'
+    for text in (long, f'{start}{{"command": "rm -rf /", "n": {"1" * 5_000}}}}}'):
+        done = cli("hook", "claude", stdin=text, code=2)
+        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    call = f'{start}{{"command": "rm -rf /"}}}}'
+    slow = subprocess.run(
+        [sys.executable, "-c", SLOW], input=call, capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False
+    )
+    assert slow.returncode == 2 and "longer than 0.8 s" in slow.stderr, slow

@@ -221,3 +221,78 @@ async def test_what_ran_and_what_was_refused_is_recorded(host: Host) -> None:
     ]  # fmt: skip
     assert {row["channel"] for row in host.record()} == {"hook:claude"}
     assert host.record()[0]["session_id"] == "claude:s"
+
+
+@every_host
+async def test_arguments_that_can_be_read_in_two_ways_ask_in_every_mode(host: Host) -> None:
+    """Which of two arguments the host reads, we cannot know; a denial may hold for that one."""
+    (host.work / "out").symlink_to("/usr/lib")
+    asks = "ask" if host.name == "claude" else "deny"
+    read, name = READ.get(host.name, ("view_image", "path"))
+    other = "path" if name == "file_path" else "file_path"
+    shell = SHELL[host.name]
+    for mode in ("assistant", "autonomous"):
+        host.config.write_text(f'mode = "{mode}"\n{RULES}')
+        for tool, arguments in (
+            (read, {name: "private/x", other: "a.py"}), (read, {name: "a.py", other: "private/x"}),
+            (read, {name: "private/x", other: ["a.py"]}), (read, {name: " private/x"}), (read, {name: "private/x\n"}),
+            (read, {name: "out/../private/x"}), (shell, {"command": ["cat", "private/x"]}),
+            (shell, {"command": "cat x", "cwd" if host.name != "cursor" else "workdir": str(host.work / "src")}),
+        ):  # fmt: skip
+            said = await host.decides(tool, arguments, cwd=str(host.work / "private" if tool == shell else host.work))
+            assert said in (asks, "deny"), (mode, tool, arguments)
+
+
+@every_host
+async def test_paths_are_read_from_the_folder_of_the_event(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(host.work))
+    there = {"cwd": str(host.work / "private")}
+    if host.name in READ:
+        tool, name = READ[host.name]
+        assert await host.decides(tool, {name: "x"}, **there) == "deny"
+    folders = {"codex": "workdir", "gemini": "dir_path", "cursor": "working_directory"}
+    if host.name in folders:
+        assert await host.decides(SHELL[host.name], {"command": "cat x", folders[host.name]: "private"}) == "deny"
+    assert await host.decides("Grep", {"pattern": "x"}, **there) == "deny"
+    assert await host.decides("Glob", {"pattern": "*"}, **there) == "deny"
+
+
+@pytest.mark.parametrize("glob", [None, "*.pem", ".env", "private/**"])
+async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: str | None) -> None:
+    (host.work / "private/x").write_text("KEY=1\n")
+    (host.work / "a.pem").write_text("KEY=1\n")
+    (host.work / "src").mkdir()
+    (host.work / "src/a.py").write_text("KEY=1\n")
+    filtered = {} if glob is None else {"glob": glob}
+    assert await host.decides("Grep", {"pattern": "KEY", **filtered}) == "ask"
+    assert await host.decides("Grep", {"pattern": "KEY", "path": "src"}) == "allow"
+    assert await host.decides("Grep", {"pattern": "KEY", "glob": "*.py"}) == "allow"
+
+
+async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:
+    """As ripgrep does: a project with an ignored .env is not asked about at each search."""
+    (host.work / ".git").mkdir()
+    (host.work / ".gitignore").write_text(".env\nprivate/\n")
+    assert await host.decides("Grep", {"pattern": "KEY"}) == "allow"
+    assert await host.decides("Grep", {"pattern": "KEY", "glob": ".env"}) == "ask"
+
+
+async def test_every_address_of_a_prompt_is_judged(host: Host) -> None:
+    host.name = "gemini"
+    good, bad = "http://93.184.216.34/", "169.254.169.254/x"
+    for prompt in (
+        f"{good} HTTP://{bad}",
+        f'http://93.184.216.34"@{bad}',
+        f"{good}\u2028http://{bad}",
+        f"http://93.184.216.34\x1f@{bad}",
+    ):
+        assert await host.decides("web_fetch", {"prompt": prompt}) == "deny", prompt
+        assert await host.decides("web_fetch", {"url": good, "prompt": prompt}) == "deny", prompt
+
+
+async def test_a_call_beyond_the_agents_sandbox_is_judged_without_it(host: Host) -> None:
+    host.config.write_text('[sandbox]\nbackend = "external"\nouter_walls = true')
+    assert await host.decides("Bash", {"command": "make"}) == "allow"
+    for more in ({"dangerouslyDisableSandbox": True}, {"with_escalated_permissions": True},
+                 {"sandbox_permissions": "require_escalated"}):  # fmt: skip
+        assert await host.decides("Bash", {"command": "make", **more}) == "ask", more

@@ -221,6 +221,26 @@ class SearchTools:
 
     # Before the call runs
 
+    def left_out(self, args: Mapping[str, Any], ctx: ToolContext) -> str | None:
+        """Return a file that `grep` would leave out with these arguments, and that other programs would search: its
+        name means secrets, or a rule is about it."""
+        path = str(args.get("path", "."))
+        include, exclude = _name_filter(args.get("glob"))
+        query = Query("names", include=include, exclude=exclude, hidden=True, no_ignore=bool(args.get("no_ignore")))
+        meant, hides = is_meant(query), hidden_below(self._hider, "grep", self.workspace, path)
+        with contextlib.ExitStack() as stack:
+            if not stat.S_ISDIR(self.workspace.stat(path).st_mode):
+                return None
+            haystack = self._directory(path, stack)
+            real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)
+            with self._search(query, haystack, ctx) as answer:
+                for name in (os.fsdecode(name) for names in answer.names() for name in names):
+                    if meant is not None and not meant(name):
+                        continue
+                    if sensitive_by(f"{real}/{name}") is not None or (hides is not None and hides(name)):
+                        return shown_path(self.workspace.relative(path), name)
+        return None
+
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         return judge_path(self.workspace, _glob_paths(args)[0][0], read=False)
 

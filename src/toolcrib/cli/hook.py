@@ -10,8 +10,8 @@ from typing import Annotated
 
 from ..core.errors import ToolcribError
 from ..hosts import (
-    EventError,
     HookAnswer,
+    HostEvent,
     HostName,
     UnreadableCall,
     answer,
@@ -40,16 +40,17 @@ def hook(
     The agent starts this command and writes its event to stdin; the answer on stdout has the agent's own form.
     """
     said = threading.Lock()
+    calls: list[HostEvent] = []
 
     def late() -> None:
-        if said.acquire(blocking=False):
-            _say(refusal(host, f"it took longer than {DEADLINE:g} s", closed), leave=True)
+        if said.acquire(blocking=False):  # what takes so long may be the model's call itself
+            _say(refusal(host, f"it took longer than {DEADLINE:g} s", closed or bool(calls)), leave=True)
 
     clock = threading.Timer(DEADLINE, late)
     clock.daemon = True
     clock.start()
     try:
-        found = asyncio.run(_answer(options, host))
+        found = asyncio.run(_answer(options, host, calls))
     except UnreadableCall as error:
         found = refusal(host, str(error), True)
     except (ToolcribError, OSError) as error:
@@ -63,17 +64,21 @@ def hook(
     return 1
 
 
-async def _answer(options: Options, host: HostName) -> HookAnswer:
+async def _answer(options: Options, host: HostName, calls: list[HostEvent]) -> HookAnswer:
+    """Return the answer. An event of a call that has not run is in `calls` from the moment that it is read."""
     text = sys.stdin.buffer.read(MAX_EVENT + 1)
     if len(text) > MAX_EVENT:
-        raise EventError(f"the event is longer than {MAX_EVENT // 2**20} MiB")
+        raise UnreadableCall(f"the event is longer than {MAX_EVENT // 2**20} MiB")
     event = read_event(host, text)
     if not concerns_us(event):
         return HookAnswer()
+    if event.moment == "before":
+        calls.append(event)
     from ..config import load_settings
 
     workspace = options.workspace or workspace_of(event)
-    return await answer(event, load_settings(workspace=workspace, config=options.config, flags=options.flags()))
+    settings = load_settings(workspace=workspace, config=options.config, flags=options.flags())
+    return await answer(event, settings)
 
 
 def _say(reply: HookAnswer, *, leave: bool = False) -> int:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE
+from ..builtin.search import SearchTools
 from ..core.call import Call
 from ..core.context import ToolContext
-from ..core.errors import InvalidArguments
+from ..core.errors import InvalidArguments, ToolError
 from ..core.events import finished
 from ..core.finish import without_secrets
 from ..core.interfaces import Grant
@@ -27,7 +28,7 @@ from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.check import bare_check
 from .answers import ASKS, Decision, HookAnswer, refusal, reply
 from .events import HostEvent
-from .mapping import calls_of
+from .mapping import calls_of, is_known
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -38,14 +39,19 @@ log = logging.getLogger("toolcrib.hosts")
 
 _SOURCE = "host:{}"
 """The source of tools that only the host has."""
+_LEAVING = ("dangerouslyDisableSandbox", "with_escalated_permissions")
+_BEYOND = ("require_escalated", "with_additional_permissions")
+"""The arguments by which a call asks to run outside the sandbox of Claude Code and of Codex."""
 MAX_ERROR = 2_000
 """Characters of an error that are looked at: the record keeps its start."""
 
 
-def without_walls(settings: Settings) -> Settings:
-    """Return the settings for calls that another program runs."""
+def without_walls(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
+    """Return the settings for a call that another program runs."""
     sandbox = settings.sandbox
-    if not (sandbox.backend == "external" and sandbox.outer_walls):  # the person says that the host runs in a sandbox
+    leaves = any(arguments.get(name) for name in _LEAVING) or arguments.get("sandbox_permissions") in _BEYOND
+    walled = sandbox.backend == "external" and sandbox.outer_walls  # the person says that the host runs in a sandbox
+    if leaves or not walled:
         sandbox = replace(sandbox, backend="none", elsewhere=True)
     return replace(settings, sandbox=replace(sandbox, effects="direct"))
 
@@ -54,7 +60,7 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
     """Return the reply to an event of a call, and record what it says. `settings` are those of the workspace."""
     from ..toolbox import Toolbox
 
-    opening = Toolbox.open(settings=without_walls(settings), start_servers=False, warm_up=False)
+    opening = Toolbox.open(settings=without_walls(settings, event.arguments), start_servers=False, warm_up=False)
     async with opening as box:
         if event.moment == "after":
             for call in _calls(box, event):
@@ -76,7 +82,10 @@ def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
             return [_call(event, box.registry.find(name) or _unknown(event, name), given, box) for name, given in known]
         except InvalidArguments as error:
             log.info("the arguments of %s of %s are not as expected: %s", event.tool, event.host, error)
-    return [_call(event, _unknown(event), dict(event.arguments), box)]
+    tool = _unknown(event)
+    if is_known(event):  # a denial may hold for what it would do, so no mode answers this question
+        tool.needs_review = f"the arguments of {event.tool} are not those of {event.host}, or can be read in two ways"
+    return [_call(event, tool, dict(event.arguments), box)]
 
 
 def _unknown(event: HostEvent, name: str = "") -> Tool:
@@ -102,9 +111,11 @@ def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox)
 async def _judge(box: Toolbox, event: HostEvent, call: Call) -> tuple[Decision, str]:
     """Return the decision about one call and the reason. Record a refusal, and a call with effects that may run."""
     asks = event.name in ASKS.get(event.host, ())
+    if call.tool.name == "grep" and (shown := await shared_threads.run(_left_out, box, call)):
+        call.tool.needs_review = f"the search of {event.host} would also show {shown}, which ours leaves out"
     found = await _check(box, call)
     if found.verdict == "ask" and asks:
-        unknown = call.tool.source == _SOURCE.format(event.host)
+        unknown = call.tool.source == _SOURCE.format(event.host) and call.tool.needs_review is None
         return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason
     if found.rule == RULE_OUTSIDE and call.tool.is_read_only:
         found = await shared_threads.run(bare_check, call.tool, call.arguments, call.ctx)
@@ -126,6 +137,20 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call) -> tuple[Decision, 
         await waiting
     only_by_mode = (decided.rule or "").startswith("mode:") and not call.tool.is_read_only
     return ("pass" if only_by_mode else "allow"), decided.reason or "Toolcrib's rules allow it"
+
+
+def _left_out(box: Toolbox, call: Call) -> str | None:
+    """Return a file that a rule or its name protects, and that a search of the host would show."""
+    rules = box.policy.rules
+
+    def hider(name: str, folder: str) -> Callable[[str], bool] | None:
+        return rules.hider(call.tool, folder) if rules is not None else None
+
+    tools = SearchTools(box.workspace, ripgrep=box.settings.tools.ripgrep, hider=hider)
+    try:
+        return tools.left_out(call.arguments, call.ctx)
+    except ToolError:  # the folder is not there, or outside: the judgement of its path decides
+        return None
 
 
 async def _check(box: Toolbox, call: Call) -> Check:

@@ -5,16 +5,26 @@ The hosts' names do not collide, so that there is one table. A tool that is in n
 
 from __future__ import annotations
 
+import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from .events import HostEvent, Json
+from .events import HostEvent, HostName, Json, workspace_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
 
-_URL = re.compile(r"https?://[^\s'\"`<>()\[\]]+")
+_URL = re.compile(
+    r"https?://[^ \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+", re.IGNORECASE
+)
+"""An address in a text, as JavaScript splits words: up to the next blank."""
+_FOLDERS: Mapping[HostName, tuple[str, ...]] = {
+    "codex": ("workdir",), "gemini": ("directory", "dir_path"), "cursor": ("working_directory", "cwd"),
+}  # fmt: skip
+"""The arguments by which a command names its folder. A host ignores the names that it does not know."""
+_EVERY_FOLDER = ("cwd", "directory", "dir_path", "workdir", "working_directory")
 
 
 class Unmapped(Exception):
@@ -37,15 +47,46 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
         return None
 
 
+def is_known(event: HostEvent) -> bool:
+    """Return whether a call is of a tool of which we know the arguments."""
+    return not event.server and event.tool in _TABLE
+
+
 def _need(given: Json, *names: str) -> str:
-    for name in names:
-        if isinstance(value := given.get(name), str) and value:
-            return value
-    raise Unmapped
+    found = _maybe(given, *names)
+    if not found:
+        raise Unmapped
+    return found
 
 
 def _maybe(given: Json, *names: str) -> str | None:
-    return next((value for name in names if isinstance(value := given.get(name), str) and value), None)
+    """Return the argument that has one of these names. Raises Unmapped if two of them differ: which one the host reads,
+    we cannot know."""
+    values = [value for name in names if (value := given.get(name)) not in (None, "")]
+    if any(not isinstance(value, str) or value != values[0] for value in values):
+        raise Unmapped
+    return values[0] if values else None
+
+
+def _place(event: HostEvent, text: str) -> str:
+    """Return a path as the host reads it: relative to the folder of its event. Raises Unmapped if the host may read it
+    in another way than we do: it removes blanks, composes letters, or follows a link before `..`."""
+    if text != unicodedata.normalize("NFC", text.strip()):
+        raise Unmapped
+    if (
+        event.cwd
+        and not text.startswith(("/", "~"))
+        and os.path.realpath(event.cwd) != os.path.realpath(workspace_of(event))
+    ):
+        text = os.path.join(event.cwd, text)
+    whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(text))
+    if (
+        ".." in whole.split("/")
+        and "\0" not in whole
+        and os.path.realpath(whole) != os.path.realpath(os.path.normpath(whole))
+    ):
+        raise Unmapped
+    return text
 
 
 def _several(value: object) -> list[Any]:
@@ -53,31 +94,35 @@ def _several(value: object) -> list[Any]:
 
 
 def _command(given: Json, event: HostEvent) -> Calls:
-    where = _maybe(given, "cwd", "directory", "dir_path", "workdir") or event.cwd
+    where = _maybe(given, *_EVERY_FOLDER)
+    if where and not any(given.get(name) for name in _FOLDERS.get(event.host, ())) and where != event.cwd:
+        raise Unmapped
+    where = _place(event, where) if where else event.cwd
     yield "exec", {"command": _need(given, "command"), **({"working_dir": where} if where else {})}
 
 
 def _reads(given: Json, event: HostEvent) -> Calls:
-    yield "read_file", {"path": _need(given, "file_path", "path", "absolute_path", "notebook_path", "filePath")}
+    path = _need(given, "file_path", "path", "absolute_path", "notebook_path", "filePath", "target_file")
+    yield "read_file", {"path": _place(event, path)}
 
 
 def _reads_many(given: Json, event: HostEvent) -> Calls:
-    several = _several(given.get("include") or given.get("paths"))
+    several = [*_several(given.get("include")), *_several(given.get("paths"))]
     if not several:
         raise Unmapped
     for one in several:
         if not isinstance(one, str) or not {*one}.isdisjoint("*?["):  # which files these are, we cannot know
             raise Unmapped
-        yield "read_file", {"path": one}
+        yield "read_file", {"path": _place(event, one)}
 
 
 def _writes(given: Json, event: HostEvent) -> Calls:
     content = _maybe(given, "content", "contents", "file_text", "new_source", "new_string", "new_str") or ""
-    yield "write_file", {"path": _file(given), "content": content}
+    yield "write_file", {"path": _file(given, event), "content": content}
 
 
 def _edits(given: Json, event: HostEvent) -> Calls:
-    path = _file(given)
+    path = _file(given, event)
     for one in _several(given.get("edits")) or [given]:
         if not isinstance(one, Mapping):
             raise Unmapped
@@ -90,12 +135,12 @@ def _edits(given: Json, event: HostEvent) -> Calls:
             yield "edit_file", {"path": path, "old_text": old, "new_text": new}
 
 
-def _file(given: Json) -> str:
-    return _need(given, "file_path", "path", "notebook_path", "filePath", "target_file")
+def _file(given: Json, event: HostEvent) -> str:
+    return _place(event, _need(given, "file_path", "path", "notebook_path", "filePath", "target_file"))
 
 
 def _deletes(given: Json, event: HostEvent) -> Calls:
-    yield "delete_file", {"path": _file(given)}
+    yield "delete_file", {"path": _file(given, event)}
 
 
 def _patches(given: Json, event: HostEvent) -> Calls:
@@ -103,27 +148,33 @@ def _patches(given: Json, event: HostEvent) -> Calls:
 
 
 def _lists(given: Json, event: HostEvent) -> Calls:
-    yield "list_dir", {"path": _maybe(given, "path", "dir_path", "target_directory") or event.cwd or "."}
+    yield "list_dir", {"path": _folder(given, event)}
 
 
 def _globs(given: Json, event: HostEvent) -> Calls:
-    where = _maybe(given, "path", "dir_path", "target_directory")
-    yield "glob", {"pattern": _need(given, "pattern", "glob_pattern"), **({"path": where} if where else {})}
+    yield "glob", {"pattern": _need(given, "pattern", "glob_pattern"), "path": _folder(given, event)}
 
 
 def _greps(given: Json, event: HostEvent) -> Calls:
-    where = _maybe(given, "path", "dir_path")
-    yield "grep", {"pattern": _need(given, "pattern", "query"), **({"path": where} if where else {})}
+    made: dict[str, Any] = {"pattern": _need(given, "pattern", "query"), "path": _folder(given, event), "hidden": True}
+    if names := _maybe(given, "glob", "include", "include_pattern", "includePattern"):
+        made |= {"glob": names, "no_ignore": True}  # ripgrep searches what it names, ignored or not
+    if any(given.get(name) for name in ("no_ignore", "include_ignored")):
+        made["no_ignore"] = True
+    yield "grep", made
+
+
+def _folder(given: Json, event: HostEvent) -> str:
+    return _place(event, _maybe(given, "path", "dir_path", "target_directory") or ".")
 
 
 def _fetches(given: Json, event: HostEvent) -> Calls:
-    if url := _maybe(given, "url"):
-        yield "web_fetch", {"url": url}
-        return
-    urls = _URL.findall(_need(given, "prompt"))
+    urls = [url] if (url := _maybe(given, "url")) else []
+    if not urls or event.host == "gemini":  # there the prompt has the addresses
+        urls += _URL.findall(_maybe(given, "prompt") or "")
     if not urls:
         raise Unmapped
-    for each in urls:
+    for each in dict.fromkeys(urls):
         yield "web_fetch", {"url": each}
 
 

@@ -303,6 +303,13 @@ def test_a_redirection_needs_leave_to_write(room):
         ("grep -r s3cret .", "ask"),
         ("tar cf x.tar .", "ask"),
         ("grep -r x src", None),
+        ("grep -r s3cret", "ask"),
+        ("grep -Rn -e s3cret", "ask"),
+        ("rg s3cret", "ask"),
+        ("rg --files", None),
+        ("rg x src", None),
+        ("cat src/a.py | rg x", None),
+        ("grep x", None),
         ("cat $FILE", "ask"),
         ("cat secrets/$X", "ask"),
         # under another name, the next command could read it
@@ -351,11 +358,11 @@ SHOWS_STORED = (
     "git grep -ex HEAD", "git format-patch --stdout HEAD~1", "git diff-tree -p HEAD", "git status -v", "git log $X",
     "git checkout-index -a --prefix=x/", "git show HEAD -- ':!src'", "git show HEAD -- 's*'", "git -C src show HEAD",
     "git -c alias.x=archive x HEAD", "/usr/lib/git-core/git-archive HEAD", "git-archive HEAD", "env git archive HEAD",
-    "git never-heard-of",
+    "git never-heard-of", "git grep x",
 )  # fmt: skip
 SHOWS_NONE = (
     "git status --porcelain -b", "git log --oneline -5 --stat", "git log --pretty=oneline", "git commit -am v",
-    "git show HEAD:src/a.py", "git show HEAD -- src", "git log -p -- src/a.py", "git diff -- src", "git grep x",
+    "git show HEAD:src/a.py", "git show HEAD -- src", "git log -p -- src/a.py", "git diff -- src", "git grep x src",
     "git ls-files -s", "git branch -v", "git push origin main", "git stash",
 )  # fmt: skip
 

@@ -79,7 +79,9 @@ def shown_by(command: Command, cwd: str) -> tuple[str, ...] | None:
         quiet = not any(map(_WITH_OPTIONS[sub].match, known))
     elif sub == "grep":  # behind the pattern are files, or commits
         files = operands if any(map(_GIVES_PATTERN.match, known)) else operands[1:]
-        quiet = "--cached" not in known and all(os.path.lexists(os.path.join(cwd, path)) for path in files)
+        quiet = (
+            "--cached" not in known and bool(files) and all(os.path.lexists(os.path.join(cwd, path)) for path in files)
+        )
     elif sub in ("show", "cat-file"):
         quiet = bool(operands) and all(map(_NAMED.fullmatch, operands))
     else:

@@ -15,6 +15,7 @@ from .spec import SortedWords, parse_options
 
 UNKNOWN_CODE = "shell:unknown-code"
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+_SEARCHERS = ("rg", "ag", "ack")
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 
 
@@ -184,9 +185,13 @@ def _jq(call: SortedWords) -> Iterator[Effect]:
 
 
 def _grep(call: SortedWords) -> Iterator[Effect]:
-    """grep: the pattern is the first operand, unless an option gives one."""
+    """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     yield from plain(call, "read*" if given else "text read*")
+    searches = call.command.program in _SEARCHERS and call.command.stdin is None
+    here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
+    if here and (searches or call.has("-r", "-R", "--recursive", "--dereference-recursive")):
+        yield Effect("read", literal("."))
 
 
 def _special(call: SortedWords) -> Iterator[Effect]:
