@@ -228,3 +228,21 @@ async def test_the_first_model_found_is_used_and_named() -> None:
     assert "ANTHROPIC_API_KEY" in said[0]
     name, said = await found({"OPENAI_API_KEY": "k"})
     assert name.startswith("openai:")
+
+
+@pytest.mark.parametrize("what", ["text", "calls"])
+async def test_a_reply_is_bounded(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that never ends its reply does not fill the memory, and not the run with calls."""
+    monkeypatch.setattr(client, "MAX_REPLY", 100_000)
+    monkeypatch.setattr(client, "MAX_CALLS", 20)
+    call = {"type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+
+    def delta(number: int) -> bytes:
+        fields = {"content": "x" * 1_000}
+        if what == "calls":
+            fields = {"tool_calls": [{"index": number, "id": f"c{number}", **call}]}
+        return data({"choices": [{"index": 0, "delta": fields, "finish_reason": None}]})
+
+    async with provider(Answer([delta(number) for number in range(200)])) as server:
+        with pytest.raises(ModelError, match="in one reply"):
+            await ask(model(server))

@@ -18,6 +18,7 @@ from ..core.text import one_line
 from .history import NOTHING, whole_characters
 from .model import (
     AGAIN,
+    CallBegun,
     Decoder,
     ModelError,
     ModelEvent,
@@ -42,6 +43,10 @@ TRIES = 4
 MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
 FIRST_PAUSE = 0.5  # seconds before the second try; each later one waits twice as long
 MIN_SECRET = 6  # characters of a header that is removed from errors
+MAX_REPLY = 64 << 20
+"""Bytes of one reply with its framing, which is about 200 bytes for each token."""
+MAX_CALLS = 1_000
+"""Calls of one reply."""
 MAX_ERROR = 64 * 1024  # bytes of an error's body
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What a decoder raises for an event of a shape that no provider documents."""
@@ -161,7 +166,7 @@ class HttpModel:
         loop = asyncio.get_running_loop()
         parser = SseParser()
         end = loop.time() + self._idle
-        seen = NOTHING
+        seen, size, calls = NOTHING, 0, 0
         while True:
             coming: Any = anext(chunks, None)
             try:
@@ -176,9 +181,14 @@ class HttpModel:
                     raise ModelError(f"{self.name} sent nothing for {self._idle:g} s", "silent") from None
             if chunk is None:
                 break
+            if (size := size + len(chunk)) > MAX_REPLY:
+                raise ModelError(f"{self.name} sent more than {MAX_REPLY >> 20} MiB in one reply", "protocol")
             for decoded in self._decoded(parser.feed(chunk), decoder):
                 for event in decoded:
+                    calls += isinstance(event, CallBegun)
                     yield event
+                if calls > MAX_CALLS:
+                    raise ModelError(f"{self.name} sent more than {MAX_CALLS:,} calls in one reply", "protocol")
                 if decoder.usage is not seen and decoder.usage != seen:
                     seen = decoder.usage
                     yield UsageSeen(seen)
