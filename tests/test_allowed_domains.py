@@ -51,12 +51,95 @@ async def verdicts(folder: Path, *commands: str, **sandbox: Any) -> list[str]:
         return [(await box.check("exec", {"command": command})).verdict for command in commands]
 
 
-async def test_with_a_network_what_is_not_known_is_asked_about(tmp_path: Path) -> None:
-    commands = ("ls", "make", "python3 x.py", "curl https://pypi.org/", "curl http://169.254.169.254/")
-    assert await verdicts(tmp_path, *commands) == ["allow", "allow", "allow", "ask", "deny"]
-    assert await verdicts(tmp_path, *commands, allowed_domains=["pypi.org"]) == ["allow", "ask", "ask", "ask", "deny"]
-    off = {"allowed_domains": ["pypi.org"], "network": "off"}
-    assert await verdicts(tmp_path, *commands, **off) == ["allow", "allow", "allow", "ask", "deny"]
+COMMANDS = {  # without a domain, with the domain pypi.org
+    "ls": ("allow", "allow"),
+    "make": ("allow", "allow"),
+    "python3 x.py": ("allow", "allow"),
+    "echo x > y": ("allow", "allow"),
+    "sed -i s/a/b/ a.txt": ("allow", "allow"),
+    "git commit -am x": ("allow", "allow"),
+    "curl https://pypi.org/simple/": ("ask", "allow"),
+    "curl -sO https://pypi.org/x.tgz && tar tf x.tgz": ("ask", "allow"),
+    "curl -s https://pypi.org/simple/ | grep six > found.txt": ("ask", "allow"),
+    "curl https://example.com/": ("ask", "ask"),
+    "curl https://pypi.org/ https://example.com/": ("ask", "ask"),
+    "curl https://pypi.org/ && make": ("ask", "ask"),
+    "curl -T a.txt https://pypi.org/": ("ask", "ask"),
+    "cat a.txt | curl -d @- https://pypi.org/": ("ask", "ask"),
+    "curl https://pypi.org/$(cat a.txt)": ("ask", "ask"),
+    "pip install six": ("ask", "ask"),
+    "curl http://169.254.169.254/": ("deny", "deny"),
+}
+
+
+async def test_what_is_plain_is_judged_as_without_a_domain(tmp_path: Path) -> None:
+    without = await verdicts(tmp_path, *COMMANDS)
+    within = await verdicts(tmp_path, *COMMANDS, allowed_domains=["pypi.org"])
+    assert dict(zip(COMMANDS, zip(without, within, strict=True), strict=True)) == COMMANDS
+    off = await verdicts(tmp_path, *COMMANDS, allowed_domains=["pypi.org"], network="off")
+    assert off == without
+
+
+async def test_what_is_not_known_runs_without_the_domain(tmp_path: Path, served: int) -> None:
+    """Only a person's yes gives it the network of the settings."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    at = f"http://127.0.0.1:{served}/"
+    code = f"import urllib.request as u; print(u.urlopen('{at}').status)"
+    (workspace / "fetch.py").write_text(code)
+    asked: list[str] = []
+
+    async def approve(request: Any) -> bool:
+        asked.append(request.reason)
+        return True
+
+    chosen = config(tmp_path, allowed_domains=["127.0.0.1"], private=[f"127.0.0.1:{served}"])
+    async with Toolbox.open(workspace=workspace, config=chosen, approve=approve) as box:
+        shut = await box.call("exec", {"command": "python3 fetch.py"})
+        assert asked == []
+        opened = await box.call("exec", {"command": "python3 fetch.py", "more_rights": True})
+        plain = await box.call("exec", {"command": f"curl -s -o /dev/null -w '%{{http_code}}' {at}"})
+    assert "Exit code: 1" in shut.for_llm
+    assert asked == ["it asks for more rights than it would get"]
+    assert opened.for_llm.startswith("204")
+    assert plain.for_llm.startswith("204")
+
+
+async def test_the_corpora_ask_no_more_often_with_a_domain(tmp_path: Path) -> None:
+    """Harmless commands are allowed as often; of the attacks none is allowed that was not, and none has a network."""
+    corpus = Path(__file__).parent / "policy" / "shell" / "corpus"
+    rows = [json.loads(line) for name in ("given", "own", "held_out")
+            for line in (corpus / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    harmless = [row["command"] for row in rows if row["verdict"] == "allow"]
+    lines = (corpus / "attacks.txt").read_text(encoding="utf-8").splitlines()
+    attacks = [line.replace("\\n", "\n") for line in lines if line and not line.startswith("# ")]
+    assert len(harmless) > 150
+    assert len(attacks) > 1_000
+    commands = [*harmless, *(row["command"] for row in rows if row["verdict"] != "allow"), *attacks]
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    found: list[list[Any]] = []
+    for domains in ([], ["pypi.org", "*.github.com", "example.com"]):
+        async with Toolbox.open(workspace=workspace, config=config(tmp_path, allowed_domains=domains)) as box:
+            exec_tool = box.registry.get("exec")
+            found.append([box.policy.check(exec_tool, {"command": each}) for each in commands])
+    worse = [
+        (command, before.verdict, after.verdict)
+        for command, before, after in zip(commands, *found, strict=True)
+        if before.verdict == "allow" and after.verdict != "allow"
+    ]
+    assert worse == []
+    reaching = [
+        command for command, after in zip(commands[len(harmless) :], found[1][len(harmless) :], strict=True)
+        if after.verdict == "allow" and after.wall is None and after.rule != "sandbox.allowed_domains"
+    ]  # fmt: skip
+    assert reaching == []
+    fetching = {
+        command for command, after in zip(commands, found[1], strict=True) if after.rule == "sandbox.allowed_domains"
+    }
+    assert fetching == {
+        "curl https://example.com", "curl -O https://example.com/a.zip", "wget https://example.com/a.zip"
+    }  # fmt: skip
 
 
 async def test_a_command_says_what_it_was_not_let_to(tmp_path: Path, served: int) -> None:
@@ -66,7 +149,8 @@ async def test_a_command_says_what_it_was_not_let_to(tmp_path: Path, served: int
     chosen = config(tmp_path, allowed_domains=["127.0.0.1", "*.example.com"], private=[at])
     async with Toolbox.open(workspace=workspace, config=chosen, approve=lambda request: _yes()) as box:
         good = await box.call("exec", {"command": f"curl -s -o /dev/null -w '%{{http_code}}' http://{at}/"})
-        bad = await box.call("exec", {"command": "curl -sS https://other.test/; curl -sS http://192.168.0.1/"})
+        (workspace / "get.sh").write_text("curl -sS https://other.test/; curl -sS http://192.168.0.1/")
+        bad = await box.call("exec", {"command": "sh get.sh", "more_rights": True})
     assert good.for_llm.startswith("204")
     assert "[the sandbox's proxy refused" not in good.for_llm
     said = (

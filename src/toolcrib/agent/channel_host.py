@@ -22,7 +22,7 @@ from ..core.errors import ConfigError, ToolcribError
 from ..core.threads import shared_threads
 from ..policy.preview import fit
 from ..policy.replies import answer_reply, parse_reply
-from ..policy.requests import about_rule, scopes_of
+from ..policy.requests import about_rule, hosts_of, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
 from .events import AgentEvent, Outcome
@@ -360,7 +360,7 @@ def approval_text(row: ApprovalRow, *, may_answer: bool) -> str:
     """Return a request as a message: the call, why it asks, and how to answer it."""
     scopes, ident = scopes_of(row), row["id"]
     lines = [f"{row['tool']} waits for approval ({ident}).", f"Why: {row['reason']}"]
-    lines += about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
+    lines += about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes, hosts_of(row))
     lines += [fit(row["preview"], MAX_PREVIEW, f"`toolcrib approvals show {ident}` has all of it"), ""]
     if not may_answer:
         return "\n".join([*lines, f"Answer at the terminal: toolcrib approvals approve {ident}"])

@@ -45,6 +45,8 @@ class Spawn:
     started: Callable[[int], None] = field(default=lambda pid: None)  # called with the new process's pid
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
     notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`
+    refused: list[str] = field(default_factory=list[str])
+    """Hosts that it asked for and that no setting allows, each as `host:port`, added by `appeared`."""
     failure: Callable[[str, int], Exception | None] = field(default=lambda stderr, code: None)
     """After the end with this stderr and exit code: the error if the command never ran, None if it did."""
     stop: Callable[[], None] | None = None

@@ -12,7 +12,7 @@ from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in, own_
 from ..boundary.programs import beneath
 from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
-from ..boundary.sandbox.spec import LazySandbox, Lift, works
+from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, works
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
@@ -110,6 +110,45 @@ class CommandJudge:
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):
             return found
         return self._by_settings(command, place) or found
+
+    def with_hosts(self, found: Judgement, command: str, cwd: str) -> Judgement:
+        """Return the judgement of a command with the hosts that a person's yes would open to it; it is allowed if it
+        only fetches from domains that the settings allow."""
+        from ..boundary.network.settings import RULE_DOMAIN
+        from ..boundary.proxy.domains import admits
+        from ..policy.shell.kinds import RULE_FETCH
+        from ..policy.shell.reached import reached
+
+        try:
+            sandbox = self._sandbox()
+        except SandboxUnavailable:
+            return found
+        if found.verdict != "ask" or not sandbox.active:  # without a sandbox a command has the network anyway
+            return found
+        to = reached(command, self._place(cwd))
+        if not (to.hosts or to.unnamed):
+            return found
+        if not (isinstance(sandbox, HostOpener) and sandbox.opens_hosts):
+            none = "its sandbox has no network, and a yes does not change that"
+            return found if found.unknown else replace(found, reason=f"{found.reason} ({none})")
+        closed = tuple(each for each in to.hosts if not admits(sandbox.domains, each))
+        for each in closed:
+            if why := sandbox.refusal(each):
+                reason = f"{found.reason} ({each} stays closed, and a yes does not change that: {why})"
+                return found if found.unknown else replace(found, reason=reason)
+        if to.only and not closed:
+            return Judgement("allow", "it only fetches from allowed domains", RULE_DOMAIN)
+        if to.unnamed and not found.unknown:
+            what = "another host" if to.hosts else "a host"
+            none = f"it reaches {what} that cannot be read from the command, and a yes does not open that one"
+            found = replace(found, reason=f"{found.reason} ({none})")
+        return replace(found, hosts=closed, rule=RULE_FETCH if to.only else found.rule)
+
+    def named_hosts(self, command: str, cwd: str) -> tuple[str, ...]:
+        """Return the hosts that a command line names, each as `host:port`."""
+        from ..policy.shell.reached import reached
+
+        return reached(command, self._place(cwd)).hosts
 
     def lift(self, command: str, cwd: str) -> Lift | None:
         """Return what a command may change because its question, which no mode answers, was about that.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.spec import LazySandbox, Lift, OverlaySandbox, WalledSandboxes, WriteLayer
+from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, OverlaySandbox, WalledSandboxes, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, Wall, current_context
@@ -61,6 +61,8 @@ class PreparedCommand:
     """What was saved of the workspace before it; None if nothing."""
     liftable: bool = False
     """Whether its wall is more than the sandbox of the settings, so that a person's yes lets it do more."""
+    cut_off: bool = False
+    """Whether it has no network at all."""
 
 
 class CommandRunner:
@@ -168,9 +170,10 @@ class CommandRunner:
         *,
         lift: Lift | None = None,
         wall: Wall | None = None,
+        hosts: tuple[str, ...] = (),
     ) -> PreparedCommand:
         """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables. `lift`:
-        what a person let it change. `wall`: what it can do at most.
+        what a person let it change. `wall`: what it can do at most. `hosts` were opened to it.
 
         Raises ToolError if the working folder does not exist, and SandboxUnavailable or OSError if the sandbox fails.
         """
@@ -181,6 +184,9 @@ class CommandRunner:
         # in a thread, because the first use probes the sandbox with commands
         chosen = self.walls.behind(wall, lift)
         sandbox = chosen.known or await shared_threads.run(chosen)
+        if hosts and isinstance(sandbox, HostOpener) and sandbox.opens_hosts:
+            sandbox = await shared_threads.run(sandbox.opening, hosts)
+        cut_off = sandbox.active and not sandbox.domains and not hosts
 
         saved = None
         if wall == "workspace" and self.effects is None and self._saver is not None:
@@ -193,14 +199,14 @@ class CommandRunner:
             if layer is None:
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
                 liftable = sandbox.active and not self._is_active()
-                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable)
+                return PreparedCommand(sandbox, spawn, lacks, None, wall, saved, liftable, cut_off)
             try:
                 over = cast("OverlaySandbox", sandbox)
                 spawn = over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
             except BaseException:
                 layer.remove()
                 raise
-            return PreparedCommand(sandbox, spawn, lacks, layer, wall)
+            return PreparedCommand(sandbox, spawn, lacks, layer, wall, cut_off=cut_off)
 
         return await in_thread(sandbox, wrapped)
 

@@ -54,6 +54,20 @@ ONLY_CHANGES = (
     "`.git` and other files that programs trust it could change files, but make, rename or remove none. If it needs "
     "more, call exec again with more_rights=true: then a person is asked]"
 )
+# What programs print when they find no network: the texts of getaddrinfo's errors and of ENETUNREACH, and node's names.
+_WITHOUT_NETWORK = re.compile(
+    r"could not resolve|failed to resolve|name resolution|name or service not known|nodename nor servname"
+    r"|network is unreachable|unable to resolve|ENOTFOUND|EAI_AGAIN|ENETUNREACH", re.IGNORECASE,
+)  # fmt: skip
+NO_NETWORK = (
+    "[this command had no network. A command that names the host it fetches from (curl https://HOST/…) asks a person "
+    "about that host. What else needs a network needs the user's settings]"
+)
+CUT_OFF = (
+    "[this command was run without a question, and so without the network that the user allowed ({}). If it needs "
+    "that, call exec again with more_rights=true: then a person is asked]"
+)
+OPEN_HOSTS = "To let commands reach a host: toolcrib config set sandbox.allowed_domains {}"
 _EARLY_SECONDS = 0.25  # how long to wait for a background command that fails at once
 
 
@@ -144,7 +158,9 @@ class ShellTools:
             lift = self._judged.lift(command, where) if isinstance(where, str) else None  # then a person was asked
             if (background or interactive) and COMMAND_OUTPUT not in ctx.metadata:
                 with self.sessions.place(ctx.session_id):
-                    prepared = await self._runner.prepare(argv, "exec", working_dir, None, lift=lift, wall=ctx.wall)
+                    prepared = await self._runner.prepare(
+                        argv, "exec", working_dir, None, lift=lift, wall=ctx.wall, hosts=ctx.hosts
+                    )
                     process = start(
                         prepared.spawn, timeout=None, limit=MAX_CHARACTERS, open_spill=spill, interactive=True
                     )
@@ -156,7 +172,9 @@ class ShellTools:
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             limit = None if background else timeout  # a job in the background: it waits for the end
-            prepared = await self._runner.prepare(argv, "exec", working_dir, limit, lift=lift, wall=ctx.wall)
+            prepared = await self._runner.prepare(
+                argv, "exec", working_dir, limit, lift=lift, wall=ctx.wall, hosts=ctx.hosts
+            )
             process = start(prepared.spawn, timeout=limit, limit=MAX_CHARACTERS, open_spill=spill)
             async with followed(process, ctx, self._redact or str):
                 result, outcome = await self._runner.finished(process, prepared, ctx, name)
@@ -164,7 +182,31 @@ class ShellTools:
             raise
         except OSError as error:
             return _not_started(error)
-        return _answer(result, timeout, outcome, prepared, self._redact)
+        output = _answer(result, timeout, outcome, prepared, self._redact)
+        return self._with_network(output, prepared, command, where) if _failed(result) else output
+
+    def _with_network(
+        self, output: ToolOutput, prepared: PreparedCommand, command: str, where: str | Judgement
+    ) -> ToolOutput:
+        """Say of a command that failed for want of network how the model, and the person, can give it one."""
+        own = self._runner.sandbox.known
+        domains = own.domains if own is not None else ()
+        if prepared.cut_off:
+            named = self._judged.named_hosts(command, where) if isinstance(where, str) else ()
+            if not (named or _WITHOUT_NETWORK.search(output.for_llm)):
+                return output
+            closed = tuple(each.rpartition(":")[0] for each in named)
+            if prepared.wall == "read":  # its own note says what to do
+                note = ""
+            else:
+                note = CUT_OFF.format(", ".join(domains[:5])) if domains else NO_NETWORK
+        else:
+            note, closed = "", tuple(each.rpartition(":")[0] for each in prepared.spawn.refused)
+            if not closed:
+                return output
+        value = ",".join(dict.fromkeys((*domains, *(closed or ("HOST",)))))
+        text = f"{output.for_llm}\n{note}" if note else output.for_llm
+        return replace(output, for_llm=text, for_user=OPEN_HOSTS.format(value))
 
     # --- sessions -----------------------------------------------------------------------------------------
 
@@ -254,28 +296,35 @@ class ShellTools:
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
         effects = self._runner.effects
-        if bare or effects is None or not effects.needs_review():
-            found = self._judged.judge(command, cwd, bare=bare)
-            if found.verdict == "deny" or not (found.verdict == "allow" or found.unknown):
-                return found
+        direct, held = None, False
+        if not bare and effects is not None and effects.needs_review():
+            try:
+                direct = effects.judge(self._runner.sandbox())
+                held = direct is None
+            except SandboxUnavailable:  # the policy reports it
+                pass
+        found = self._judged.judge(command, cwd, bare=bare, held=held)
+        if found.verdict == "deny":
+            return found
+        if direct is not None:
+            return direct
+        if not bare:
+            found = self._judged.with_hosts(found, command, cwd)
+        if found.verdict == "allow" or found.unknown:
             return self._with_wall(found, bool(args.get("more_rights")))
-        try:
-            direct = effects.judge(self._runner.sandbox())
-        except SandboxUnavailable:  # the policy reports it
-            return self._judged.judge(command, cwd)
-        found = self._judged.judge(command, cwd, held=direct is None)
-        return found if direct is None or found.verdict == "deny" else direct
+        return found
 
     def _with_wall(self, found: Judgement, more: bool) -> Judgement:
-        """Add the wall behind which a command may run without a question where no sandbox is. `more`: it asks for more
-        rights. A sandbox gives them; without one a person is asked."""
+        """Add the wall behind which a command may run without a question where no sandbox is, or one with a network.
+        `more`: it asks for more rights. A sandbox without network gives them; otherwise a person is asked."""
         walls = self._runner.walls
         try:
-            contained = walls.own().active
+            contained = walls.own.is_isolated()
         except SandboxUnavailable:  # the policy reports it
             contained = True
         if more and (found.verdict == "allow" or not contained):
-            return Judgement("ask", "it asks for more rights than it would get", "shell:more-rights", unknown=contained)
+            reason = "it asks for more rights than it would get"
+            return Judgement("ask", reason, "shell:more-rights", unknown=contained)
         if found.verdict == "ask" and not contained and works(walls.changing):
             return replace(found, wall="workspace")
         return found
@@ -429,6 +478,10 @@ def _answer(
     if result.ended_by == "exit" or outcome.kind is not None:
         return _with_kind(answer, outcome, meta)
     return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
+
+
+def _failed(result: ProcessResult) -> bool:
+    return result.ended_by == "timeout" or bool(result.exit_code)
 
 
 def _was_held_back(printed: Sequence[str]) -> bool:

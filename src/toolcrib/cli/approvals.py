@@ -17,7 +17,7 @@ from ..core.homes import state_home
 from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from ..policy.preview import visible
-from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
+from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, hosts_of, scopes_of
 from ..record.approvals import Approvals
 from ..record.connection import Where, is_url
 from ..record.rows import ApprovalRow
@@ -70,7 +70,7 @@ def shown(options: RecordOptions, request_id: Id) -> None:
         if options.json:
             show.out_json(row)
             return
-        about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row))
+        about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row), hosts_of(row))
         show.out(f"{plain_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
         facts = {
             "why it asks": row["reason"],

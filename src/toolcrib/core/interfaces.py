@@ -19,7 +19,8 @@ class Grant:
     """Permission to run a call. `edited` are arguments that the approver changed: they are bound and authorized again.
 
     `approval_id` names a stored yes. The run uses it up in the transaction that commits its intent. `wall` is what a
-    command of the call can do at most; None if a person or a rule allowed the call as it is.
+    command of the call can do at most; None if a person or a rule allowed the call as it is. `hosts` are those that a
+    person or a rule opened to this call, each as `host:port`.
     """
 
     rule: str | None = None
@@ -28,6 +29,7 @@ class Grant:
     edited: Mapping[str, Any] | None = None
     approval_id: str | None = None
     wall: Wall | None = None
+    hosts: tuple[str, ...] = ()
 
 
 class Authorizer(Protocol):

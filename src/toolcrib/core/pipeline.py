@@ -209,7 +209,9 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput
                 "the intent of %s could not be recorded", tool.name, exc_info=not isinstance(error, ToolcribError)
             )
             return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
-    ctx = call.ctx if call.ctx.wall is grant.wall else replace(call.ctx, wall=grant.wall)
+    ctx = call.ctx
+    if ctx.wall is not grant.wall or ctx.hosts != grant.hosts:
+        ctx = replace(ctx, wall=grant.wall, hosts=grant.hosts)
     return await run_tool(stages, tool, call.kwargs, ctx, call.call_id)
 
 

@@ -22,6 +22,7 @@ class Judgement:
     step 4). `insists` marks an `ask` that stays in every mode and with every allow rule: a change of what the host
     itself runs. `wall` is for an `allow`: the call runs behind it. An `ask` with `unknown` can have one, too: behind it
     the call may run unasked where no sandbox is. Without one, the call can do what the settings give to every call.
+    `hosts` are those that the call names and cannot reach, each as `host:port`: a person's yes opens them to it.
     """
 
     verdict: Verdict
@@ -30,6 +31,7 @@ class Judgement:
     unknown: bool = False
     insists: bool = False
     wall: Wall | None = None
+    hosts: tuple[str, ...] = ()
 
 
 def all_of(asks: Sequence[Judgement]) -> Judgement | None:

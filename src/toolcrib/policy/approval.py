@@ -32,6 +32,7 @@ from . import requests
 from .callers import caller_of, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Remember, Scope, denial
+from .shell.kinds import RULE_FETCH
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -97,33 +98,46 @@ class ApprovalService:
         self._granted.clear()
         self.store.release(self._process())
 
-    def has_granted(self, request: Call, rule: str | None, *, fixed: bool = False) -> bool:
+    def has_granted(self, request: Call, rule: str | None, *, fixed: bool = False, hosts: tuple[str, ...] = ()) -> bool:
         """Return whether an approval for this session covers the call, for questions from `rule`."""
         granted = self._granted.get(_conversation(request.ctx))
         if not granted:
             return False
-        line = self.suggest(request.tool, request.arguments) or ""
-        return (_asked_by(rule, fixed), _covers(request.tool, line)) in granted
+        line = self._line(request, request.arguments, rule, hosts)
+        return (_asked_by(rule, fixed), _reach(request.tool, line, hosts)) in granted
 
-    async def ask(self, request: Call, reason: str, rule: str | None, *, fixed: bool = False) -> Grant | ToolOutput:
+    def _line(self, request: Call, arguments: Mapping[str, Any], rule: str | None, hosts: tuple[str, ...]) -> str:
+        """Return the rule that would allow a call; one about its hosts if the question is about nothing else."""
+        if rule == RULE_FETCH and hosts:
+            return requests.host_rule(request.tool.name, hosts)
+        return self.suggest(request.tool, arguments) or ""
+
+    async def ask(
+        self, request: Call, reason: str, rule: str | None, *, fixed: bool = False, hosts: tuple[str, ...] = ()
+    ) -> Grant | ToolOutput:
         """Return a grant, or the output that refuses or says how to approve.
+
+        `hosts` are what a yes opens.
 
         `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (spec 6.0 step 2):
         then no rule is offered, and an approval for the session covers only questions from this source. Labels ask each
         time, because a value may come from an untrusted source.
         """
         now = self._now()
-        if self.has_granted(request, rule, fixed=fixed):
-            line = self.suggest(request.tool, request.arguments) or ""
-            return Grant(self.redact(line), "approved for this session", "session")
-        waiting = await self._stored(request, rule)
+        if self.has_granted(request, rule, fixed=fixed, hosts=hosts):
+            line = self._line(request, request.arguments, rule, hosts)
+            return Grant(self.redact(line), "approved for this session", "session", hosts=hosts)
+        waiting = await self._stored(request, rule, hosts)
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
         reason = self.redact(await self._with_notice(request, reason))
         approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
             return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
-        asked = await self._request(request, reason, _asked_by(rule, fixed), now, live=approver is not None)
+        line = self._line(request, request.arguments, rule, hosts)
+        asked = await self._request(
+            request, reason, _asked_by(rule, fixed), now, line=line, hosts=hosts, live=approver is not None
+        )
         if approver is None:
             return self._pending(request, asked.id, asked.preview, asked.rule, reason, rule)
         return await self._at(approver, request, asked, rule)
@@ -158,11 +172,11 @@ class ApprovalService:
                 "else than was shown. Call it again: it asks about what it would do now."
             )
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
-        grant = await self._grant(asked.id, decision, request)
+        grant = await self._grant(asked.id, decision, request, asked.hosts)
         if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        self._grant_session(decision, request, asked.asked_by, asked.scopes)
+        self._grant_session(decision, request, asked.asked_by, asked.scopes, rule, asked.hosts)
         return grant
 
     async def void(self, grant: Grant, call_id: str) -> None:
@@ -172,22 +186,27 @@ class ApprovalService:
 
     # --- stored requests and answers
 
-    async def _stored(self, request: Call, rule: str | None) -> Grant | ToolOutput | ApprovalRow | None:
+    async def _stored(
+        self, request: Call, rule: str | None, hosts: tuple[str, ...]
+    ) -> Grant | ToolOutput | ApprovalRow | None:
         """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
         request."""
         waiting: ApprovalRow | None = None
         found = await shared_threads.run(self.store.of_call, request.digest, self._folder(request.ctx))
         rows = [row for row in found if serves(row, request.ctx)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
-            if row["state"] == "approved":
+            if row["state"] != "denied" and requests.hosts_of(row) != hosts:  # another question: it would open others
+                await self._take_back(row["id"])
+            elif row["state"] == "approved":
                 decision = _decision_of(row)
                 if await self._is_other(request, decision, row["id"], row["preview"]):
                     await self._take_back(row["id"])
                     continue
-                grant = await self._grant(row["id"], decision, request)
+                grant = await self._grant(row["id"], decision, request, hosts)
                 if grant is not None:
                     if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
-                        self._grant_session(decision, request, row["asked_by"], requests.scopes_of(row))
+                        scopes = requests.scopes_of(row)
+                        self._grant_session(decision, request, row["asked_by"], scopes, rule, hosts)
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(self.store.refusal, row["id"])
@@ -196,7 +215,7 @@ class ApprovalService:
                 waiting = waiting or row
         return waiting
 
-    async def _grant(self, request_id: str, decision: Decision, request: Call) -> Grant | None:
+    async def _grant(self, request_id: str, decision: Decision, request: Call, hosts: tuple[str, ...]) -> Grant | None:
         """Return the grant of a stored approval; None if it was used up or has expired.
 
         The code that commits the intent uses it up, if that is so; it is used up here if edited arguments cannot be
@@ -206,7 +225,7 @@ class ApprovalService:
         if not later and await shared_threads.run(self.store.consume, request_id, request.call_id) is None:
             return None
         rule, approver = f"approval:{request_id}", decision.approver or "unknown"
-        return Grant(rule, "approved", approver, decision.arguments, request_id if later else None)
+        return Grant(rule, "approved", approver, decision.arguments, request_id if later else None, hosts=hosts)
 
     async def _is_other(self, request: Call, decision: Decision, request_id: str, shown: str) -> bool:
         """Return whether the call would now do something else than its preview showed. A person who edited the
@@ -238,11 +257,11 @@ class ApprovalService:
     # --- asking
 
     async def _request(
-        self, request: Call, reason: str, asked_by: str | None, now: float, *, live: bool
-    ) -> ApprovalRequest:
+        self, request: Call, reason: str, asked_by: str | None, now: float, *, line: str, hosts: tuple[str, ...],
+        live: bool,
+    ) -> ApprovalRequest:  # fmt: skip
         ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
         preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self.redact)
-        line = self.suggest(tool, request.arguments) or ""
         shown = cut_line(self.redact(line))
         scopes = self._scopes(request, line, asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
@@ -250,12 +269,13 @@ class ApprovalService:
         asked = ApprovalRequest(
             ident, request.call_id, tool.name, str(tool.category), request.arguments,
             preview, cut_line(reason), shown, request.digest,
-            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes,
+            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes, hosts,
         )  # fmt: skip
         shown_arguments = map_texts(request.arguments, self.redact)  # the repeated call runs, bound by its digest
         row = {
-            **{name: getattr(asked, name) for name in ApprovalRequest.__slots__},
-            "arguments": _canonical(shown_arguments), "scopes": " ".join(scopes), "process": self._process(),
+            **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
+            "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, hosts),
+            "process": self._process(),
             "caller": caller_of(ctx),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
             "workspace": self._folder(ctx),
@@ -330,7 +350,10 @@ class ApprovalService:
     def _process(self) -> str:
         return this_process(self._token)
 
-    def _grant_session(self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str]) -> None:
+    def _grant_session(
+        self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], rule: str | None,
+        hosts: tuple[str, ...],
+    ) -> None:  # fmt: skip
         """Remember an approval for the session. One that became a rule too: this process has not read the new rule."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
@@ -340,7 +363,8 @@ class ApprovalService:
             if text is None:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
-        reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
+            rule, hosts = None, ()  # which hosts the edited call names was not shown
+        reach = _reach(request.tool, self._line(request, arguments, rule, hosts), hosts)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
@@ -380,6 +404,12 @@ def _asked_by(rule: str | None, fixed: bool) -> str | None:
 
 def _covers(tool: Tool, line: str) -> str:
     return requests.covers(tool.name, str(tool.category), line)
+
+
+def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:
+    """Return what an approval for the session covers: the same command is not the same with other hosts."""
+    reach = _covers(tool, line)
+    return "\0".join((reach, *hosts)) if reach else ""
 
 
 async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:

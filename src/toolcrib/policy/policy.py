@@ -19,6 +19,8 @@ from ..core.text import matches
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
 from .addresses import RULE_ALLOWED_DOMAIN
+from .requests import host_rule
+from .shell.kinds import RULE_FETCH
 
 if TYPE_CHECKING:
     from .approval import ApprovalService
@@ -53,7 +55,7 @@ class Check:
     """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in spec 6.0.
 
     `others` are further questions about the call: a session approval for one question does not cover the next. `wall`
-    is what a command can do at most, if it is allowed for that reason.
+    is what a command can do at most, if it is allowed for that reason. `hosts`: what a yes opens, or a rule has opened.
     """
 
     verdict: Verdict
@@ -63,6 +65,7 @@ class Check:
     step: int = 4
     others: tuple[Check, ...] = ()
     wall: Wall | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -161,6 +164,7 @@ class Policy:
         table = MODES[self.mode][tool.category]
         if table == "deny":
             return self._outside_mode(category)
+        hosts = judgement.hosts if judgement is not None else ()
         # 2: a setting, a rule or the tool itself wants to ask
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
@@ -171,12 +175,24 @@ class Policy:
         if hooked is not None:
             asks.append(Check("ask", category, hooked.rule, hooked.reason, 2))
         if asks:
-            return self._quieted(replace(asks[0], others=tuple(asks[1:])))
+            return self._reaching(self._quieted(replace(asks[0], others=tuple(asks[1:]))), tool, hosts)
         # 3: allowed by a trusted rule
         if ruled is not None and ruled.verdict == "allow":
-            return Check("allow", category, ruled.rule, ruled.reason, 3)
+            return self._reaching(Check("allow", category, ruled.rule, ruled.reason, 3), tool, hosts)
+        if judgement is not None and judgement.rule == RULE_FETCH and self._opened(tool, hosts) == hosts:
+            reason = f"a rule lets commands fetch from {', '.join(hosts)}"
+            return Check("allow", category, host_rule(tool.name, hosts), reason, 3, hosts=hosts)
         # 4: the command's own judgement, or the mode's table
-        return self._by_table(tool, judgement, table, category)
+        return self._reaching(self._by_table(tool, judgement, table, category), tool, hosts)
+
+    def _reaching(self, check: Check, tool: Tool, hosts: tuple[str, ...]) -> Check:
+        """Return the check with the hosts that a yes would open, or that rules have opened. No mode opens any."""
+        if not hosts or check.verdict == "deny":
+            return check
+        return replace(check, hosts=hosts if check.verdict == "ask" else self._opened(tool, hosts))
+
+    def _opened(self, tool: Tool, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        return self.rules.opened(tool, hosts) if self.rules is not None else ()
 
     def usual(self, tool: Tool) -> Check:
         """Return the usual verdict for calls of this tool, before their arguments are known: for listings."""
@@ -240,7 +256,7 @@ class Policy:
                 if sandboxed:
                     reason = "runs inside the sandbox, without network"
                     return Check("allow", category, "sandbox", reason, wall="workspace")
-                if judgement.wall is not None and self._would_ask:
+                if judgement.wall is not None and self.would_ask:
                     reason = "runs where it can change the workspace only, without network"
                     return Check("allow", category, "wall", reason, wall=judgement.wall)
             elif verdict == "allow":
@@ -255,7 +271,7 @@ class Policy:
         return self._quieted(Check(verdict, category, rule, reason))
 
     @property
-    def _would_ask(self) -> bool:
+    def would_ask(self) -> bool:
         """Return whether a question of the last step is one: it is not answered by the mode or by a setting."""
         return self.mode != "autonomous" and (self.never_ask or not self.quiet)
 
@@ -322,14 +338,18 @@ class Policy:
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
             if approved is not None:  # the person edited the arguments; this run uses up the approval
-                return replace(approved, rule=verdict.rule, reason=verdict.reason, wall=verdict.wall)
+                return replace(
+                    approved, rule=verdict.rule, reason=verdict.reason, wall=verdict.wall, hosts=verdict.hosts
+                )
             starts = request.tool.category == ToolCategory.SHELL
-            return Grant(verdict.rule, verdict.reason, wall=verdict.wall or ("all" if starts else None))
+            wall = verdict.wall or ("all" if starts else None)
+            return Grant(verdict.rule, verdict.reason, wall=wall, hosts=verdict.hosts)
         if self.dry_run and not request.tool.is_read_only:  # the call is only described, so no approval is needed
             return Grant("dry_run", f"it would ask first: {verdict.reason}")
         if approved is not None:  # a person edited the arguments and approved the edited call
             self._endorse(request)
-            return approved
+            seen = (each for each in verdict.hosts if each in approved.hosts or _names(request, each))
+            return replace(approved, hosts=tuple(seen))
         if self.approval_service is None:
             text = (
                 f"{request.tool.name} needs approval, and no person can be asked: {verdict.reason}. "
@@ -337,10 +357,13 @@ class Policy:
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         for question in (verdict, *verdict.others):  # the first question that no approval for this session covers
-            if not self.approval_service.has_granted(request, question.rule, fixed=question.step == 2):
-                verdict = question
+            fixed = question.step == 2
+            if not self.approval_service.has_granted(request, question.rule, fixed=fixed, hosts=verdict.hosts):
+                verdict = replace(question, hosts=verdict.hosts)
                 break
-        answer = await self.approval_service.ask(request, verdict.reason, verdict.rule, fixed=verdict.step == 2)
+        answer = await self.approval_service.ask(
+            request, verdict.reason, verdict.rule, fixed=verdict.step == 2, hosts=verdict.hosts
+        )
         if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
             self._endorse(request)
         return answer
@@ -349,6 +372,11 @@ class Policy:
         """Mark the values that a person saw and approved as trusted for the rest of this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
+
+
+def _names(request: Call, place: str) -> bool:
+    """Return whether the arguments themselves name a host, so that a person who wrote them has seen it."""
+    return place.rpartition(":")[0].strip("[]") in request.canonical
 
 
 def _where(tool: Tool) -> str:

@@ -25,7 +25,8 @@ class ApprovalRequest:
     `preview`, `reason` and `rule` are safe to print: invisible characters are escaped. `arguments` are not. `rule`
     would allow this call; "" if no readable rule would. `scopes` are the possible scopes of an approval: "rule" is
     included only if `rule` is exactly the line that would be written. `asked_by` names the source that asks even if
-    rules allow the call: a setting, an ask rule, a label. None if a rule would help.
+    rules allow the call: a setting, an ask rule, a label. None if a rule would help. `hosts` are opened to the
+    command by a yes, each as `host:port`, and no others.
     """
 
     id: str
@@ -42,11 +43,12 @@ class ApprovalRequest:
     expires: float
     asked_by: str | None = None
     scopes: tuple[Scope, ...] = ("once", "session")
+    hosts: tuple[str, ...] = ()
 
     @property
     def about_rule(self) -> tuple[str, ...]:
-        """Return the lines of a question about rules."""
-        return about_rule(self.tool, self.category, self.rule, self.asked_by, self.scopes)
+        """Return the lines of a question about rules, and about the hosts that a yes opens."""
+        return about_rule(self.tool, self.category, self.rule, self.asked_by, self.scopes, self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,44 @@ def scopes_of(row: ApprovalRow) -> tuple[Scope, ...]:
     return tuple(scope for scope in SCOPES if scope in offered)
 
 
+_HOST = "host:"
+"""Begins a host among the stored scopes."""
+
+
+def hosts_of(row: ApprovalRow) -> tuple[str, ...]:
+    """Return the hosts that an approval of a stored request opens."""
+    return tuple(each.removeprefix(_HOST) for each in row["scopes"].split() if each.startswith(_HOST))
+
+
+def stored_scopes(scopes: Sequence[Scope], hosts: Sequence[str]) -> str:
+    """Return how far a yes may reach, as the record has it."""
+    return " ".join((*scopes, *(f"{_HOST}{each}" for each in hosts)))
+
+
+def host_rule(tool: str, hosts: Sequence[str]) -> str:
+    """Return the rule that lets commands fetch from these hosts, and opens them to commands that other rules allow."""
+    return f"{tool}(domain:{' '.join(hosts)})"
+
+
+def rules_of(tool: str, rule: str, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that "always" writes: one that allows the call, and one that opens its hosts."""
+    opening = host_rule(tool, hosts)
+    return (rule, opening) if hosts and rule != opening else (rule,)
+
+
 def covers(tool: str, category: str, rule: str) -> str:
     """Return what a session approval covers: the same command, or every call of the tool. "" if it covers nothing."""
     return rule if category == ToolCategory.SHELL else tool
 
 
 def about_rule(
-    tool: str, category: str, rule: str | None, asked_by: str | None, scopes: Sequence[str]
+    tool: str, category: str, rule: str | None, asked_by: str | None, scopes: Sequence[str], hosts: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the lines of a question about the rule that would allow a call, and about the reach of a session
-    approval."""
-    lines: list[str] = []
+    """Return the lines of a question about the hosts that a yes opens, about the rule that would allow a call, and
+    about the reach of a session approval."""
+    lines: list[str] = [f"a yes opens: {', '.join(hosts)}, to this command alone"] if hosts else []
     if rule and asked_by is None:
-        lines.append(f"a rule that would allow it: {rule}")
+        lines += [f"a rule that would allow it: {each}" for each in rules_of(tool, rule, hosts)]
     reach = covers(tool, category, rule or "")
     if "session" in scopes and reach and not (lines and reach == rule):
         lines.append(
@@ -157,7 +184,10 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
         return Answered(False, f"{request_id} is {row['state']}{_by(row)}; nothing was changed", row)
     if not decision.approve:
         return Answered(True, f"Denied {row['tool']} ({request_id}).", row)
-    note = _written(remember, row["rule"] or "") if decision.scope == "rule" and remember is not None else ""
+    note = ""
+    if decision.scope == "rule" and remember is not None:
+        lines = rules_of(row["tool"], row["rule"] or "", hosts_of(row))
+        note = " ".join(_written(remember, line) for line in lines)
     then = "it runs once, when exactly this call is repeated" if job is None else f"the job {job} goes on"
     text = f"Approved {row['tool']} ({request_id}): {then}."
     return Answered(True, f"{text} {note}".rstrip(), row, note)

@@ -16,7 +16,7 @@ from ..core.bound import safe
 from ..core.errors import ToolError
 from ..core.homes import config_home
 from ..policy.plain import plain, plain_line
-from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, scopes_of
+from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, hosts_of, scopes_of
 from ..record.rows import ApprovalRow
 from .peer import FormAnswer, Peer, form_request
 
@@ -82,7 +82,7 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
 def form_of_row(row: ApprovalRow) -> ElicitRequest:
     """Return the form for a stored request."""
     scopes = scopes_of(row)
-    about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
+    about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes, hosts_of(row))
     text = question(row["tool"], row["category"], row["reason"], about, row["id"], row["preview"])
     return form_request(text, schema(scopes))
 

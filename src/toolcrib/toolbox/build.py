@@ -94,8 +94,11 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     closing.callback(journal.close)
     # the state of all workspaces is hidden from commands, not only of this one: a granted folder may contain it
     hidden = (*settings.sandbox.hidden, *map(Path, workspace.private.paths))
-    guard = network() if settings.sandbox.domains else None
-    confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent, host_files=host_files)
+    if settings.sandbox.domains:
+        network()  # a wrong `web` setting is an error at once
+    confinement = replace(
+        settings.sandbox, hidden=hidden, guard=network, trials=state.path.parent, host_files=host_files
+    )
     redactor, secrets = _secrets(settings, starts, closing)
     audit = Audit(state.record, settings.record)
     audit.redact = redactor.redact
@@ -137,7 +140,11 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     settings, sandboxes = ground.settings, ground.sandboxes
     registry = ToolRegistry()
     effects = _effects(ground, registry, lambda: _policy_now(policy).mode == "autonomous")
-    flow = LabelFlow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
+
+    def reaches_out(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
+        return sandboxes.reaches_out(tool, arguments, ctx, _policy_now(policy).would_ask)
+
+    flow = LabelFlow(settings.labels.policy, reaches_out, sandboxes.brings_in)
     rules = _rules(ground, registry, flow)
     approval_service = _approval_service(ground, registry, rules, approve)
     approval = settings.approval

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.host_files import host_files_in
+from ..boundary.network.settings import RULE_DOMAIN
 from ..boundary.sandbox.spec import LazySandbox, Lift, WalledSandboxes
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
@@ -91,18 +92,22 @@ class Sandboxes:
             if not self.own.when_chosen(functools.partial(setattr, tool, "judge_blocks", False)):
                 tool.judge_blocks = False
 
-    def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
-        """Return whether a shell call could reach the network: commands in an active sandbox without network cannot."""
+    def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, asks: bool) -> bool:
+        """Return whether a shell call could reach the network: commands in an active sandbox without network cannot,
+        but for hosts that a yes opens. `asks`: what is not known runs without a network, as a person would be asked."""
         sandboxed = tool.source in _SANDBOXED or tool.source.startswith("plugin:")
         if not sandboxed or tool.judge is None:
             return True
         try:
-            if self.own.is_isolated():
-                return False
+            isolated = self.own.is_isolated()
         except ToolcribError:
             return True
         judgement = tool.judge(arguments, ctx)
-        return judgement is None or judgement.verdict != "allow"  # a command that only reads and prints sends nothing
+        if isolated or judgement is None:
+            return not isolated or bool(judgement and judgement.hosts)
+        if judgement.verdict == "allow":  # a command that only reads and prints sends nothing
+            return judgement.rule == RULE_DOMAIN
+        return judgement.wall is None or not asks or not self.own().active
 
     def brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a shell call's output may come from the network, judged by its command."""

@@ -3,8 +3,9 @@ from ipaddress import ip_address
 import pytest
 
 from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import RULE_DOMAIN
 from toolcrib.boundary.network.special_addresses import Address
-from toolcrib.boundary.proxy.domains import RULE_DOMAIN, only
+from toolcrib.boundary.proxy.domains import only
 from toolcrib.core.errors import AddressRefused
 
 PUBLIC = (ip_address("93.184.215.14"),)

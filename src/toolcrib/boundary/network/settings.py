@@ -15,6 +15,9 @@ from ...core.tightening import Fewer
 from .host_names import matches, parse_host
 from .special_addresses import Address, Network
 
+RULE_DOMAIN = "sandbox.allowed_domains"
+"""The setting for commands, as the rule of a judgement."""
+
 _WITH_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]+):(?P<port>[0-9]+)")
 
 

@@ -9,9 +9,9 @@ from ...core.errors import AddressRefused
 from ...core.text import clip
 from ..network.address_guard import AddressGuard
 from ..network.host_names import matches, parse_host
+from ..network.settings import RULE_DOMAIN
 from ..network.special_addresses import Address
 
-RULE_DOMAIN = "sandbox.allowed_domains"
 _MAX_LISTED = 100  # characters
 
 Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
@@ -19,14 +19,23 @@ Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
 is one."""
 
 
-def only(patterns: Sequence[str], guard: AddressGuard) -> Admit:
-    """Admit only hosts that match these patterns (as `domain_pattern` writes them) and that the guard admits."""
+def admits(patterns: Sequence[str], place: str) -> bool:
+    """Return whether a host, as `host:port`, matches one of these patterns."""
+    name = place.rpartition(":")[0].strip("[]")
+    return any(matches(pattern, name) for pattern in patterns)
+
+
+def only(patterns: Sequence[str], guard: AddressGuard, opened: Sequence[str] = ()) -> Admit:
+    """Admit only hosts that match these patterns (as `domain_pattern` writes them), and those that were opened, each
+    with its port; and of both only what the guard admits."""
 
     async def admit(host: str, port: int) -> Sequence[Address]:
         name = str(parse_host(f"[{host}]" if ":" in host else host))
-        if not any(matches(pattern, name) for pattern in patterns):
-            listed = clip(", ".join(patterns), _MAX_LISTED)
-            raise AddressRefused(f"not in the setting {RULE_DOMAIN} ({listed})", RULE_DOMAIN)
+        place = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+        if place not in opened and not admits(patterns, place):
+            also = f", nor opened to this command ({clip(', '.join(opened), _MAX_LISTED)})" if opened else ""
+            listed = clip(", ".join(patterns) or "it has no domain", _MAX_LISTED)
+            raise AddressRefused(f"not in the setting {RULE_DOMAIN} ({listed}){also}", RULE_DOMAIN)
         return await guard.admit(host, port)
 
     return admit

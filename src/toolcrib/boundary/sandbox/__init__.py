@@ -128,10 +128,11 @@ def select_for_reading(settings: SandboxSettings, workspace: Path) -> Sandbox:
 
 def select_for_changing(settings: SandboxSettings, workspace: Path, plain: Sandbox) -> Sandbox:
     """Return the sandbox of commands that are allowed because they change nothing but the workspace: `plain`, the one
-    of the settings, if it is active; with backend `none` they get Landlock's. Raises SandboxUnavailable if this machine
-    has none, or the settings name an outer sandbox: whether that is enough is the user's to say."""
+    of the settings without any network, if it is active; with backend `none` they get Landlock's. Raises
+    SandboxUnavailable if this machine has none, or the settings name an outer sandbox: whether that is enough is the
+    user's to say."""
     if plain.active:
-        return plain
+        return select_sandbox(replace(settings, allowed_domains=()), workspace) if plain.domains else plain
     if plain.name == ExternalSandbox.name:
         raise SandboxUnavailable("sandbox.outer_walls does not say that the sandbox around us keeps commands in")
     return _wall(replace(settings, allowed_domains=(), loopback=False, profile="workspace-write"), workspace)

@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
@@ -33,6 +34,7 @@ from .spec import WriteLayer
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
+    from ..network.address_guard import AddressGuard
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -134,10 +136,26 @@ class BubblewrapSandbox:
 
         def appeared() -> list[str]:
             spawn.notes += handshake.notes()
+            spawn.refused += outlet.refused() if outlet is not None else ()
             return self._writable.appeared(guards)
 
         spawn.appeared = appeared
         return spawn
+
+    @property
+    def opens_hosts(self) -> bool:
+        """Return whether the settings leave commands any network."""
+        return self._settings.network != "off"
+
+    def refusal(self, host: str) -> str:
+        """Return why the settings keep this host (`host:port`) closed to every command; "" if they do not."""
+        found = self._guard().judge_known(f"http://{host}/")
+        return found.reason if found is not None and found.verdict == "deny" else ""
+
+    def opening(self, hosts: tuple[str, ...]) -> BubblewrapSandbox:
+        """Return this sandbox for a command that may also reach these hosts, each as `host:port`."""
+        settings = replace(self._settings, opened=hosts)
+        return BubblewrapSandbox(self.program, settings, self.workspace, self.overlay_program)
 
     def layer_roots(self) -> list[Path]:
         """Return the folders to overlay. Raises SandboxUnavailable if they cannot be overlaid."""
@@ -145,11 +163,19 @@ class BubblewrapSandbox:
         return _overlay_roots(self._writable.roots())
 
     def _outlet(self) -> Outlet | None:
-        if not self.domains:
+        settings = self._settings
+        if not (self.domains or settings.opened):
             return None
         from .outlet import Outlet
 
-        return Outlet(self.domains, self._settings.guard)
+        return Outlet(self.domains, self._guard(), settings.opened)
+
+    def _guard(self) -> AddressGuard:
+        from ..network.address_guard import AddressGuard
+
+        given: Any = self._settings.guard
+        guard: Any = given() if callable(given) else given
+        return AddressGuard() if guard is None else guard
 
     def _home(self, env: Mapping[str, str]) -> str:
         """Return the home directory's name inside the sandbox. It is the host's name, so that tools find their
@@ -219,7 +245,7 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
         return seccomp.build(machine, (), seccomp.pairs_only(machine))
     if settings.loopback:
         return seccomp.build(machine, (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK))
-    if settings.domains:
+    if settings.domains or settings.opened:
         return seccomp.build(machine, (seccomp.AF_INET,), seccomp.tcp_only(machine))
     return seccomp.build(machine, (seccomp.AF_UNIX,))
 

@@ -24,6 +24,7 @@ from typing import Any
 from ...core.errors import SandboxUnavailable
 from ..environment import proxy_variables, without_proxies
 from ..network.address_guard import AddressGuard
+from ..network.settings import RULE_DOMAIN
 from ..per_process import PerProcess
 from ..proxy.dialling import dialling
 from ..proxy.domains import only
@@ -41,15 +42,14 @@ class Outlet:
     """The proxy of one command. It is created before the command, opened when the command's namespace exists, and
     closed at its end."""
 
-    def __init__(self, domains: Sequence[str], guard: AddressGuard | None) -> None:
+    def __init__(self, domains: Sequence[str], guard: AddressGuard, opened: Sequence[str] = ()) -> None:
         listeners.ready()
-        guard = guard or AddressGuard()
-        self._domains = domains
-        self._proxy = FilteringProxy(only(domains, guard), dial=dialling(guard.settings))
+        self._hosts = (*domains, *(place.rpartition(":")[0].strip("[]") for place in opened))
+        self._proxy = FilteringProxy(only(domains, guard, opened), dial=dialling(guard.settings))
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment, with our proxy as the only one."""
-        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._domains)}
+        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._hosts)}
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""
@@ -58,6 +58,10 @@ class Outlet:
     def close(self) -> None:
         """Close the port and every connection."""
         _run(self._proxy.close())
+
+    def refused(self) -> list[str]:
+        """Return the hosts that no setting allows and that were asked for, each as `host:port`."""
+        return [each.where for each in self._proxy.refused.values() if each.rule == RULE_DOMAIN]
 
     def notes(self) -> list[str]:
         """Return notes for the command's output about the connections that were refused."""

@@ -96,7 +96,10 @@ class SandboxSettings(Section):
     limits: CommandLimits = CommandLimits()
 
     guard: Annotated[Any, NotASetting()] = None
-    """The AddressGuard that judges the addresses of `domains`; None for one that passes public addresses alone."""
+    """The AddressGuard that judges the addresses that commands reach, or a function that returns it; None for one that
+    passes public addresses alone."""
+    opened: Annotated[tuple[str, ...], NotASetting()] = ()
+    """The hosts that were opened to one command, each as `host:port`."""
     host_files: Annotated[tuple[HostFile, ...], NotASetting()] = ()
     """Files that the host runs, besides our own environment: commands cannot change them."""
     host_files_writable: Annotated[bool, NotASetting()] = False

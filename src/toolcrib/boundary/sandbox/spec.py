@@ -83,6 +83,24 @@ class OverlaySandbox(Protocol):
         ...
 
 
+@runtime_checkable
+class HostOpener(Protocol):
+    """A sandbox that can give single commands a network to certain hosts."""
+
+    @property
+    def opens_hosts(self) -> bool:
+        """Return whether the settings leave commands any network."""
+        ...
+
+    def refusal(self, host: str) -> str:
+        """Return why the settings keep this host (`host:port`) closed to every command; "" if they do not."""
+        ...
+
+    def opening(self, hosts: tuple[str, ...]) -> Sandbox:
+        """Return this sandbox for a command that may also reach these hosts, each as `host:port`."""
+        ...
+
+
 class LazySandbox:
     """An object that chooses a sandbox at the first use and remembers it. Call it to get the sandbox.
 

@@ -66,6 +66,13 @@ class Rule:
     source: RuleSource = field(default_factory=RuleSource)
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that a rule for commands opens: `exec(domain:example.com:443)`."""
+        if not (self.spec or "").startswith("domain:") or self.args or self.category or self.hints or self.labels:
+            return ()
+        return tuple((self.spec or "").removeprefix("domain:").split())
+
+    @property
     def bare(self) -> bool:
         """Whether it only names tools, and so applies to all their calls."""
         said = self.spec or self.args or self.category or self.hints or self.labels

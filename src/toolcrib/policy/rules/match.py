@@ -205,6 +205,8 @@ def _bind_spec(
             access = names.READS - {"edit"}
         return Bound(rule, files=pattern_of(rule, environment), access=access, rest=rest)
     if tool.command_argument is not None and family in ("command", "own"):
+        if spec.startswith("domain:"):  # it opens hosts to commands that are allowed (`RuleSet.opened`)
+            return Bound(rule, domain=spec, rest=rest) if allow else None
         if spec.startswith("="):
             command, name = unquoted(spec[1:]), tool.command_argument
             return Bound(rule, rest=(*rest, lambda call: _exactly({name: command}, call.arguments)))
@@ -251,6 +253,14 @@ def why_never(rule: Rule) -> str | None:
         return f"Claude Code never looks at it; write {'Read' if family == 'read' else 'Edit'}({rule.spec})"
     if rule.spec is None:
         return None
+    if rule.spec.startswith("domain:") and (family == "command" or rule.tool in ("exec", "shell")):
+        if not allow:
+            return "a rule about the hosts of commands can only allow; a command reaches none by itself"
+        places = [each.rpartition(":") for each in rule.spec.removeprefix("domain:").split()]
+        if not places or not all(
+            port.isdecimal() and names.plain_domain(host) == host != "*" for host, _, port in places
+        ):
+            return f"write each host with its port: {rule.tool}(domain:example.com:443)"
     if family == "search":
         return "WebSearch takes nothing in parentheses"
     if family == "web" and not rule.spec.startswith("domain:"):

@@ -171,6 +171,13 @@ class RuleSet:
         rule = allowed(call, compiled.allow, self._rules, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
+    def opened(self, tool: Tool, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Return those of these hosts (`host:port`) that rules like `exec(domain:example.com:443)` open to commands."""
+        if tool.command_argument is None:
+            return ()
+        opening = [rule for rule in self._rules if rule.verdict == "allow" and rule.hosts and self._bind(rule, tool)]
+        return tuple(each for each in hosts if any(each in rule.hosts for rule in opening))
+
     def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
         """Return every rule that applies to a call, for people, and whether that is certain."""
         from .allow import allowed

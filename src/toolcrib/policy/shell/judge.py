@@ -84,7 +84,7 @@ def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
 def changes_only_repositories(command: str, place: CommandPlace) -> bool:
     """Return whether a command line runs nothing but git and commands that read, and nothing that cannot be judged."""
     script = read_script(command, place.cwd, place.home)
-    if script.problems or not {found.rule for found in _judgements(script, place, 0)} <= _OF_GIT:
+    if script.problems or not {found.rule for found in judgements(script, place, 0)} <= _OF_GIT:
         return False
     return all(each.program == "git" or judge_script(Script((each,)), place).wall == "read" for each in script.commands)
 
@@ -100,7 +100,7 @@ def judge_script(script: Script, place: CommandPlace) -> Judgement:
 def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
     best: Judgement | None = None
     unknown = True
-    for found in _judgements(script, place, depth):
+    for found in judgements(script, place, depth):
         if found.verdict == "deny":
             return found
         if place.walled and not place.contained and found.rule in _READING and found.unknown:
@@ -117,7 +117,7 @@ def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
     return best if best.unknown == unknown else replace(best, unknown=unknown)
 
 
-def _judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judgement]:
+def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     """Yield every judgement against a script; denials for its structure come first."""
     for problem in script.problems:  # without a sandbox a person looks at what we cannot read
         answered = place.contained or not place.walled or problem.rule in _READING
@@ -152,7 +152,7 @@ def _of_command(
             if own.reason == ENVIRONMENT:
                 phrase = f"may install or remove packages in {own.path}: {own.reason}"
                 yield _say(command, Finding("ask", RULE_HOST_FILES, phrase))
-    if place.program_folders and not place.contained and (planted := _own_program(command, place)):
+    if place.program_folders and not place.contained and (planted := planted_program(command, place)):
         phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
     if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
@@ -205,7 +205,7 @@ def _holds_protected(folder: str, place: CommandPlace) -> bool:
     return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files)
 
 
-def _own_program(command: Command, place: CommandPlace) -> str | None:
+def planted_program(command: Command, place: CommandPlace) -> str | None:
     """Return the program of a command that lies in a folder of PATH where tools may write, if there is one."""
     name = command.name or ""
     paths = [f"{folder}/{name}" for folder in place.program_folders if name and "/" not in name]

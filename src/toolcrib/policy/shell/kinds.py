@@ -15,6 +15,9 @@ class Kind(NamedTuple):
     unknown: bool = False
 
 
+RULE_FETCH = "shell:fetch"
+"""The rule of a question that is about hosts alone: the command only fetches from them."""
+
 PATH_KINDS = frozenset({"read", "list", "send", "write", "create", "delete", "move", "modify", "link"})
 """Kinds that are judged by the place of their target."""
 

@@ -48,6 +48,34 @@ def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
     return None
 
 
+_SECTION = re.compile(r'^\s*\[\s*(?P<name>[\w.-]+)(?:\s+"(?P<of>[^"\\]*)")?\s*\]', re.MULTILINE)
+_VALUE = re.compile(r"^\s*(?P<key>url|pushurl)\s*=\s*(?P<value>[^\s#;\"]+)\s*$", re.IGNORECASE | re.MULTILINE)
+_REWRITES = re.compile(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include", re.IGNORECASE | re.MULTILINE)
+
+
+def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
+    """Return the address of a remote that the repository of a git command names; None if it is not certain."""
+    *_, folder = _folders(command, place)
+    for repository in _repository_of(folder, place.workspace):
+        try:
+            text = (repository / "config").read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+        except OSError:
+            return None
+        if _REWRITES.search(text):
+            return None
+        heads = [*_SECTION.finditer(text)]
+        values: dict[str, str] = {}
+        for head, after in zip(heads, [*(each.start() for each in heads[1:]), len(text)], strict=True):
+            if head["name"].lower() == "remote" and head["of"] == name:
+                found = {each["key"].lower(): each["value"] for each in _VALUE.finditer(text[head.end() : after])}
+                if values.keys() & found.keys():
+                    return None
+                values |= found
+        pushes = any(word.text == "push" for word in command.args)
+        return values.get("pushurl" if pushes and "pushurl" in values else "url")
+    return None
+
+
 def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
     at = command.cwd or place.cwd
     yield at
