@@ -92,11 +92,18 @@ async def deny(_: Any, params: Any) -> ElicitResult:
 
 
 @asynccontextmanager
-async def client(url: str, era: str, value: str, answer: Any = None, **headers: str) -> AsyncIterator[Client]:
+async def client(
+    url: str, era: str, value: str, answer: Any = None, message_handler: Any = None, **headers: str
+) -> AsyncIterator[Client]:
     given = {"Authorization": f"Bearer {value}", **headers}
     async with (
         httpx2.AsyncClient(headers=given, timeout=30) as http,
-        Client(streamable_http_client(url, http_client=http), mode=era, elicitation_callback=answer) as found,
+        Client(
+            streamable_http_client(url, http_client=http),
+            mode=era,
+            elicitation_callback=answer,
+            message_handler=message_handler,
+        ) as found,
     ):
         yield found
 

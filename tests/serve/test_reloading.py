@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import json
 import os
 import re
 import signal
@@ -10,19 +12,24 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
+from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 
 from toolcrib.config import Settings, load_settings
 from toolcrib.core.tool import tool
 from toolcrib.serve import reloading
+from toolcrib.serve import tokens as tokens_module
 from toolcrib.toolbox import Toolbox
 
-from ..waiting import until
+from ..waiting import pass_time, until
 from .test_callers import ALICE, BOB, client, text, token
 from .test_http import TOKEN, serving
+
+HOSTILE = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "hostile.py"
 
 
 class Place:
@@ -145,24 +152,25 @@ async def test_the_stream_of_a_removed_token_ends(place: Place) -> None:
                     pass
 
 
-async def test_the_stream_of_an_expired_token_ends(place: Place) -> None:
-    import datetime
-
-    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+async def test_the_stream_of_an_expired_token_ends(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=10)
     place.write(tokens(alice=ALICE) + f"expires = {end.isoformat()}\n")
     place.open(send)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {ALICE}"}
-    async with reloaded(place, token=None) as url, httpx2.AsyncClient(headers=headers, timeout=60) as http:
+    async with reloaded(place, token=None) as url, httpx2.AsyncClient(headers=headers, timeout=None) as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
         session = (await http.post(url, json=body)).headers.get("mcp-session-id", "")
-        async with asyncio.timeout(30), http.stream("GET", url, headers={"Mcp-Session-Id": session}) as stream:
+        async with http.stream("GET", url, headers={"Mcp-Session-Id": session}) as stream:
+            assert stream.status_code == 200
+            pass_time(601)
             async for _ in stream.aiter_bytes():
                 pass
+        monkeypatch.setattr(tokens_module, "time", SimpleNamespace(time=lambda: end.timestamp() + 1))
         assert (await http.post(url, json=body)).status_code == 401
 
 
-async def test_servers_come_and_go_without_the_client(place: Place, era: str) -> None:
+async def test_servers_come_and_go_without_the_client(place: Place, caplog: pytest.LogCaptureFixture, era: str) -> None:
     def server(name: str, **more: str) -> str:
         lines = {"command": sys.executable, "category": "memory", **more}
         given = "".join(f"{key} = '{value}'\n" for key, value in lines.items())
@@ -198,8 +206,54 @@ async def test_servers_come_and_go_without_the_client(place: Place, era: str) ->
         await until(lambda: not (Path("/proc") / str(pid)).exists())
         place.write(outer("two", prefix="new_") + server("inside"))
         (place.work / "echo.py").write_text(outside.read_text())
-        await asyncio.sleep(0.3)
+        await until(lambda: "wait for a restart: mcp_servers.inside" in caplog.text)
         assert "inside" not in box.mcp.servers, "its program could have been written by a tool: it waits for a restart"
+
+
+async def test_resources_and_prompts_of_the_first_server_come_and_go(place: Place, era: str) -> None:
+    script = place.work.parent / "server.json"
+    say = {"say": [{"method": "notifications/resources/updated", "params": {"uri": "x://1"}}]}
+    answers = {
+        "resources/list": {"resources": [{"uri": "x://1", "name": "one"}]},
+        "resources/read": {"contents": [{"uri": "x://1", "text": "what it says"}]},
+        "prompts/list": {"prompts": [{"name": "p"}]},
+        "prompts/get": {"messages": [{"role": "user", "content": {"type": "text", "text": "do it"}}]},
+    }
+    script.write_text(json.dumps({"answers": answers}))
+    given = (
+        f"[mcp_servers.one]\ncommand = '{sys.executable}'\nargs = ['-S', '{HOSTILE}', '{script}']\n"
+        "category = 'memory'\n"
+    )
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(type(message).__name__)
+
+    place.write("")
+    box = place.open()
+    async with reloaded(place) as url, client(url, era, TOKEN, message_handler=hear) as a:
+        await a.list_tools()
+        place.write(given)
+        await until(lambda: "mcp_one_do" in box.registry)
+        assert [each.uri for each in (await a.list_resources()).resources] == ["x://1"]
+        assert (await a.read_resource("x://1")).contents[0].text == "what it says"  # type: ignore[union-attr]
+        assert [each.name for each in (await a.list_prompts()).prompts] == ["mcp_one_p"]
+        assert "do it" in (await a.get_prompt("mcp_one_p")).model_dump_json()
+        if era == "legacy":
+            params = SubscribeRequestParams(uri="x://1")
+            await a.session.send_request(SubscribeRequest(params=params), EmptyResult)
+            await a.call_tool("mcp_one_do", say)
+            await until(lambda: "ResourceUpdatedNotification" in heard)
+            async with client(url, era, TOKEN) as fresh:
+                assert fresh.server_capabilities.resources is not None
+                assert fresh.server_capabilities.prompts is not None
+        place.write("")
+        await until(lambda: "mcp_one_do" not in box.registry)
+        async with client(url, era, TOKEN) as fresh:  # others may keep a list for some seconds
+            assert (await fresh.list_resources()).resources == []
+            assert (await fresh.list_prompts()).prompts == []
+        if era == "legacy":
+            await until(lambda: "ResourceListChangedNotification" in heard)
 
 
 async def test_a_project_that_is_not_trusted_never_loosens(place: Place) -> None:

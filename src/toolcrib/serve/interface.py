@@ -35,7 +35,8 @@ class ServedTools:
     approval_service: ApprovalService | None = None
     exposure: Exposure | None = None
     state: Path | None = None
-    servers: McpServers | None = None
+    servers: Callable[[], McpServers | None] = lambda: None
+    """Returns the MCP servers behind it, if there are any now."""
     end_session: Callable[[str], object] = lambda _: None
     """Forgets everything that is kept for a session."""
 
@@ -52,6 +53,6 @@ def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
         box.approval_service,
         box.exposure,
         box.state.path,
-        box.servers,
+        lambda: box.servers,
         lambda session: box.session(session).end(),
     )

@@ -71,7 +71,7 @@ class McpServer:
         self.registry = self.box.registry
         self.exposure = self.box.exposure
         self.calls = CallHandler(self.box)
-        self.gateway = self._open_gateway()
+        self.gateway: Gateway | None = None
         self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
@@ -84,20 +84,22 @@ class McpServer:
             on_list_tools=cast("Any", self._list_tools),
             on_call_tool=cast("Any", self._call_tool),
             on_subscriptions_listen=self._listen,
-            **(self.gateway.handlers() if self.gateway is not None else {}),
         )
         if not traced():  # without a reader, spans would still cost the same
             without_spans(self.sdk)
         self.sdk.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._initialized)
-        if self.gateway is not None:
-            self.sdk.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, self.gateway.set_level)
+        self._open_gateway()
 
-    def _open_gateway(self) -> Gateway | None:
-        if self.box.servers is None or not has_wing("gateway"):
-            return None
+    def _open_gateway(self) -> bool:
+        """Become a gateway, if there are MCP servers. Return whether this is new."""
+        servers = self.box.servers()
+        if self.gateway is not None or servers is None or not has_wing("gateway"):
+            return False
         from .gateway import Gateway
 
-        return Gateway(self.box.servers, self.calls)
+        self.gateway = Gateway(servers, self.calls)
+        self.gateway.serve(self.sdk)
+        return True
 
     # --- lifecycle
 
@@ -112,10 +114,11 @@ class McpServer:
         starting: asyncio.Task[None] | None = None
         try:
             if self.gateway is not None:
-                ends.append(await self.gateway.subscribers.listen(transport))
-            if self.box.servers is not None and self.box.servers.waiting:
-                starting = asyncio.create_task(self.box.servers.start())
-                seconds = None if self.box.servers.requires_some else FIRST_SECONDS
+                await self._listen_to_servers(self.gateway, transport)
+            servers = self.box.servers()
+            if servers is not None and servers.waiting:
+                starting = asyncio.create_task(servers.start())
+                seconds = None if servers.requires_some else FIRST_SECONDS
                 await asyncio.wait({starting}, timeout=seconds)
                 if starting.done():
                     starting.result()
@@ -125,7 +128,7 @@ class McpServer:
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
             self._runs.remove(transport)
-            for end in ends:
+            for end in (*ends, *transport.ends):
                 end()
             await self._end_run(transport)
             self.calls.session_over(transport, f"mcp:{transport.id}")
@@ -156,11 +159,20 @@ class McpServer:
         connection = connection_of(ctx)
         transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, caller_of(ctx))
         connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
+        connection.exit_stack.callback(self._forget, transport, session)
         if self.gateway is not None:
-            connection.exit_stack.callback(self.gateway.subscribers.forget, transport, session)
             self.gateway.subscribers.begin(transport, session)
         if connection.session_id is not None:
             connection.exit_stack.callback(self.calls.session_over, transport, session_of_request(ctx, transport).id)
+
+    def _forget(self, transport: TransportState, session: HandshakeSession) -> None:
+        if self.gateway is not None:
+            self.gateway.subscribers.forget(transport, session)
+
+    async def _listen_to_servers(self, gateway: Gateway, transport: TransportState) -> None:
+        for session in transport.sessions.values():
+            gateway.subscribers.begin(transport, session)
+        transport.ends.append(await gateway.subscribers.listen(transport))
 
     def _changed(self, transport: TransportState) -> None:
         """Announce a change of the registry, on any thread, once the change is complete."""
@@ -170,6 +182,9 @@ class McpServer:
 
     async def _announce(self, transport: TransportState) -> None:
         transport.announcing = False
+        if self._open_gateway() and self.gateway is not None:  # the first servers came with a change of the settings
+            for each in tuple(self._runs):
+                await self._listen_to_servers(self.gateway, each)
         await transport.bus.publish(ToolsListChanged())
         for each in tuple(transport.sessions.values()):
             await each.session.send_tool_list_changed()

@@ -86,7 +86,7 @@ class Monitoring:
     def _metrics(self) -> Iterator[Metric]:
         with self._lock:
             calls, within, seconds = dict(self._calls), list(self._within), self._seconds
-        servers = self._server.box.servers
+        servers = self._server.box.servers()
         states = Counter(each.state for each in servers.servers.values()) if servers is not None else Counter[str]()
         running, waiting = self._server.under_way
         yield Metric("start_time_seconds", "gauge", "When the server started, in Unix seconds.", (_one(self._started),))

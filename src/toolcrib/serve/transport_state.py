@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -75,6 +76,8 @@ class TransportState:
     """When each session made its last call, by the monotonic clock."""
     stateless: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     """When the sessions of a protocol without sessions were last used, by caller, the oldest first."""
+    ends: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    """What ends with the transport."""
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 import mcp_types
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PromptReference
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -38,7 +39,7 @@ MAX_EXACT = 32 * 2**20
 
 
 class Gateway:
-    """Handles these requests for one of our MCP servers. `handlers` go to the SDK's server."""
+    """Handles these requests for one of our MCP servers. `serve` adds the handlers to the SDK's server."""
 
     def __init__(self, servers: McpServers, calls: CallHandler) -> None:
         self._servers, self._calls = servers, calls
@@ -46,18 +47,21 @@ class Gateway:
         self._catalogue = Catalogue(servers, lambda tool, who: stages.hides(tool, getattr(who, "caller", None)))
         self.subscribers = Subscribers(servers, self._catalogue, calls)
 
-    def handlers(self) -> dict[str, Any]:
-        """Return the handlers for the constructor of the SDK's server."""
-        return {
-            "on_list_resources": partial(self._list, "resources", "resources"),
-            "on_list_resource_templates": partial(self._list, "templates", "resourceTemplates"),
-            "on_read_resource": self._read_resource,
-            "on_subscribe_resource": self._subscribe,
-            "on_unsubscribe_resource": self._unsubscribe,
-            "on_list_prompts": partial(self._list, "prompts", "prompts"),
-            "on_get_prompt": self._get_prompt,
-            "on_completion": self._complete,
-        }
+    def serve(self, sdk: Server[Any]) -> None:
+        """Add the handlers to the SDK's server, also while it runs. Later handshakes declare what they handle."""
+        page = mcp_types.PaginatedRequestParams
+        for method, params, handler in (
+            ("resources/list", page, partial(self._list, "resources", "resources")),
+            ("resources/templates/list", page, partial(self._list, "templates", "resourceTemplates")),
+            ("resources/read", mcp_types.ReadResourceRequestParams, self._read_resource),
+            ("resources/subscribe", mcp_types.SubscribeRequestParams, self._subscribe),
+            ("resources/unsubscribe", mcp_types.UnsubscribeRequestParams, self._unsubscribe),
+            ("prompts/list", page, partial(self._list, "prompts", "prompts")),
+            ("prompts/get", mcp_types.GetPromptRequestParams, self._get_prompt),
+            ("completion/complete", mcp_types.CompleteRequestParams, self._complete),
+            ("logging/setLevel", mcp_types.SetLevelRequestParams, self._set_level),
+        ):
+            sdk.add_request_handler(method, params, cast("Any", handler))
 
     def _who(self, ctx: Request) -> Peer:
         """Return the client of a request that is not a call."""
@@ -177,7 +181,7 @@ class Gateway:
         await self.subscribers.unsubscribe(ctx.lifespan_context.session_of(ctx), str(params.uri))
         return mcp_types.EmptyResult()
 
-    async def set_level(self, ctx: Request, params: mcp_types.SetLevelRequestParams) -> mcp_types.EmptyResult:
+    async def _set_level(self, ctx: Request, params: mcp_types.SetLevelRequestParams) -> mcp_types.EmptyResult:
         """Handle `logging/setLevel` of the handshake era. Raises MCPError if there is no session."""
         session = ctx.lifespan_context.session_of(ctx)
         if session is None:
