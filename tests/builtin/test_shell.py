@@ -2,6 +2,7 @@ import asyncio
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ class Bench:
         self.spill = base / "spill"
         self.workspace = Workspace(self.root)
         settings = options.pop("settings", SandboxSettings())
-        runner = CommandRunner(
+        self.runner = runner = CommandRunner(
             self.workspace,
             (lambda: select_sandbox(settings, self.root)) if sandboxed else NoSandbox,
             open_spill=Spill(self.spill).open,
@@ -330,6 +331,32 @@ async def test_they_go_after_a_timeout_and_a_cancellation_too(boxed: Bench) -> N
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not (boxed.root / ".mcp.json").exists()
+
+
+async def test_a_command_that_is_cancelled_while_it_is_prepared_keeps_nothing_open(
+    boxed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await boxed("exec", command="true")
+    sandbox = boxed.runner.sandbox.known
+    assert sandbox is not None
+    wrap, begun, release = sandbox.wrap, threading.Event(), threading.Event()
+
+    def slow(_: Any, *args: Any, **more: Any) -> Any:
+        made = wrap(*args, **more)
+        begun.set()
+        release.wait(30)
+        return made
+
+    monkeypatch.setattr(type(sandbox), "wrap", slow)
+    before = len(os.listdir("/proc/self/fd"))
+    task = asyncio.create_task(boxed("exec", command="true"))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(os.listdir("/proc/self/fd")) > before
+    release.set()
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:

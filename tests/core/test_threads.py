@@ -115,6 +115,30 @@ def test_a_loop_that_is_gone_harms_no_thread() -> None:
     assert asyncio.run(threads.run(lambda: "ok")) == "ok"
 
 
+def test_what_nobody_waits_for_any_more_is_discarded() -> None:
+    release, begun, discarded = threading.Event(), threading.Event(), list[str]()
+
+    def make() -> str:
+        begun.set()
+        release.wait(30)
+        return "made"
+
+    async def main() -> None:
+        threads = ToolThreads()
+        task = asyncio.create_task(threads.make(make, discarded.append))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert discarded == []
+        release.set()
+        await until(lambda: discarded == ["made"])
+        assert await threads.make(make, discarded.append) == "made"
+        assert discarded == ["made"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("end", ["return", "raise SystemExit(3)"])
 def test_a_stuck_tool_does_not_hold_up_exit(end: str) -> None:
     code = f"""

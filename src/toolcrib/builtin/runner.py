@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MoveToTrash = Callable[[str, str, str], object]
@@ -63,6 +63,12 @@ class PreparedCommand:
     """Whether its wall is more than the sandbox of the settings, so that a person's yes lets it do more."""
     cut_off: bool = False
     """Whether it has no network at all."""
+
+    def discard(self) -> None:
+        """Release everything of a command that will not be started."""
+        self.spawn.discard()
+        if self.layer is not None:
+            self.layer.remove()
 
 
 class CommandRunner:
@@ -149,7 +155,8 @@ class CommandRunner:
         if prepared.wall == "read":  # there are no changes to search for
             outcome = self.look_over(prepared, ctx, command)
         else:
-            outcome = await in_thread(prepared.sandbox, lambda: self.look_over(prepared, ctx, command))
+            look_over = functools.partial(self.look_over, prepared, ctx, command)  # it searches the workspace
+            outcome = await shared_threads.run(look_over) if prepared.sandbox.active else look_over()
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def undo_covers(self, path: str) -> bool:
@@ -208,7 +215,8 @@ class CommandRunner:
                 raise
             return PreparedCommand(sandbox, spawn, lacks, layer, wall, cut_off=cut_off)
 
-        return await in_thread(sandbox, wrapped)
+        # without a sandbox there is no work for a thread
+        return await shared_threads.make(wrapped, PreparedCommand.discard) if sandbox.active else wrapped()
 
     def _is_active(self) -> bool:
         known = self.sandbox.known
@@ -280,8 +288,3 @@ class CommandRunner:
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
         return appeared(moved, failed)
-
-
-async def in_thread(sandbox: Sandbox, fn: Callable[[], T]) -> T:
-    """Call `fn`, which searches the workspace, in a thread; without a sandbox, call it directly, as it has no work."""
-    return await shared_threads.run(fn) if sandbox.active else fn()

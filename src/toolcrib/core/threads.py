@@ -82,6 +82,21 @@ class ToolThreads:
                 running.exception()  # nobody asks for it any more
             raise
 
+    async def make(self, fn: Callable[[], T], discard: Callable[[T], object]) -> T:
+        """Run `fn` in a thread and return what it makes. After a cancellation, what it has made or still makes is given
+        to `discard`. Raises the same errors as `run`."""
+        making = asyncio.ensure_future(self.run(fn))
+
+        def unwanted(done: asyncio.Future[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                discard(done.result())
+
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(unwanted)
+            raise
+
     def _grow(self) -> None:
         if self._alive - self.stuck < self._limit:
             self._alive += 1

@@ -16,6 +16,7 @@ from ...boundary.process import REAP_SECONDS, Process, start
 from ...boundary.spawn import Spawn
 from ...core.bound import safe
 from ...core.errors import ToolError
+from ...core.threads import shared_threads
 from . import pipes
 
 STDERR_CHARACTERS = 8_000
@@ -109,7 +110,7 @@ class StdioTransport:
                     os.close(fd)
 
         # a sandbox checks the folder first, which takes time
-        spawn = await asyncio.to_thread(self._spawn)
+        spawn = await shared_threads.make(self._spawn, Spawn.discard)
 
         def wire(stdout: int, stdin: int) -> None:
             _in_loop(loop, lambda: give((stdout, stdin)))
