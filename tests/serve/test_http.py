@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -29,7 +30,7 @@ from toolcrib.serve.guard import authorities
 from toolcrib.serve.tokens import choose_token, is_loopback
 from toolcrib.toolbox import Toolbox
 
-from ..waiting import until
+from ..waiting import pass_time, until
 
 TOKEN = "a-token-of-enough-characters"
 
@@ -457,3 +458,18 @@ async def test_a_taken_port_is_a_config_error(registry: ToolRegistry) -> None:
 )
 def test_accepted_hosts(names: list[str], port: int, expected: set[str]) -> None:
     assert authorities(names, port) == expected
+
+
+async def test_a_client_closes_an_idle_connection_before_the_server_does(box: Toolbox) -> None:
+    """A request that is sent while the server closes the connection would be lost."""
+    async with serving(box) as url:
+        host, _, port = url.split("/")[2].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in range(2):
+            writer.write(f"GET /mcp HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 401")
+            await reader.readexactly(int(re.findall(rb"content-length: (\d+)", head.lower())[0]))
+            pass_time(10)
+            await asyncio.sleep(0.05)
+        writer.close()

@@ -38,6 +38,9 @@ MAX_BODY = 16 * 2**20
 """The largest request body: several times the largest file that a model writes in one call."""
 MAX_SESSIONS = 1_000
 """Sessions of the handshake era of a caller at once, about 40 kB each. One more is answered with 503."""
+KEEP_ALIVE_SECONDS = 60
+"""How long a connection stays open without a request. Clients close theirs after 4 or 5 s: if we did so at the same moment,
+a request would sometimes be lost."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
@@ -85,7 +88,7 @@ async def serve(
             guard,
             http=strangers.protocol(), log_level="warning", access_log=False,
             lifespan="off", ws="none", proxy_headers=False, server_header=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )  # fmt: skip
         url = f"http://{shown}:{port}{PATH}"
 
