@@ -39,8 +39,8 @@ MAX_BODY = 16 * 2**20
 MAX_SESSIONS = 1_000
 """Sessions of the handshake era of a caller at once, about 40 kB each. One more is answered with 503."""
 KEEP_ALIVE_SECONDS = 60
-"""How long a connection stays open without a request. Clients close theirs after 4 or 5 s: if we did so at the same moment,
-a request would sometimes be lost."""
+"""How long a connection stays open without a request. Clients close theirs after 4 or 5 s: if we did so at the same
+moment, a request would sometimes be lost."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
