@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -99,8 +101,8 @@ def test_json_output_of_a_failure(cli: Cli) -> None:
 
 def test_exec_runs(cli: Cli) -> None:
     done = cli("call", "exec", "command=echo to-stdout; exit 7", "--yes")
-    assert "to-stdout" in done.stdout
-    assert "Exit code: 7" in done.stdout
+    assert done.stdout == "to-stdout\n"
+    assert "Exit code: 7" in done.stderr
 
 
 def _running(marker: str, program: str = "") -> list[int]:
@@ -201,3 +203,54 @@ def test_the_result_is_the_page(cli: Cli) -> None:
 def test_a_tool_that_is_not_there_says_why(cli: Cli) -> None:
     done = cli("call", "web_fetch", "https://example.com", env={"TOOLCRIB_TOOLS__DISABLED": "web_fetch"}, code=2)
     assert "'web_fetch'. It is not available here: disabled by tools.disabled" in done.stderr
+
+
+def test_raw_is_the_commands_own_output_and_exit_code(cli: Cli) -> None:
+    done = cli("call", "--raw", "exec", "printf 'a  b'; echo oops >&2; exit 7", "--yes", code=7)
+    assert (done.stdout, done.stderr) == ("a  b", "oops\n")
+    many = cli("call", "--raw", "exec", "seq 20000")  # more than a model gets
+    assert many.stdout == "".join(f"{n}\n" for n in range(1, 20_001))
+    assert "exclude each other" in cli("call", "--raw", "--json", "exec", "true", code=2).stderr
+
+
+def test_what_was_printed_before_a_time_limit_is_a_result(cli: Cli) -> None:
+    done = cli("call", "exec", "command=echo early; sleep 30", "timeout=1", code=1)
+    assert done.stdout == "early\n"
+    assert done.stderr.startswith("toolcrib: Timed out after 1 s")
+    assert "jobs start" in done.stderr
+
+
+def test_a_command_in_the_background_is_refused_where_it_would_end_at_once(cli: Cli) -> None:
+    for word in ("background", "interactive"):
+        refused = cli("call", "exec", "command=sleep 9", f"{word}=true", "--yes", code=3).stderr
+        assert "`toolcrib jobs start exec COMMAND`" in refused
+
+
+def test_a_running_command_shows_its_last_lines_and_ctrl_c_keeps_them(cli: Cli) -> None:
+    words = ("call", "exec", "for n in 1 2 3 4 5; do echo line $n; done; touch printed; sleep 30", "--yes")
+    terminal = cli.at_terminal(*words, env={"NO_COLOR": ""})
+    terminal.expect(r"exec \d+ s\r\n  .*line 3.*\r\n  .*line 4.*\r\n  .*line 5")
+    terminal.send("\x03")
+    terminal.expect(r"\x1b\[J(line 1\r\nline 2\r\nline 3\r\nline 4\r\nline 5\r\n)")
+    terminal.expect("interrupted")
+    assert terminal.wait() == 130
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
+def test_reviewed_changes_without_a_terminal_name_the_next_command(cli: Cli) -> None:
+    waits = cli("call", "--effects", "review", "exec", "echo x > new.txt", code=3).stderr
+    apply = next(line for line in waits.splitlines() if line.startswith("To apply these changes: "))
+    assert "do not run the command again" not in waits
+    cli(*apply.split(": toolcrib ")[1].split())
+    assert (cli.work / "new.txt").read_text() == "x\n"
+    assert cli.json("approvals", "--json") == []
+    (cli.work / "below").mkdir()
+    elsewhere = cli("call", "-w", "below", "--effects", "review", "exec", "echo y > y", code=3).stderr
+    drop = next(line for line in elsewhere.splitlines() if line.startswith("To drop them: "))
+    assert "is as it was" in cli(*drop.split(": ")[1].strip().removeprefix("toolcrib ").split()).stderr
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_commit_has_the_persons_name(cli: Cli) -> None:
+    (cli.home / ".gitconfig").write_text("[user]\nname = Ann Lee\nemail = ann@example.com\n[core]\npager = secret\n")
+    assert cli("call", "--raw", "exec", "git var GIT_COMMITTER_IDENT").stdout.startswith("Ann Lee <ann@example.com> ")

@@ -7,7 +7,7 @@ import codecs
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..core.context import COMMAND_OUTPUT, ToolContext
 
@@ -16,19 +16,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+END_SECONDS = 30.0
+"""Seconds in which the last output must be passed on."""
 SECONDS = 0.5
 """Seconds between two looks at the output."""
 MAX_PIECE = 8_000
 """Characters of one piece; of more, only the end is passed on. The output of the call has its beginning, too."""
-MAX_TOLD = 400_000
-"""Characters that are passed on in all."""
 MAX_HELD = 36_000
 """Characters of an unfinished line, or of a key that has begun, that are held back: they may be a part of a secret."""
 
 
+Stream = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+Tell = Callable[[str, Stream], Awaitable[None]]
+"""Gets a text that a command printed."""
+
+
 @asynccontextmanager
 async def followed(process: Process, ctx: ToolContext, redact: Callable[[str], str]) -> AsyncGenerator[None]:
-    """Pass on the output of a command within this block, if its call runs in a job."""
+    """Pass on the output of a command within this block, also of one that is ended, if somebody listens."""
     tell = ctx.metadata.get(COMMAND_OUTPUT)
     if tell is None:
         yield
@@ -36,30 +42,27 @@ async def followed(process: Process, ctx: ToolContext, redact: Callable[[str], s
     following = asyncio.create_task(follow(process, tell, redact))
     try:
         yield
-        await asyncio.wait([following])
     finally:
+        if process.done:
+            await asyncio.wait([following], timeout=END_SECONDS)
         following.cancel()
         ended = await asyncio.gather(following, return_exceptions=True)
         if isinstance(ended[0], Exception):  # the command has ended as it should, whoever reads meanwhile
             log.warning("the output of a command could not be stored while it ran", exc_info=ended[0])
 
 
-async def follow(process: Process, tell: Callable[[str], Awaitable[None]], redact: Callable[[str], str]) -> None:
+async def follow(process: Process, tell: Tell, redact: Callable[[str], str]) -> None:
     """Pass on the output of a command, without secrets, until it has ended. Only whole lines are passed on before."""
     streams = (_Lines(), _Lines())
-    positions, told = (0, 0), 0
+    positions = (0, 0)
     ended = False
-    while not ended and told < MAX_TOLD:
+    while not ended:
         ended = await process.ended_within(SECONDS)
         pieces, positions = process.since(positions)
-        for lines, piece in zip(streams, pieces, strict=True):
+        for stream, lines, piece in zip(STREAMS, streams, pieces, strict=True):
             text = redact(lines.take(piece, last=ended))
             if text:
-                cut = text if len(text) <= MAX_PIECE else f"[…]\n{text[-MAX_PIECE:]}"
-                told += len(cut)
-                await tell(cut)
-    if not ended:
-        await tell("[what it prints from here on is only in the output at its end]\n")
+                await tell(text if len(text) <= MAX_PIECE else f"[…]\n{text[-MAX_PIECE:]}", stream)
 
 
 class _Lines:

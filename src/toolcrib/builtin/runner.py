@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
+from ..boundary.git_identity import git_identity
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, OverlaySandbox, WalledSandboxes, WriteLayer
 from ..boundary.spawn import Spawn
@@ -201,7 +202,8 @@ class CommandRunner:
 
         def wrapped() -> PreparedCommand:
             cwd = self._folder(working_dir)
-            full = {**command_environment(self._env), **(env or {}), **granted}
+            person = git_identity(cwd) if sandbox.active else {}
+            full = {**person, **command_environment(self._env), **(env or {}), **granted}
             layer = self.effects.begin(sandbox) if self.effects is not None else None
             if layer is None:
                 spawn = sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)

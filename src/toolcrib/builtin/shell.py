@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import works
-from ..core.context import COMMAND_OUTPUT, ToolContext, Wall
+from ..core.context import COMMAND_ENDED, JOB, ToolContext, Wall
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
@@ -28,7 +28,7 @@ from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRu
 from .following import followed
 from .runner import CommandRunner, PreparedCommand
 from .sessions import CommandSession, Sessions
-from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
+from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, printed, streams
 
 if TYPE_CHECKING:
     from ..boundary.process import Process, ProcessResult
@@ -68,6 +68,10 @@ CUT_OFF = (
     "that, call exec again with more_rights=true: then a person is asked]"
 )
 OPEN_HOSTS = "To let commands reach a host: toolcrib config set sandbox.allowed_domains {}"
+ENDS_WITH_CALL = (
+    "a command in the background would end together with `toolcrib call`. Leave background and interactive out, or run "
+    "it as a job: `toolcrib jobs start exec COMMAND`"
+)
 _EARLY_SECONDS = 0.25  # how long to wait for a background command that fails at once
 
 
@@ -156,7 +160,7 @@ class ShellTools:
         try:
             where = self._runner.judged_folder(working_dir)
             lift = self._judged.lift(command, where) if isinstance(where, str) else None  # then a person was asked
-            if (background or interactive) and COMMAND_OUTPUT not in ctx.metadata:
+            if (background or interactive) and JOB not in ctx.metadata:
                 with self.sessions.place(ctx.session_id):
                     prepared = await self._runner.prepare(
                         argv, "exec", working_dir, None, lift=lift, wall=ctx.wall, hosts=ctx.hosts
@@ -182,8 +186,12 @@ class ShellTools:
             raise
         except OSError as error:
             return _not_started(error)
-        output = _answer(result, timeout, outcome, prepared, self._redact)
-        return self._with_network(output, prepared, command, where) if _failed(result) else output
+        output = _answer(result, timeout, outcome, prepared, self._redact, ctx)
+        if _failed(result):
+            output = self._with_network(output, prepared, command, where)
+        if COMMAND_ENDED in ctx.metadata:
+            ctx.metadata[COMMAND_ENDED](printed(result, output.for_llm, self._redact))
+        return output
 
     def _with_network(
         self, output: ToolOutput, prepared: PreparedCommand, command: str, where: str | Judgement
@@ -265,9 +273,9 @@ class ShellTools:
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
         if not done:
-            printed = streams(*session.process.take(), self._redact)
-            session.held_back = session.held_back or _was_held_back(printed)
-            text = [*printed, f"[session {session.id} is running, {session.age:.0f} s]"]
+            said = streams(*session.process.take(), self._redact)
+            session.held_back = session.held_back or _was_held_back(said)
+            text = [*said, f"[session {session.id} is running, {session.age:.0f} s]"]
             return ToolOutput("\n".join(text), meta=meta)
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
@@ -290,6 +298,8 @@ class ShellTools:
     # --- before it runs -------------------------------------------------------------------------------------
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        if ctx.channel == "cli" and (args.get("background") or args.get("interactive")):
+            return Judgement("deny", ENDS_WITH_CALL, "shell:background")
         cwd = self._runner.judged_folder(args.get("working_dir"))
         if isinstance(cwd, Judgement):
             return cwd
@@ -456,7 +466,7 @@ def _printed(
 
 def _answer(
     result: ProcessResult, timeout: int, outcome: CommandOutcome, prepared: PreparedCommand,
-    redact: Callable[[str], str] | None,
+    redact: Callable[[str], str] | None, ctx: ToolContext,
 ) -> ToolOutput:  # fmt: skip
     sandbox = prepared.sandbox
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
@@ -464,7 +474,8 @@ def _answer(
         meta["wall"] = prepared.wall
     slow = (
         f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
-        f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it with background=true."
+        f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it "
+        f"{'as a job: `toolcrib jobs start`' if ctx.channel == 'cli' else 'with background=true'}."
     )
     text = _printed(result, redact, meta, slow, "The command was ended before it was done.")
     if not result.reaped:
@@ -484,8 +495,8 @@ def _failed(result: ProcessResult) -> bool:
     return result.ended_by == "timeout" or bool(result.exit_code)
 
 
-def _was_held_back(printed: Sequence[str]) -> bool:
-    return _HELD_BACK.search("\n".join(printed)) is not None
+def _was_held_back(lines: Sequence[str]) -> bool:
+    return _HELD_BACK.search("\n".join(lines)) is not None
 
 
 def _wall_of(session: CommandSession | None) -> Wall | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..boundary.capture import Capture, Excerpt
+from ..core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from ..boundary.process import ProcessResult
@@ -23,17 +24,41 @@ _LIMITS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command printed, and `footer`, what we say of it. `text` is all of it, as a model gets it."""
+
+    stdout: Excerpt
+    stderr: Excerpt
+    footer: str
+    text: str
+    exit_code: int | None
+
+
+def printed(result: ProcessResult, text: str, redact: Callable[[str], str] | None) -> Printed:
+    """Return the parts of a command's output."""
+    lines = streams(result.stdout, result.stderr, redact)
+    footer = text.removeprefix("\n".join(lines)).removeprefix("\n")
+    return Printed(*excerpts(result.stdout, result.stderr, redact), footer, text, exit_code(result))
+
+
 def exit_code(result: ProcessResult) -> int | None:
     """Return the exit code as shells do: 128 + N after signal N. None if the command did not end by itself."""
     return 128 + result.signal if result.signal is not None else result.exit_code
 
 
-def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None = None) -> list[str]:
-    """Return both streams as text within MAX_CHARACTERS. stderr gets at least half of them if it needs them."""
+def excerpts(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None) -> tuple[Excerpt, Excerpt]:
+    """Return both streams within MAX_CHARACTERS. stderr gets at least half of them if it needs them."""
     out, err = stdout.excerpt(MAX_CHARACTERS, redact), stderr.excerpt(MAX_CHARACTERS, redact)
     if _size(out) + _size(err) > MAX_CHARACTERS:
         err = stderr.excerpt(max(MAX_CHARACTERS // 2, MAX_CHARACTERS - _size(out)), redact)
         out = stdout.excerpt(MAX_CHARACTERS - _size(err), redact)
+    return out, err
+
+
+def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None = None) -> list[str]:
+    """Return both streams as text within MAX_CHARACTERS."""
+    out, err = excerpts(stdout, stderr, redact)
     parts: list[str] = []
     if out.head or out.tail:
         parts.append(out.text.removesuffix("\n"))

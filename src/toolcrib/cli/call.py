@@ -10,29 +10,39 @@ import itertools
 import secrets
 import shutil
 import sys
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 from ..core.bound import safe
+from ..core.context import COMMAND_ENDED, COMMAND_OUTPUT
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
-from ..core.finish import for_person
+from ..core.finish import HINT, for_person
 from ..core.output import ToolOutput
 from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from . import show
 from .arguments import named, read_arguments
-from .exit_codes import of_output
+from .exit_codes import Usage, of_output
 from .options import Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .running import run
 from .terminal_approver import terminal_approver
 
+if TYPE_CHECKING:
+    from ..boundary.capture import Excerpt
+    from ..builtin.following import Stream
+    from ..builtin.transcript import Printed
+
 QUIET_SECONDS = 0.5  # a call that ends before that needs no display
 FRAME_SECONDS = 0.1
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_CLEAR = "\r\x1b[2K"
+MAX_LIVE = 3  # lines of a running command that are shown
+MAX_HEARD = 1_000  # pieces of its output that are kept for Ctrl-C
 
 
 def tool_names(incomplete: str) -> list[str]:
@@ -67,18 +77,38 @@ def call(
             help="How a command changes files: at once, together at its end, or after you have seen the changes.",
         ),
     ] = None,
+    raw: Annotated[
+        bool, Option("--raw", help="For a command: print only its own output, whole, and end with its exit code.")
+    ] = False,
 ) -> int:
-    """Call a tool. Its output goes to stdout; errors and questions go to stderr.
+    """Call a tool. Its output goes to stdout; errors, questions and what we say about a command go to stderr.
 
     Exit code 0 if the tool ran, 1 if it failed, 2 for an unknown tool or bad arguments, 3 if it was denied or waits
     for approval. Without a terminal no question is asked: approve with `toolcrib approvals`, then repeat the call.
     """
+    if raw and options.json:
+        raise Usage("--raw and --json exclude each other")
     own, words = own_tools([name, *(pairs or [])], options.module)
     name, pairs = own.call(words)
     arguments = read_arguments(pairs, text)
-    result = run(_call(options, own, name, arguments, dry_run, effects))
+    result, printed = run(_call(options, own, name, arguments, dry_run, effects))
     if options.json:
         show.out_json(as_json(name, result))
+    elif printed is not None and raw:
+        _write(printed.stdout, sys.stdout)
+        _write(printed.stderr, sys.stderr)
+        if result.is_error:
+            show.error(printed.footer)
+        return of_output(result) if printed.exit_code is None else printed.exit_code
+    elif printed is not None:
+        for excerpt, say in ((printed.stdout, show.out), (printed.stderr, show.say)):
+            if excerpt.text:
+                say(excerpt.text.removesuffix("\n"))
+        sys.stdout.flush()
+        waits = result.pause_for_input
+        (show.say if waits else show.error if result.is_error else partial(show.say, style="dim"))(printed.footer)
+        if result.for_user:
+            show.say(result.for_user)
     elif result.is_error:
         show.error(for_person(result))
     else:
@@ -91,7 +121,8 @@ def call(
 async def _call(
     options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, dry_run: bool,
     effects: str | None,
-) -> ToolOutput:  # fmt: skip
+) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
+    """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
     settings = options.settings()
     if effects is not None:
         settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
@@ -105,11 +136,35 @@ async def _call(
     try:
         box.approval_service.approver = approver = terminal_approver(box.starts, progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
-        ctx = replace(box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask)
-        return await box.call(name, named(arguments, name, box.registry), ctx)
+        listening = {COMMAND_OUTPUT: progress.hear, COMMAND_ENDED: progress.ended.append}
+        ctx = replace(
+            box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask,
+            metadata={**box.context.metadata, **listening},
+        )  # fmt: skip
+        output = await box.call(name, named(arguments, name, box.registry), ctx)
+        printed = progress.ended[-1] if progress.ended else None
+        same = printed is not None and safe(printed.text).rstrip() == output.for_llm.removesuffix(HINT).rstrip()
+        return output, printed if same else None
+    except asyncio.CancelledError:
+        progress.close()
+        if not options.json:
+            for text, stream in progress.heard:
+                (show.out if stream == "stdout" else show.say)(text.removesuffix("\n"))
+        raise
     finally:
         progress.close()
         await box.aclose()
+
+
+def _write(excerpt: Excerpt, stream: TextIO) -> None:
+    """Write all that a command printed to one of its streams, and nothing else."""
+    if excerpt.spill is not None and not excerpt.truncated:
+        with open(excerpt.spill, encoding="utf-8", errors="replace", newline="") as file:
+            pieces = iter(partial(file.read, 1 << 16), "")
+            stream.writelines(map(safe, pieces) if stream.isatty() else pieces)
+    else:
+        stream.write(safe(excerpt.text) if stream.isatty() else excerpt.text)
+    stream.flush()
 
 
 def as_json(name: str, output: ToolOutput) -> dict[str, Any]:
@@ -138,12 +193,16 @@ def _block(block: Any) -> dict[str, Any]:
 
 
 class Progress:
-    """Shows a line with the running calls on stderr. Listens to events, which may come from any thread."""
+    """Shows a line with the running calls on stderr, and below it the last lines of their commands. Listens to events,
+    which may come from any thread."""
 
     def __init__(self, events: EventStream) -> None:
-        self._running: dict[str, str] = {}
+        self.heard: deque[tuple[str, Stream]] = deque(maxlen=MAX_HEARD)
+        """What commands printed last."""
+        self.ended: list[Printed] = []
+        self._running: dict[str, tuple[str, float]] = {}
         self._frames = itertools.cycle(_FRAMES)
-        self._shown = False
+        self._shown = 0  # lines
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
@@ -155,6 +214,10 @@ class Progress:
         """Hide the line until an approval is resolved."""
         self._paused = True
         self._hide()
+
+    async def hear(self, text: str, stream: Stream) -> None:
+        """Take what a command has printed since the last time."""
+        self.heard.append((text, stream))
 
     def close(self) -> None:
         """Hide the line for good."""
@@ -168,10 +231,11 @@ class Progress:
     def _on(self, event: Any) -> None:
         match event:
             case CallStarted():
-                self._running[event.call_id] = event.tool
+                self._running[event.call_id] = event.tool, time.monotonic()
             case CallProgress():
                 part = f" {event.done:g}/{event.total:g}" if event.total else f" {event.done:g}"
-                self._running[event.call_id] = f"{event.tool}{part} {safe(event.message or '')[:60]}".rstrip()
+                since = self._running[event.call_id][1] if event.call_id in self._running else time.monotonic()
+                self._running[event.call_id] = f"{event.tool}{part} {safe(event.message or '')[:60]}".rstrip(), since
             case CallFinished():
                 self._running.pop(event.call_id, None)
             case ApprovalRequested():
@@ -190,19 +254,27 @@ class Progress:
 
     def _draw(self) -> None:
         """Write the next frame over the last one, and ask for the one after."""
-        text = plain_line(", ".join(self._running.values()))
+        now = time.monotonic()
+        text = plain_line(", ".join(f"{what} {now - since:.0f} s" for what, since in self._running.values()))
         room = shutil.get_terminal_size().columns - 3
-        print(f"{_CLEAR}{next(self._frames)} {text[:room]}", end="", file=sys.stderr, flush=True)
-        self._shown = True
+        lines = [line for piece, _ in list(self.heard)[-MAX_LIVE:] for line in piece.splitlines()][-MAX_LIVE:]
+        live = "".join(f"\n  {show.paint(plain_line(line)[: room - 1], 'dim', sys.stderr)}" for line in lines)
+        self._hide_text()
+        print(f"{next(self._frames)} {text[:room]}{live}", end="", file=sys.stderr, flush=True)
+        self._shown = 1 + len(lines)
         self._timer = self._loop.call_later(FRAME_SECONDS, self._draw)
 
     def _hide(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._hide_text()
+
+    def _hide_text(self) -> None:
         if self._shown:
-            print(_CLEAR, end="", file=sys.stderr, flush=True)
-            self._shown = False
+            up = f"\x1b[{self._shown - 1}A" if self._shown > 1 else ""
+            print(f"\r{up}\x1b[J", end="", file=sys.stderr, flush=True)
+            self._shown = 0
 
 
 COMMAND = CliCommand(call)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from ..effects import apply_changes, changes_in, in_words, recover
 from ..policy.plain import plain, plain_line
+from ..record.approvals import Approvals
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options
@@ -62,6 +63,8 @@ def apply(options: Options, changes: Id) -> int:
     with _journal(options) as (journal, known):
         held = known.layers.get(changes)
         conflicts = apply_changes(journal, held)
+        if not conflicts:
+            _expire(options, held)
     if conflicts:
         for line in conflicts:
             show.error(line)
@@ -74,8 +77,17 @@ def apply(options: Options, changes: Id) -> int:
 def discard(options: Options, changes: Id) -> None:
     """Discard waiting changes."""
     with _journal(options) as (_, known):
+        held = known.layers.get(changes)
         known.layers.discard(changes)
+        _expire(options, held)
     show.say(f"Discarded {changes}; the workspace is as it was.")
+
+
+def _expire(options: Options, held: HeldChanges) -> None:
+    """End the request for approval of changes that a person has decided about here."""
+    if held.approval_id is not None:
+        with closing(Approvals(options.state().record)) as approvals:
+            approvals.expire(held.approval_id)
 
 
 def _data(held: HeldChanges) -> dict[str, object]:

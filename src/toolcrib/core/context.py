@@ -35,8 +35,11 @@ do a task, and returns its report as a ToolOutput."""
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
 COMMAND_OUTPUT = "toolcrib_command_output"
-"""A key in `ToolContext.metadata` where a job runs the call: `await ctx.metadata[COMMAND_OUTPUT](text)` stores what its
-command has printed since the last time."""
+"""A key in `ToolContext.metadata` where somebody follows the call: `await ctx.metadata[COMMAND_OUTPUT](text, stream)`
+gets what its command has printed since the last time."""
+COMMAND_ENDED = "toolcrib_command_ended"
+"""A key in `ToolContext.metadata`: `ctx.metadata[COMMAND_ENDED](printed)` gets at the end what a command printed, apart
+from what we say of it."""
 
 
 SHARED = "toolcrib_shared_session"

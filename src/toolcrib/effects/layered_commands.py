@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -235,7 +236,11 @@ class LayeredCommands:
             outcome.notes += ["[it would have changed:]", held.told, "[these changes were refused and are discarded]"]
             outcome.notes.append(answer.for_llm)
             return outcome
-        outcome.notes += [f"[it would change, and nothing of this is done yet ({held.id}):]", held.told, answer.for_llm]
+        outcome.notes += [f"[it would change, and nothing of this is done yet ({held.id}):]", held.told]
+        if answer.error_kind == "pending" and ctx.channel == "cli":  # who reads it is the person who may apply them
+            outcome.notes.append(_how_to_apply(held))
+            return outcome
+        outcome.notes.append(answer.for_llm)
         if answer.error_kind == "pending":
             outcome.notes.append(
                 f'(do not run the command again: {APPLY}(changes="{held.id}") applies these changes once approved, '
@@ -309,6 +314,15 @@ def _touches(applied: ChangeList, path: str) -> bool:
 def key_of(session_id: str | None, command: str) -> str:
     """Return a key that identifies one command of one session."""
     return hashlib.sha256(json.dumps([session_id, command]).encode()).hexdigest()
+
+
+def _how_to_apply(held: HeldChanges) -> str:
+    root = held.roots[0]
+    where = "" if os.path.realpath(os.curdir) == os.path.realpath(root) else f" --workspace {shlex.quote(root)}"
+    return (
+        f"To apply these changes: toolcrib changes apply {held.id}{where}\n"
+        f"To drop them:           toolcrib changes discard {held.id}{where}"
+    )
 
 
 def _not_applied(held: HeldChanges, why: str) -> str:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.jobs")
 
+MAX_TOLD = 400_000
+"""Characters of a command's output that are stored while it runs."""
+NO_MORE = "[what it prints from here on is only in the output at its end]\n"
 PROGRESS_SECONDS = 0.5
 """Seconds between two stored events of a call's progress."""
 PATIENCE_SECONDS, RETRY_SECONDS = 30.0, 0.5
@@ -162,8 +165,13 @@ class JobRunner:
         ctx = self._context(job, body.session or job.id, body.schedule)
         self.box.flow.inherit(from_wire(body.labels) or Labels(), ctx.session_id)
 
-        async def tell(text: str) -> None:
-            await run.emit("output", text)
+        told = 0
+
+        async def tell(text: str, stream: str) -> None:
+            nonlocal told
+            if told < MAX_TOLD:
+                told += len(text)
+                await run.emit("output", text if told < MAX_TOLD else f"{text}{NO_MORE}")
 
         progress = _Progress(run)
         ctx = replace(ctx, metadata={**ctx.metadata, JOB: job.id, COMMAND_OUTPUT: tell}, on_progress=progress.report)
