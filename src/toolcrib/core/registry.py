@@ -214,13 +214,13 @@ class ToolRegistry:
     def search(self, query: str, limit: int = 5, caller: Caller | None = None) -> list[Tool]:
         """The tools that match a question best, best first: by the words of their names, descriptions and parameters.
 
-        Tools that a rule hides are not found, nor those that only lead to other tools. The first search after a change
-        reads all tools: 0.3 s for 10,000.
+        Tools that are not listed are not found, nor those that only lead to other tools. The first search after a
+        change reads all tools: 0.3 s for 10,000.
         """
         if self._index is None:
             from .tool_index import ToolIndex
 
-            self._index = ToolIndex(tool for tool in self if not tool.is_meta)
+            self._index = ToolIndex(tool for tool in self if not tool.is_meta and not tool.unlisted)
         return [tool for tool, _ in self._index.search(query, limit, lambda tool: self.stages.hides(tool, caller))]
 
     # --- describing
@@ -257,10 +257,10 @@ class ToolRegistry:
         return [body for name, body in zip(shown, bodies, strict=True) if name in wanted]
 
     def listed(self, caller: Caller | None = None) -> list[Tool]:
-        """Return the tools that may be shown: all but those whose every call, or every call of a caller, is denied by a
-        rule."""
+        """Return the tools that may be shown: all but those that have nothing to do now, or whose every call, or every
+        call of a caller, is denied by a rule."""
         authorizer = self.stages.authorizer_of(caller)
-        return list(self) if authorizer is None else [tool for tool in self if not authorizer.hides(tool)]
+        return [tool for tool in self if not tool.unlisted and (authorizer is None or not authorizer.hides(tool))]
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """The second design's name: definitions in OpenAI form."""

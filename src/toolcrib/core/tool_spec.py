@@ -97,6 +97,8 @@ class ToolFields:
     """Further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in `annotations`)."""
     is_meta: bool = False
     """Whether it only leads to other tools (search, call by name)."""
+    unlisted: bool = False
+    """Whether no list and no search shows it now, because there is nothing to do for it. A call of it works."""
     tested: bool = False
     """Whether its schema is known to be right: then it is built at first use, not when the tool is registered."""
 

@@ -44,8 +44,8 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "work").mkdir()
 
-    def write(**settings: Any) -> dict[str, Any]:
-        behaviour = {"tools": ["echo", "notify", "log"], "offers": OFFERS}
+    def write(offers: Any = OFFERS, **settings: Any) -> dict[str, Any]:
+        behaviour = {"tools": ["echo", "notify", "log", "offer"], "offers": offers}
         server = {"command": sys.executable, "args": ["-S", str(RAW), json.dumps(behaviour)], **settings}
         path = tmp_path / "settings.json"
         path.write_text(json.dumps({"mcpServers": {"raw": server}}))
@@ -76,6 +76,21 @@ async def test_what_is_read_is_recorded(given: Any, connect: Connect, era: str) 
     assert ("mcp_raw_resources", '{"uri":"note://7"}') in found
     assert ("mcp_raw_prompts", '{"name":"greet","arguments":{"who":"Ann"}}') in found
     assert len(found) == 2, "lists and completion are no calls"
+
+
+async def test_a_tool_for_nothing_is_not_listed(given: Any, connect: Connect, era: str) -> None:
+    settings = given({"prompts": ["greet"]}, category="memory")
+    for _ in range(2):  # asked, and then known from before
+        async with Toolbox.open(**settings) as box, connect(box, era) as client:
+            names = [each.name for each in (await client.list_tools()).tools]
+            assert "mcp_raw_prompts" in names
+            assert "mcp_raw_resources" not in names
+            assert "mcp_raw_resources" not in [each.name for each in box.registry.search("list resources", 20)]
+            read: Any = await client.read_resource("note://7")
+            assert read.contents[0].text == "what note://7 says", "an address may be known from elsewhere"
+    async with Toolbox.open(**settings) as box, connect(box, era) as client:
+        await client.call_tool("mcp_raw_offer", {"kind": "resources", "word": "note://1"})
+        await until(lambda: "mcp_raw_resources" in [each.name for each in box.registry.listed()])
 
 
 async def test_what_asks_waits_for_a_yes(given: Any, connect: Connect, era: str) -> None:

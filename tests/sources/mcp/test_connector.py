@@ -227,7 +227,7 @@ async def test_the_question_for_the_roots_makes_no_tool_run_alone(host: Any) -> 
         ctx = ToolContext(session_id=session, metadata={"mcp": Answering(modern=True)})
         return InFlight("look", ctx, ProgressTimeout(1, 1), (session, id(ctx)))
 
-    callbacks = Callbacks(raw(), host, Relay(), lambda: None)
+    callbacks = Callbacks(raw(), host, Relay(), lambda kind: None)
     callbacks.roots = callbacks._roots  # pyright: ignore[reportPrivateUsage]
     nothing: Any = None
     for sessions in (["ann", "ann", "ann"], ["ann", "bob"]):

@@ -31,8 +31,8 @@ NOBODY = "there is no person here who could be asked"
 class Callbacks:
     """The callbacks for one connection to one server.
 
-    `opener` is the client that the connection is made for. `tools_changed` is called when the server says that its
-    list of tools has changed.
+    `opener` is the client that the connection is made for. `list_changed` is called when the server says that one of
+    its lists has changed.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Callbacks:
         config: ServerConfig,
         services: ClientServices,
         relay: Relay,
-        tools_changed: Callable[[], None],
+        list_changed: Callable[[ListKind], None],
         opener: Downstream | None = None,
     ) -> None:
-        self._config, self._services, self._relay, self._tools_changed = config, services, relay, tools_changed
+        self._config, self._services, self._relay, self._list_changed = config, services, relay, list_changed
         self.opener = opener
         self.calls = CallsInFlight()
         # as a gateway we declare the capability, because our clients may have it; if one does not, only its call fails
@@ -59,9 +59,8 @@ class Callbacks:
 
     def changed(self, kind: ListKind) -> None:
         """Handle a change of one of its lists."""
-        if kind == "tools":
-            self._tools_changed()
-        else:
+        self._list_changed(kind)
+        if kind != "tools":
             self._relay.tell(ContentChanged(self._config.name, kind))
 
     def updated(self, uri: str) -> None:

@@ -21,7 +21,7 @@ from .connection import Connection
 from .downstream import Downstream
 from .http import HttpTransport
 from .program import folder_of, start_of
-from .relay import Relay
+from .relay import ListKind, Relay
 from .stdio import StdioTransport
 
 DEPTH = "TOOLCRIB_DEPTH"
@@ -33,7 +33,7 @@ async def prepare(
     config: ServerConfig,
     services: ClientServices,
     relay: Relay,
-    tools_changed: Callable[[Connection], None],
+    list_changed: Callable[[ListKind, Connection], None],
     mode: str,
     older: bool,
     who: Downstream | None,
@@ -44,7 +44,7 @@ async def prepare(
         transport: StdioTransport | HttpTransport = StdioTransport(lambda: _spawn(config, values, services))
     else:
         transport = await _http(config, services)
-    callbacks = Callbacks(config, services, relay, lambda: tools_changed(connection), who)
+    callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who)
     connection = Connection(config.name, transport, callbacks, mode, older, config.idle_timeout)
     if isinstance(transport, HttpTransport):
         transport.session_lost = connection.lose

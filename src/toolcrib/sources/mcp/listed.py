@@ -30,6 +30,8 @@ class ListedTool:
     output_schema: Mapping[str, Any] | None = None
     hints: Mapping[str, Any] = EMPTY
     kind: Kind = "tool"
+    unlisted: bool = False
+    """Whether it is one of ours, and the server has nothing that it could reach."""
     extra: Mapping[str, Any] = EMPTY
 
     @property
@@ -70,6 +72,8 @@ class ServerListing:
     instructions: str | None = None
     has_resources: bool = False
     has_prompts: bool = False
+    lists_none: tuple[str, ...] = ()
+    """`resources` or `prompts`, if the server declares them and lists none."""
     faults: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
@@ -81,8 +85,8 @@ _TOOL: Mapping[str, type] = {
     "name": str, "description": str, "schema": dict, "title": str, "output_schema": dict, "hints": dict, "extra": dict,
 }  # fmt: skip
 _LISTING: Mapping[str, type] = {
-    "protocol": str, "server": str, "instructions": str, "has_resources": bool, "has_prompts": bool, "faults": list,
-    "tools": list,
+    "protocol": str, "server": str, "instructions": str, "has_resources": bool, "has_prompts": bool,
+    "lists_none": list, "faults": list, "tools": list,
 }  # fmt: skip
 """The stored fields, with their types."""
 
@@ -91,7 +95,8 @@ def listing_from_json(value: Any) -> ServerListing:
     """Read the output of `to_json`. Raises KeyError, TypeError or AttributeError for anything else."""
     found = _checked(value, _LISTING)
     found["tools"] = tuple(ListedTool(**_checked(each, _TOOL)) for each in found["tools"])
-    found["faults"] = tuple(map(str, found["faults"]))
+    for key in ("faults", "lists_none"):
+        found[key] = tuple(map(str, found.get(key, ())))
     return ServerListing(**found)
 
 

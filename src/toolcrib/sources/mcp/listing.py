@@ -41,6 +41,8 @@ MAX_EXTRA = 4 * 2**20
 _OURS = {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
 """The fields that are read, and `execution`: it offers the server's tasks, which we do not pass on."""
 
+NONE_SECONDS = 1.0
+"""How long a server may take, after its tools, to say whether it has any resources and prompts."""
 T = TypeVar("T")
 
 
@@ -78,12 +80,19 @@ async def list_server(client: Client) -> ServerListing:
     """Return everything that the connected server lists. Raises MCPError, or ToolError if a list is invalid."""
     faults: list[str] = []
     capabilities = client.server_capabilities
+    declared = {"resources": capabilities.resources, "prompts": capabilities.prompts}
+    looking = {key: asyncio.create_task(_lists_none(client, key)) for key, each in declared.items() if each is not None}
     try:
         tools = await read_tools(client, faults)
+        if looking:
+            await asyncio.wait(looking.values(), timeout=NONE_SECONDS)
     except MCPError:
         if capabilities.tools is not None:
             raise
         tools = []  # it never declared any tools
+    finally:
+        for each in looking.values():
+            each.cancel()
     info = client.server_info
     if len(faults) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
@@ -94,8 +103,28 @@ async def list_server(client: Client) -> ServerListing:
         client.instructions,
         capabilities.resources is not None,
         capabilities.prompts is not None,
+        tuple(key for key, each in looking.items() if each.done() and not each.cancelled() and each.result()),
         tuple(faults),
     )
+
+
+async def _lists_none(client: Client, what: str) -> bool:
+    """Whether the server says that it has no resources and no templates of their addresses, or no prompts."""
+    page = mcp_types.PaginatedRequestParams()
+    requests: dict[str, Any] = {"prompts": mcp_types.ListPromptsRequest(params=page)}
+    if what == "resources":
+        requests = {
+            "resources": mcp_types.ListResourcesRequest(params=page),
+            "resourceTemplates": mcp_types.ListResourceTemplatesRequest(params=page),
+        }
+    try:
+        for key, request in requests.items():
+            answer = await send_raw(client.session, request)
+            if answer.get("nextCursor") or answer[key]:
+                return False
+    except Exception:  # whatever is wrong, it shows again when they are used
+        return False
+    return True
 
 
 async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:

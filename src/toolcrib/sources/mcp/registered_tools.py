@@ -151,7 +151,8 @@ def extra_tools(config: ServerConfig, listing: ServerListing) -> Iterator[Listed
             first, second = extra_names(kind)
             schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
             text = description.format(config.name)
-            yield ListedTool(second if first in taken else first, text, schema, hints=READ_ONLY, kind=kind)
+            name = second if first in taken else first
+            yield ListedTool(name, text, schema, hints=READ_ONLY, kind=kind, unlisted=kind in listing.lists_none)
 
 
 def extra_names(kind: str) -> tuple[str, str]:

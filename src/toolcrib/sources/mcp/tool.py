@@ -102,6 +102,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         source=f"mcp:{config.name}",
         origin=ToolOrigin("mcp", config.name, listed.name),
         mcp_fields=fields or EMPTY,
+        unlisted=listed.unlisted,
         tested=True,  # its schema was compiled when it was listed
     )
 

@@ -12,6 +12,7 @@ from .cache import ListCache
 from .config import ServerConfig
 from .connector import McpFailure, explain
 from .listed import ServerListing
+from .relay import ListKind
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -83,6 +84,11 @@ class ToolList:
         if not self.checked:
             self.checked = True
             self.changed()
+
+    def list_changed(self, kind: ListKind, connection: Connection) -> None:
+        """Handle a change of a list. Of resources and prompts only the first ones matter here."""
+        if kind == "tools" or (self.listing is not None and kind in self.listing.lists_none):
+            self.changed(connection)
 
     def changed(self, connection: Connection | None = None) -> None:
         """Fetch the list again, once for several calls of this.

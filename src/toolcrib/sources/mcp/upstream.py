@@ -244,7 +244,7 @@ class Upstream:
         # a server that chose the handshake era last time is not asked for the later one first
         known = self.config.protocol == "auto" and self.tools.error is None and is_handshake_era(self.tools.protocol)
         mode = "legacy" if older or known else self.config.protocol
-        return await loaded.prepare(self.config, self.services, self._relay, self.tools.changed, mode, older, who)
+        return await loaded.prepare(self.config, self.services, self._relay, self.tools.list_changed, mode, older, who)
 
     async def connected(self, connection: Connection) -> None:
         """Handle a new connection. See `ConnectorEvents`."""

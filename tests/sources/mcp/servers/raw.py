@@ -91,6 +91,9 @@ def call(id_: object, params: dict) -> None:
     elif name == "grow":
         config.setdefault("tools", []).append(arguments["name"])
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    elif name == "offer":
+        config["offers"].setdefault(arguments["kind"], []).append(arguments["word"])
+        send({"jsonrpc": "2.0", "method": f"notifications/{arguments['kind']}/list_changed"})
     elif name == "labelled":
         meta = {"ifc": {"integrity": "trusted", "confidentiality": "public"}}
         answer(id_, {"content": [{"type": "text", "text": "so it says"}], "_meta": meta})
