@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from toolcrib import Decision, Toolbox, ToolContext, ToolRegistry, default_tools, tool
+from toolcrib import Decision, Tool, Toolbox, ToolContext, ToolDefinitionError, ToolRegistry, default_tools, tool
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
 from toolcrib.core.wings import has_wing
 from toolcrib.record.undoing import undo
@@ -327,13 +327,45 @@ async def test_an_approver_that_cannot_be_asked_is_refused_at_once(folder):
         Toolbox.open(workspace=folder, approve=True)
 
 
-async def test_an_approver_that_is_not_async_says_no_and_why(folder):
-    async with Toolbox.open(workspace=folder, approve=lambda request: True) as box:
+async def test_an_approver_that_is_not_async_is_refused_at_once_and_says_no(folder):
+    with pytest.raises(TypeError, match=r"plain function .*lambda.*: write `async def`"):
+        Toolbox.open(workspace=folder, approve=lambda request: True)
+
+    class Sync:
+        def __call__(self, request):
+            return True
+
+    async with Toolbox.open(workspace=folder, approve=Sync()) as box:
         (folder / "x").write_text("x")
         output = await box.call("delete_file", {"path": "x"})
         assert output.error_kind == "denied"
         assert "async function" in output.for_llm
     assert (folder / "x").exists()
+
+
+def test_common_slips_are_errors_at_once(folder):
+    opening = Toolbox.open(workspace=folder)
+    with pytest.raises(AttributeError, match=r"not open yet, so it has no 'definitions'.*async with"):
+        opening.definitions()
+    with pytest.raises(TypeError, match="tools should be a list"):
+        Toolbox.open(workspace=folder, tools=tool(lambda: "x", name="x"))
+
+    class Adder(Tool):
+        """Add."""
+
+        category = "memory"
+
+        async def execute(self, a: int) -> int:
+            return a
+
+    with pytest.raises(ToolDefinitionError, match=r"Adder is a class of tools; give an instance: Adder\(\)"):
+        ToolRegistry([Adder])
+
+    def untyped(city, days: int = 1) -> str:
+        return city
+
+    with pytest.raises(ToolDefinitionError, match=r"untyped: 'city' has no type.*`city: str`"):
+        ToolRegistry([untyped])
 
 
 async def test_the_record_names_what_asked_not_what_would_allow(folder):

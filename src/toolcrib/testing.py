@@ -23,6 +23,7 @@ from .toolbox import Toolbox
 if TYPE_CHECKING:
     from .agent.recorded import RecordingModel, ReplayModel
     from .agent.scripted import ScriptedModel
+    from .config.settings import Mode
 
 __all__ = ["Answer", "FakeApprover", "RecordingModel", "ReplayModel", "ScriptedModel", "temporary_toolbox"]
 
@@ -73,7 +74,7 @@ async def temporary_toolbox(
     files: Mapping[str, str | bytes] | None = None,
     *,
     tools: Iterable[Tool | Callable[..., Any]] = (),
-    mode: str = "assistant",
+    mode: Mode = "assistant",
     approve: Approver | None = None,
     builtin: bool = True,
     yes: bool = False,

@@ -192,3 +192,13 @@ def test_serving_a_file_and_its_changes(own: Cli) -> None:
     finally:
         client.close()
     assert not os.path.exists(own.work / "__pycache__")
+
+
+def test_where_ones_own_tool_raised_is_in_the_log_and_not_in_the_answer(cli: Cli) -> None:
+    source = 'from toolcrib import tool\n\n@tool(category="memory")\ndef fails(n: int) -> int:\n    return 1 // n\n'
+    (cli.work / "failing.py").write_text(source)
+    answer = cli.json("call", "failing.py", "fails", "n=0", "--json", code=1)
+    assert "ZeroDivisionError" in answer["text"] and "Traceback" not in str(answer)
+    (row,) = (json.loads(line) for line in cli("log", "--json").stdout.splitlines())
+    assert "Traceback" not in cli("log").stdout
+    assert "failing.py" in (shown := cli("log", "show", row["call_id"]).stdout) and "return 1 // n" in shown

@@ -911,6 +911,23 @@ async def test_what_is_spilled_is_named_by_its_own_call() -> None:
         assert len(output.for_llm) <= 200 and f"/spill/{call_id}" in output.for_llm and data == "x" * 1000
 
 
+async def test_a_traceback_reaches_the_developer_without_secrets_and_never_the_model() -> None:
+    def fails(key: str) -> str:
+        """Fail."""
+        raise KeyError("sk-secret")
+
+    registry = ToolRegistry([tool(fails)])
+    registry.stages.redact = lambda text: text.replace("sk-secret", "sk-***")
+    record = Record(registry)
+    output = await registry.execute("fails", {"key": "k"})
+    assert output.for_llm.startswith("Error executing fails: KeyError: 'sk-***'")
+    assert "Traceback" not in f"{output.for_llm} {output.user_text} {output.meta}"
+    (event,) = record.of(CallFinished)
+    assert event.traceback is not None and event.traceback == output.traceback
+    assert 'raise KeyError("sk-***")' in event.traceback and "run_tool" not in event.traceback
+    assert (await registry.execute("fails", {})).traceback is None
+
+
 # --- exactly one outcome, whatever happens
 
 OUTCOMES = st.sampled_from(["str", "dict", "error", "raise", "exit", "slow", "cancel inner", "none", "huge", "denied"])

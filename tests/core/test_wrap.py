@@ -129,9 +129,24 @@ def test_file_names_that_are_no_utf8() -> None:
     assert wrap(Point(1, Inner(day=DAY), {name})).data["tags"] == ["caf?.txt"]
 
 
-def test_what_json_does_not_know_is_named() -> None:
-    assert "object" in wrap(object()).for_llm
+def test_what_json_does_not_know_is_an_error_that_says_what_to_return() -> None:
+    for result in (object(), {"a": [object()]}):
+        with pytest.raises(TypeError, match="returned a object, which cannot be written as JSON: return text"):
+            wrap(result)
+
+
+def test_numbers_that_json_lacks_become_texts() -> None:
+    output = wrap({"a": [float("nan"), float("-inf"), 1.5]})
+    assert output.data == json.loads(output.for_llm) == {"a": ["NaN", "-Infinity", 1.5]}
     assert wrap(float("nan")).for_llm == "NaN"
+
+
+def test_numbers_and_arrays_of_numpy_become_lists() -> None:
+    class Array:
+        def tolist(self) -> list[int]:
+            return [1, 2]
+
+    assert wrap({"a": Array()}).data == {"a": [1, 2]}
 
 
 def test_a_circle_is_an_error_not_a_hang() -> None:

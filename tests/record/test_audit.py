@@ -18,6 +18,7 @@ from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import MAX_ARGUMENTS, Audit
 from toolcrib.record.connection import is_url
 from toolcrib.record.database import connect
+from toolcrib.record.rows import TRACEBACK
 
 
 def direct(where, *statements):
@@ -123,6 +124,13 @@ async def test_errors_and_refusals_are_kept_with_their_kind(audit):
     assert [row["outcome"] for row in audit.query()] == ["not_found", "invalid", "exception"]
     assert [row["verdict"] for row in audit.query()] == ["none", "none", "allow"]
     assert "cannot" in audit.query(outcome="exception")[0]["error"]
+
+
+async def test_where_a_tool_raised_is_kept_for_developers(audit):
+    await registry(audit).execute("wipe", {"path": "no"})
+    text, _, where = audit.query()[0]["error"].partition(TRACEBACK)
+    assert text.startswith("Error executing wipe: ValueError: cannot")
+    assert 'raise ValueError("cannot")' in where
 
 
 async def test_queries_filter_by_tool_time_and_session(audit):

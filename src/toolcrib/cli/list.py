@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from ..core.tool import Tool
 from ..policy.policy import Policy
 from . import show
 from .own_tools import OwnToolOptions, own_tools
 from .reader import Argument, CliCommand, Option
+
+if TYPE_CHECKING:
+    from ..core.dialects import Dialect
 
 
 def list_tools(
@@ -39,7 +42,7 @@ def list_tools(
             if not tools:
                 show.say(f"no tool matches {search!r}")
         if dialect:
-            show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
+            show.out_json(box.definitions(cast("Dialect", dialect), [tool.name for tool in tools], compact))
             return
         if options.json:
             show.out_json([_as_json(tool, box.policy) for tool in tools])

@@ -21,7 +21,7 @@ from ..record import chain
 from ..record.audit import Audit
 from ..record.connection import naming, shown
 from ..record.database import connect
-from ..record.rows import ApprovalRow, CallRow
+from ..record.rows import TRACEBACK, ApprovalRow, CallRow
 from . import show
 from .exit_codes import OK, Usage, of_success
 from .options import RecordOptions
@@ -255,8 +255,8 @@ def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
 
 def _brief(row: CallRow) -> str:
     """Arguments and, for a refusal or failure, why; on one line."""
-    arguments = row["arguments"] or ""
-    return f"{clip(arguments, 160)}{'  — ' + row['error'] if row['error'] else ''}"
+    arguments, error = row["arguments"] or "", (row["error"] or "").partition(TRACEBACK)[0]
+    return f"{clip(arguments, 160)}{'  — ' + error if error else ''}"
 
 
 def _plain(row: CallRow) -> dict[str, Any]:

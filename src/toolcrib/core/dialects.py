@@ -16,14 +16,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from .violations import Json
 
 if TYPE_CHECKING:
     from .tool_spec import ToolFields
 
-DIALECTS: tuple[str, ...] = ("openai", "openai-responses", "anthropic", "gemini", "mcp", "flat")
+Dialect = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp", "flat"]
+DIALECTS: tuple[str, ...] = get_args(Dialect)
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 MAX_NAME = 64
@@ -57,7 +58,7 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def definition(
-    tool: ToolFields, schema: Json, dialect: str = "openai", *, compact: bool = False, name: str | None = None
+    tool: ToolFields, schema: Json, dialect: Dialect = "openai", *, compact: bool = False, name: str | None = None
 ) -> Json:
     """Return a tool's definition in a dialect. Its schema is a copy: callers may change it.
 

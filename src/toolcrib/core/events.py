@@ -92,6 +92,11 @@ class CallFinished:
         """The origin of the output and its readers, if known."""
         return self.output.labels
 
+    @property
+    def traceback(self) -> str | None:
+        """Where the tool raised, for developers; without secrets."""
+        return self.output.traceback
+
 
 def finished(**fields: Any) -> CallFinished:
     """`CallFinished(...)` with all its fields, at a quarter of the cost of a frozen dataclass's own `__init__`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 from .context import ToolContext
 from .empty import EMPTY
@@ -98,13 +99,15 @@ def first_sentence(text: str) -> str:
 
 class Parameters(NamedTuple):
     """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns,
-    the name of its `*args`, and the name of a positional-only parameter, which takes all arguments as one dict."""
+    the name of its `*args`, and the name of a positional-only parameter, which takes all arguments as one dict.
+    `untyped` are those without annotation, except in a lambda, which cannot have any."""
 
     visible: tuple[inspect.Parameter, ...]
     context: str | None
     returns: Any = None
     variadic: str | None = None
     whole: str | None = None
+    untyped: tuple[str, ...] = ()
 
 
 def _is_context(annotation: Any) -> bool:
@@ -119,7 +122,10 @@ def _is_context(annotation: Any) -> bool:
 def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any] | None = None) -> Parameters:
     """Resolve a function's annotations and split off the context parameter. `names` are types that only the place
     where it was defined knows. Raises ToolDefinitionError."""
-    target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else getattr(fn, "__call__", fn)  # noqa: B004
+    target: Any = fn
+    while isinstance(target, functools.partial):
+        target = cast("Any", target).func
+    target = target if inspect.isroutine(target) or inspect.isclass(target) else getattr(target, "__call__", target)  # noqa: B004
     try:
         signature = inspect.signature(fn)
         hints = typing.get_type_hints(getattr(target, "__func__", target), None, dict(names or {}), include_extras=True)
@@ -148,7 +154,9 @@ def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any]
             raise ToolDefinitionError(f"{owner}: only one parameter may be positional-only, for all arguments")
         kind = parameter.kind if parameter.kind is parameter.VAR_KEYWORD else parameter.KEYWORD_ONLY
         visible.append(parameter.replace(kind=kind, annotation=annotation))
-    return Parameters(tuple(visible), context, hints.get("return"), variadic, whole)
+    named = () if getattr(fn, "__name__", "") == "<lambda>" else (p for p in visible if p.kind is not p.VAR_KEYWORD)
+    untyped = tuple(p.name for p in named if p.name not in hints)
+    return Parameters(tuple(visible), context, hints.get("return"), variadic, whole, untyped)
 
 
 # --- calling

@@ -157,12 +157,12 @@ class ToolOutput:
     """The one outcome of a call.
 
     `for_llm` is the text for the model; `for_user` the text for a person, None for the same.
-    `content` holds blocks that are not plain text (or all blocks, in order, where a tool mixes them).
-    `data` is structured data that fits the tool's `output_schema`.
-    `is_async`: the work goes on and will report later. `pause_for_input`: the caller should stop and wait
-    for a person. `error_kind` says which stage ended the call; None on success. `labels` say whether the text may
-    be trusted and who may see it; a tool that knows better than its category sets them. The pipeline sets
-    `call_id`, and `tool_name`, by which the tool was called.
+    `content` holds blocks that are not plain text (or all blocks, in order, where a tool mixes them). `data` is
+    structured data that fits the tool's `output_schema`. `is_async`: the work goes on and will report later.
+    `pause_for_input`: the caller should stop and wait for a person. `error_kind` says which stage ended the call; None
+    on success. `labels` say whether the text may be trusted and who may see it; a tool that knows better than its
+    category sets them. The pipeline sets `call_id`, and `tool_name`, by which the tool was called. `traceback` is for
+    developers: where a tool raised, without secrets. It is in no text or field that a model reads.
     """
 
     for_llm: str = ""
@@ -177,6 +177,7 @@ class ToolOutput:
     labels: Labels | None = field(default=None, compare=False)
     call_id: str | None = field(default=None, compare=False)
     tool_name: str | None = field(default=None, compare=False)
+    traceback: str | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.for_llm

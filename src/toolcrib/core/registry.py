@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .answering import ToolOutputs
     from .caller import Caller
     from .context import ToolContext
+    from .dialects import Dialect
     from .events import EventStream
     from .interfaces import Authorizer, Hook, Middleware
     from .output import ToolOutput
@@ -234,7 +235,7 @@ class ToolRegistry:
         return self._legal
 
     def definitions(
-        self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
+        self, dialect: Dialect = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
         """Return the definitions of all tools, or those of `names` that exist. Cached until a change: do not edit."""
         if self._version != self.stages.policy_version:

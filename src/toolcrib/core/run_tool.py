@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
 from collections.abc import Awaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.pipeline")
 
+MAX_TRACEBACK = 8_000
+"""Characters of a traceback."""
+_OURS = os.path.dirname(__file__) + os.sep
 _COROUTINE: Any = CoroutineType
 _new, _set = object.__new__, object.__setattr__
 
@@ -75,7 +79,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
             if tool.output_schema is not None and not output.is_error:
                 output = tool.check_output(output)
     except BaseException as error:
-        found = _failed(tool, error, timeout)
+        found = _failed(stages, tool, error, timeout)
         if found is None:
             raise
         output = found
@@ -89,7 +93,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
     return finish(stages, tool, kwargs, own, output, output is made)
 
 
-def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
+def _failed(stages: Stages, tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
     """Return the output for an exception of a tool, or None if it is not the tool's own and has to be raised."""
     if isinstance(error, TimedOut):
         return timed_out(tool, timeout)
@@ -110,7 +114,20 @@ def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutp
         return None
     # SystemExit too: a tool must not end its host
     log.debug("tool %s raised", tool.name, exc_info=True)
-    return ToolOutput.error(f"Error executing {tool.name}: {describe_error(error)}", "exception")
+    text = f"Error executing {tool.name}: {describe_error(error)}"
+    return ToolOutput.error(text, "exception", traceback=without_secrets(stages, _traceback(error)))
+
+
+def _traceback(error: BaseException) -> str:
+    """Return where a tool raised, without our own frames above it; its end if it is too long."""
+    import traceback
+
+    try:
+        while error.__traceback__ is not None and error.__traceback__.tb_frame.f_code.co_filename.startswith(_OURS):
+            error = error.with_traceback(error.__traceback__.tb_next)
+        return "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
+    except Exception:  # a broken __str__
+        return describe_error(error)
 
 
 async def _in_thread(stages: Stages, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:

@@ -55,6 +55,12 @@ class TypedArguments:
         if parameters.whole is not None:
             text = f"{owner}: {parameters.whole!r} is positional-only; without a schema the arguments are keywords"
             raise ToolDefinitionError(text)
+        if parameters.untyped:
+            name = parameters.untyped[0]
+            raise ToolDefinitionError(
+                f"{owner}: {', '.join(map(repr, parameters.untyped))} has no type, so a model would not know what to "
+                f"give; annotate it, as in `{name}: str`, or `{name}: Any`"
+            )
 
         def stub(**_: Any) -> None: ...
 

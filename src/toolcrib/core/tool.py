@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from .context import ToolContext
 from .empty import EMPTY
@@ -18,8 +18,52 @@ from .tool_spec import FIELDS, Access, Paths, ToolCategory, ToolFields, ToolOrig
 from .verdict import Judge, Plan, Preview
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from .coerce import Coercion
+    from .dialects import Dialect
     from .output import ToolOutput
+    from .tool_spec import CategoryName
+
+    class ToolOptions(TypedDict, total=False):
+        """The options of `tool()`: the attributes of `ToolFields` that an author may set, and functions."""
+
+        name: str | None
+        description: str | None
+        title: str | None
+        category: ToolCategory | CategoryName | None
+        parameters: Mapping[str, Any] | None
+        output_schema: Mapping[str, Any] | Literal[False] | None
+        read_only: bool | None
+        destructive: bool | None
+        idempotent: bool | None
+        open_world: bool | None
+        timeout: float | None
+        timeout_for: Callable[[Mapping[str, Any]], float | None] | None
+        sequential: bool
+        exclusive: bool
+        max_output: int
+        compact_description: str | None
+        strict: bool
+        aliases: Mapping[str, str]
+        names: tuple[str, ...]
+        source: str
+        loop_exempt: bool
+        judge: Judge | None
+        judge_blocks: bool
+        preview: Preview | None
+        plan: Plan | None
+        paths: Paths
+        command_argument: str | None
+        opaque_parameters: frozenset[str]
+        needs_review: str | None
+        mcp_fields: Mapping[str, Any]
+        is_meta: bool
+        origin: ToolOrigin | None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 __all__ = [
     "Access", "BaseTool", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
@@ -137,7 +181,7 @@ class Tool(ToolFields):
         """The JSON Schema of its parameters."""
         return self.arguments.schema
 
-    def to_schema(self, dialect: str = "openai", compact: bool = False) -> dict[str, Any]:
+    def to_schema(self, dialect: Dialect = "openai", compact: bool = False) -> dict[str, Any]:
         """This tool's definition for openai, openai-responses, anthropic, gemini, mcp or flat. Raises ValueError."""
         from .dialects import definition
 
@@ -198,13 +242,14 @@ class Tool(ToolFields):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own: Any = cls  # assigned through `cls`, an attribute would lose its declared type
         category = cls.__dict__.get("category")
         if category is not None:
-            cls.categorized = True
+            own.categorized = True
             if not isinstance(category, property):
-                cls.category = category_of(category, cls.__name__)
+                own.category = category_of(category, cls.__name__)
         if cls.description == "" and cls.__module__ != __name__:
-            cls.description = read_docstring(cls.__doc__).text
+            own.description = read_docstring(cls.__doc__).text
         for name in FIELDS & cls.__dict__.keys():
             value = cls.__dict__[name]
             if isinstance(value, property) and value.fget is not None and value.fset is None:
@@ -258,12 +303,12 @@ def encode(arguments: Mapping[str, Any] | None) -> str:
         raise InvalidArguments([Violation("", f"arguments cannot be written as JSON: {error}")]) from None
 
 
-class FunctionTool(Tool):
+class FunctionTool(Tool, Generic[P, R]):
     """A tool made from a function, by `tool()` or `Tool.from_schema()`."""
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[P, R],
         *,
         output_schema: Mapping[str, Any] | Literal[False] | None = None,
         judge: Judge | None = None,
@@ -274,8 +319,7 @@ class FunctionTool(Tool):
         **fields: Any,
     ) -> None:
         """`fields` are those of `ToolFields`. Raises ToolDefinitionError, or TypeError for an unknown field."""
-        if not callable(fn):
-            raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
+        _check_function(fn)
         name = fields.pop("name", None) or _name_of(fn)
         if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
             raise ToolDefinitionError(f"{name}: a tool returns once; a generator cannot be one")
@@ -314,21 +358,19 @@ class FunctionTool(Tool):
         return self._doc.text
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
-        result = self.fn(*args, **kwargs)
+        result: Any = self.fn(*args, **kwargs)
         return await result if inspect.isawaitable(result) else result
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, outside the pipeline."""
         return self.fn(*args, **kwargs)
 
 
 @overload
-def tool(fn: Callable[..., Any], /, **options: Any) -> FunctionTool: ...
+def tool(fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
 @overload
-def tool(**options: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(
-    fn: Callable[..., Any] | None = None, /, **options: Any
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a typed function, sync or async; a decorator with or without options, or a call.
 
     The name comes from the function, the description from its docstring, the JSON Schema from its annotations
@@ -337,14 +379,17 @@ def tool(
     dataclass or TypedDict; False for none. Raises ToolDefinitionError, or TypeError for an unknown option.
     """
     if fn is None:
-
-        def decorate(actual: Callable[..., Any]) -> FunctionTool:
-            return FunctionTool(actual, **options)
-
-        return decorate
+        return functools.partial(tool, **options)
     if isinstance(fn, Tool):
         raise ToolDefinitionError(f"{fn.name} is a tool already")
     return FunctionTool(fn, **options)
+
+
+def _check_function(fn: object) -> None:
+    if not callable(fn):
+        raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
+    if isinstance(fn, type) and issubclass(fn, Tool):
+        raise ToolDefinitionError(f"{fn.__name__} is a class of tools; give an instance: {fn.__name__}()")
 
 
 def _local_names(fn: Callable[..., Any]) -> Mapping[str, Any]:

@@ -26,6 +26,12 @@ class ToolCategory(StrEnum):
     DESTRUCTIVE = "destructive"
 
 
+CategoryName = Literal[
+    "filesystem_read", "filesystem_write", "network_read", "network_write", "shell", "hardware", "memory", "messaging",
+    "destructive",
+]  # fmt: skip
+"""The same as plain text."""
+
 READ_ONLY = frozenset({ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ})
 """Categories without effects. `memory` may write its own store, so a memory tool is read-only only if it says so."""
 
@@ -52,7 +58,8 @@ class ToolFields:
 
     name: str = ""
     description: str = ""
-    category: ToolCategory = ToolCategory.SHELL
+    category: ToolCategory | CategoryName = ToolCategory.SHELL
+    """A `ToolCategory` once the class is made; written as its name, too."""
     categorized: bool = False
     """Whether the category was chosen explicitly."""
     parameters: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -33,13 +34,21 @@ def wrap(result: Any) -> ToolOutput:
         if any(isinstance(i, _RAW) or _is_picture(i) for i in items):
             return _of_blocks([_block(item) for item in items])
     try:
-        data = plain(result)
-        return ToolOutput(as_text(data), data=data)
+        return _of_data(plain(result))
     except ValueError as error:
         if "surrogates" not in str(error):
             raise
-        data = map_texts(plain(map_texts(result, without_surrogates)), without_surrogates)
-        return ToolOutput(as_text(data), data=data)
+        return _of_data(map_texts(plain(map_texts(result, without_surrogates)), without_surrogates))
+
+
+def _of_data(data: Any) -> ToolOutput:
+    text = as_text(data)
+    if "NaN" in text or "Infinity" in text:  # JSON has no such numbers: they become texts
+        from pydantic_core import from_json, to_json
+
+        data = from_json(to_json(data, inf_nan_mode="strings"))
+        text = as_text(data)
+    return ToolOutput(text, data=data)
 
 
 def as_text(data: Any) -> str:
@@ -52,10 +61,23 @@ def as_text(data: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return JSON-like data from models, dataclasses, enums, dates and containers of them."""
+    """Return JSON data from models, dataclasses, enums, dates and containers of them. Raises TypeError for what JSON
+    cannot say."""
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(value, inf_nan_mode="constants", serialize_unknown=True)
+    return to_jsonable_python(value, inf_nan_mode="constants", fallback=_other)
+
+
+def _other(value: Any) -> Any:
+    """Return JSON data for a path, and for what has `tolist`, as numbers and arrays of NumPy."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    if callable(listed := getattr(value, "tolist", None)):
+        return listed()
+    raise TypeError(
+        f"it returned a {type(value).__name__}, which cannot be written as JSON: return text, a dict, list or number, "
+        "a dataclass or pydantic model, bytes, an image, or a ToolOutput"
+    )
 
 
 def _is_picture(value: Any) -> bool:

@@ -36,7 +36,7 @@ APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "req
 
 _C = ToolCategory
 
-MODES: dict[str, dict[ToolCategory, Verdict]] = {
+MODES: dict[str, dict[str, Verdict]] = {
     "observer": {
         category: "allow" if category in (_C.FILESYSTEM_READ, _C.NETWORK_READ, _C.MEMORY) else "deny" for category in _C
     },

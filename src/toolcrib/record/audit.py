@@ -43,6 +43,7 @@ from .connection import (
     when_free,
 )
 from .database import connect
+from .rows import TRACEBACK
 from .settings import RecordSettings
 
 log = logging.getLogger("toolcrib.record")
@@ -232,6 +233,8 @@ class Audit(AuditReader):
             intent = None
         rule = None if event.rule is None else self._clean(event.rule)
         error = self._clean(output.for_llm)[:MAX_ERROR] if output.is_error else None
+        if error is not None and output.traceback is not None:
+            error = f"{error}{TRACEBACK}{self._clean(output.traceback)}"
         labels = output.labels
         duration = int(event.duration * 1e7) / 1e7  # seven decimals: hashing more costs a microsecond
         self._rows.append((

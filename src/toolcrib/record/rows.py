@@ -9,6 +9,9 @@ Scope = Literal["once", "session", "rule"]
 SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
 ApprovalState = Literal["pending", "approved", "denied", "expired", "used"]
 
+TRACEBACK = "\n\nwhere it was raised:\n"
+"""In `error`, between the text that the model got and the traceback, which is for developers."""
+
 
 class NewApproval(TypedDict):
     """A new approval request to store. Times are Unix seconds; arguments and caller are JSON."""

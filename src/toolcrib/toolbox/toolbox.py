@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
     from ..config import Settings
+    from ..config.settings import Mode
     from ..core.answering import ToolOutputs
+    from ..core.dialects import Dialect
     from ..core.events import Event, EventStream
     from ..core.output import ToolOutput
     from ..core.threads import LoopThread
@@ -62,7 +64,7 @@ class Toolbox:
     def open(
         workspace: PathLike | None = None,
         *,
-        mode: str | None = None,
+        mode: Mode | None = None,
         approve: Approver | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         config: PathLike | None = None,
@@ -90,11 +92,8 @@ class Toolbox:
         Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool, McpFailure
         for an MCP server that is `required` and cannot be reached.
         """
-        if approve is not None and not callable(approve):
-            raise TypeError(
-                f"approve should be an async function (ApprovalRequest) -> bool | Decision | None, not {approve!r}; "
-                "yes=True turns asks into allow"
-            )
+        _check_approver(approve)
+        _check_tools(tools)
         given = tuple(tools)
 
         def make() -> Toolbox:
@@ -229,7 +228,7 @@ class Toolbox:
 
     def definitions(
         self,
-        dialect: str = "openai",
+        dialect: Dialect = "openai",
         names: list[str] | None = None,
         compact: bool = False,
         *,
@@ -358,6 +357,14 @@ class Opening:
         """The host's own tools, as they were given."""
         self._box: Toolbox | None = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(
+                f"this toolbox is not open yet, so it has no {name!r}: `async with Toolbox.open(…) as box:`, "
+                "`box = await Toolbox.open(…)`, or `with` without a loop"
+            )
+
     async def _open(self) -> Toolbox:
         box = self._make()
         try:
@@ -392,7 +399,27 @@ class Opening:
             self._box.close()
 
 
-def _read_settings(workspace: PathLike | None, mode: str | None, config: PathLike | None) -> Settings:
+def _check_tools(tools: object) -> None:
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools should be a list of tools, not {tools!r}: tools=[…]")
+
+
+def _check_approver(approve: object) -> None:
+    """Raise TypeError for what cannot be awaited: else every question would be a no."""
+    import inspect
+
+    if approve is None or inspect.iscoroutinefunction(approve):
+        return
+    if callable(approve) and not isinstance(approve, type):
+        if not inspect.isroutine(approve):  # an object, or a partial function
+            return
+        said = f"approve is a plain function ({getattr(approve, '__qualname__', approve)}): write `async def`"
+    else:
+        said = f"approve should be an async function, not {approve!r}; yes=True turns asks into allow"
+    raise TypeError(f"{said} (ApprovalRequest) -> bool | Decision | None")
+
+
+def _read_settings(workspace: PathLike | None, mode: Mode | None, config: PathLike | None) -> Settings:
     from ..config import load_settings
 
     settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {})

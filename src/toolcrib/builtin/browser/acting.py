@@ -29,6 +29,7 @@ from .visits import SETTING
 if TYPE_CHECKING:
     from playwright.async_api import Locator
 
+    from ...core.tool import ToolOptions
     from .session import BrowserSession, Ref
 
 MAX_TEXT = 100_000
@@ -43,14 +44,18 @@ class ActingTools:
 
     def tools(self) -> list[Tool]:
         """Return the tools, ready to register."""
-        common = {
+        common: ToolOptions = {
             **self._engine.tool_options("network_write"),
             "destructive": True,
             "judge": self._judge,
             "preview": self._preview,
             "opaque_parameters": frozenset({"ref", "values"}),
         }
-        return [tool(each, **common) for each in (self.browser_click, self.browser_type, self.browser_select)]
+        return [
+            tool(self.browser_click, **common),
+            tool(self.browser_type, **common),
+            tool(self.browser_select, **common),
+        ]
 
     async def browser_click(
         self,

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
@@ -25,6 +25,8 @@ from .snapshot import quoted
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
+    from ...core.tool import ToolOptions
+    from ...core.tool_spec import CategoryName
     from ..outgoing import Gate
     from .launch import Chromium
     from .session import BrowserSession
@@ -101,7 +103,7 @@ class Engine:
         finally:
             loop.close()
 
-    def tool_options(self, category: str) -> dict[str, Any]:
+    def tool_options(self, category: CategoryName) -> ToolOptions:
         """Return what all tools of a category have in common."""
         return {
             "category": category,

@@ -19,6 +19,7 @@ from .engine import Engine
 from .snapshot import plain_ref
 
 if TYPE_CHECKING:
+    from ...core.tool import ToolOptions
     from .session import BrowserSession
 
 Direction = Literal["down", "up", "bottom", "top"]
@@ -48,15 +49,16 @@ class LookingTools:
         """Return the tools, ready to register."""
         common = self._engine.tool_options("network_read")
         step = self._engine.settings.timeout
-        seen = (self.browser_snapshot, self.browser_scroll, self.browser_screenshot, self.browser_tabs)
+        launching: ToolOptions = {**common, "timeout": step + LAUNCH_SECONDS, "judge": UrlJudge(self._engine.guard)}
+        waiting: ToolOptions = {**common, "timeout": step + MAX_WAIT + 20, "loop_exempt": True}
         return [
-            tool(
-                self.browser_open,
-                **{**common, "timeout": step + LAUNCH_SECONDS},
-                judge=UrlJudge(self._engine.guard),
-            ),
-            tool(self.browser_wait, **{**common, "timeout": step + MAX_WAIT + 20}, loop_exempt=True),
-            *(tool(each, **common) for each in (*seen, self.browser_close)),
+            tool(self.browser_open, **launching),
+            tool(self.browser_wait, **waiting),
+            tool(self.browser_snapshot, **common),
+            tool(self.browser_scroll, **common),
+            tool(self.browser_screenshot, **common),
+            tool(self.browser_tabs, **common),
+            tool(self.browser_close, **common),
         ]
 
     async def browser_open(self, url: Url, new_tab: bool = False, *, ctx: ToolContext) -> ToolOutput:
