@@ -9,7 +9,7 @@ import toolcrib
 
 
 def test_every_public_name_has_a_home_and_every_home_is_public():
-    assert sorted(toolcrib.__all__) == sorted([*toolcrib._HOME_OF, "ToolCallRequest"])
+    assert sorted(toolcrib.__all__) == sorted([*toolcrib._HOME_OF, *toolcrib._ALIASES])
     assert len(set(toolcrib.__all__)) == len(toolcrib.__all__)
     assert set(toolcrib.__all__) <= set(dir(toolcrib))
 
@@ -26,7 +26,7 @@ def test_type_checkers_see_the_same_names_from_the_same_homes():
     for node in guarded.body:
         for alias in node.names:
             seen[alias.asname or alias.name] = node.module
-    expected = {**toolcrib._HOME_OF, "ToolCallRequest": "core.call"}
+    expected = {**toolcrib._HOME_OF, "ToolCallRequest": "core.call", "AgentHook": "core.interfaces"}
     assert seen == expected
 
 

@@ -1,6 +1,7 @@
 """The toolbox as a whole, on a real folder: opened in every way, guarded, recorded, closed."""
 
 import asyncio
+import dataclasses
 import importlib
 import json
 import os
@@ -11,10 +12,25 @@ import time
 
 import pytest
 
-from toolcrib import Decision, Tool, Toolbox, ToolContext, ToolDefinitionError, ToolRegistry, default_tools, tool
+from toolcrib import (
+    AgentHook,
+    Decision,
+    HookRule,
+    Tool,
+    Toolbox,
+    ToolContext,
+    ToolDefinitionError,
+    ToolExecutionDenied,
+    ToolRegistry,
+    current_context,
+    default_tools,
+    safety_hook,
+    tool,
+)
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
 from toolcrib.core.wings import has_wing
 from toolcrib.record.undoing import undo
+from toolcrib.toolbox.reloading import prepare_reload
 
 
 @pytest.fixture
@@ -376,3 +392,53 @@ async def test_the_record_names_what_asked_not_what_would_allow(folder):
         assert output.meta["would_allow"] == "exec(=rm x)"
         (row,) = box.audit.query(tool="exec")
         assert row["rule"] == output.meta["rule"] == "shell:delete"
+
+
+async def test_echo_answers_what_it_was_told(folder):
+    async with Toolbox.open(workspace=folder, mode="observer") as box:
+        assert str(await box.call("echo", {"message": "Hello"})) == "Hello"
+
+
+async def test_another_workspace_in_the_context_is_refused_by_every_tool_that_works_in_one(folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("x")
+    async with Toolbox.open(workspace=folder, mode="autonomous") as box:
+        ctx = box.context.with_workspace(other)
+        bound = [tool.name for tool in box.registry if tool.workspace is not None]
+        assert {"read_file", "write_file", "glob", "grep", "exec", "exec_session", "delete_file"} <= set(bound)
+        for name in bound:
+            output = await box.call(name, {"path": "a.txt"}, ctx)
+            assert output.error_kind == "denied" and "names another workspace" in output.for_llm
+        link = tmp_path / "link"
+        link.symlink_to(folder)
+        assert not (await box.call("glob", {"pattern": "*"}, box.context.with_workspace(link))).is_error
+        assert not (await box.call("echo", {"message": "x"}, ctx)).is_error
+
+
+async def test_hooks_and_middleware_are_given_at_the_opening(folder):
+    seen = []
+
+    class Watch(AgentHook):
+        async def before_execute_tools(self, tool_calls):
+            seen.append(([call.name for call in tool_calls], current_context().session_id))
+            if any(call.name == "glob" for call in tool_calls):
+                raise ToolExecutionDenied("no globbing")
+
+    async def louder(call, ctx, next):  # noqa: A002
+        output = await next(call, ctx)
+        return dataclasses.replace(output, for_llm=output.for_llm.upper())
+
+    (folder / "a.txt").write_text("x")
+    async with Toolbox.open(workspace=folder, hooks=[Watch(), *safety_hook()], middleware=[louder]) as box:
+        ctx = dataclasses.replace(box.context, session_id="s")
+        assert str(await box.call("echo", {"message": "one"}, ctx)) == "ONE"
+        both = await box.call_many([{"name": "echo", "arguments": {"message": m}} for m in "ab"], ctx)
+        assert [str(o) for o in both] == ["A", "B"]
+        denied = await box.call("glob", {"pattern": "*"}, ctx)
+        assert denied.error_kind == "denied" and "no globbing" in denied.for_llm.lower()
+        assert seen == [(["echo"], "s"), (["echo", "echo"], "s"), (["glob"], "s")]
+        assert "safety hook refuses" in (await box.call("exec", {"command": "sudo ls"}, ctx)).for_llm.lower()
+        assert (await box.call("delete_file", {"path": "a.txt"}, ctx)).error_kind == "pending"
+        await prepare_reload(box, dataclasses.replace(box.settings, hooks=(HookRule("log", ("glob",)),))).apply()
+        assert "safety hook refuses" in (await box.call("exec", {"command": "sudo ls"}, ctx)).for_llm.lower()

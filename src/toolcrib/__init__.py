@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Notice,
     )
     from .core.interfaces import Hook, Middleware
+    from .core.interfaces import Hook as AgentHook
     from .core.output import AudioBlock, ContentBlock, ImageBlock, Labels, ResourceBlock, TextBlock, ToolOutput
     from .core.registry import ToolRegistry, default_registry, tool_registry
     from .core.tool import BaseTool, FunctionTool, Tool, tool
@@ -82,23 +83,26 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # every name is in _HOMES; a test holds the two together
-    "AddressRefused", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved", "AudioBlock",
-    "BaseTool", "CallFinished", "CallProgress", "CallStarted", "Check", "ConfigError", "ContentBlock", "Decision",
-    "EventStream", "FunctionTool", "Hook", "HookRule", "ImageBlock", "InvalidArguments", "Judgement", "Labels",
-    "Middleware", "Notice", "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "Session",
-    "TextBlock", "Tool", "ToolCall", "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext",
-    "ToolDefinitionError", "ToolError", "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolOutputs",
-    "ToolRegistry", "Toolbox", "ToolcribError", "Violation", "current_context", "default_registry", "default_tools",
-    "safe", "safety_hook", "to_call", "tool", "tool_registry",
+_ALIASES = {"AgentHook": "Hook", "ToolCallRequest": "ToolCall"}
+"""Names of Nanobot."""
+
+__all__ = [  # every name is in _HOMES or _ALIASES; a test holds the two together
+    "AddressRefused", "AgentHook", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved",
+    "AudioBlock", "BaseTool", "CallFinished", "CallProgress", "CallStarted", "Check", "ConfigError", "ContentBlock",
+    "Decision", "EventStream", "FunctionTool", "Hook", "HookRule", "ImageBlock", "InvalidArguments", "Judgement",
+    "Labels", "Middleware", "Notice", "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable",
+    "Session", "TextBlock", "Tool", "ToolCall", "ToolCallRequest", "ToolCategory", "ToolConflictError",
+    "ToolContext", "ToolDefinitionError", "ToolError", "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput",
+    "ToolOutputs", "ToolRegistry", "Toolbox", "ToolcribError", "Violation", "current_context", "default_registry",
+    "default_tools", "safe", "safety_hook", "to_call", "tool", "tool_registry",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name == "ToolCallRequest":  # the first design's name
-        value = import_module(".core.call", __name__).ToolCall
+    if name in _ALIASES:
+        value = __getattr__(_ALIASES[name])
     elif name in _HOME_OF:
         value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
     else:

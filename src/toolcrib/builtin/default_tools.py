@@ -17,6 +17,7 @@ from ..core.tool import Tool
 from ..core.wings import has_wing
 from ..record.journal import Journal
 from ..record.state import StateFolder
+from .echo import echo_tool
 from .edit import EditTools
 from .files import FileTools
 from .http import HttpRequestTool
@@ -119,7 +120,6 @@ def default_tools(
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in found:  # their judges read files
             tool.judge_blocks = True
-    found += web_made
     if has_wing("browser"):
         from .browser import browser_tools
 
@@ -127,6 +127,9 @@ def default_tools(
             workspace, journal, network, settings.browser, user_agent=web.user_agent, gate=gate, secrets=secrets,
             lacking=missing, closers=closers, ends=ends,
         )  # fmt: skip
+    for tool in found:
+        tool.workspace = root
+    found += [*web_made, echo_tool()]
     for tool in found:
         tool.tested = True  # building all their schemas takes 0.2 s
     return found

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .answering import ToolOutputs, calls_in, to_call
 from .call import ToolCall
-from .context import ToolContext
+from .context import EMPTY_CONTEXT, ToolContext
+from .intercept import announce
 from .output import ToolOutput
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class Registry(Protocol):
     def find(self, name: str, /) -> Tool | None: ...
     def resolve_forward(self, name: str, arguments: Any, /) -> tuple[Tool | None, str, Any]: ...
     def execute(
-        self, name: str, arguments: Any, ctx: ToolContext | None, /, *, call_id: str | None, waiting: Callable[[], None]
-    ) -> Coroutine[Any, Any, ToolOutput]: ...
+        self, name: str, arguments: Any, ctx: ToolContext | None, /, *, call_id: str | None,
+        waiting: Callable[[], None], announced: bool,
+    ) -> Coroutine[Any, Any, ToolOutput]: ...  # fmt: skip
 
 
 async def run_batch(registry: Registry, calls: Any, ctx: ToolContext | None, limit: int) -> ToolOutputs:
@@ -48,13 +50,8 @@ async def _run(
 ) -> list[ToolOutput]:
     outputs: list[ToolOutput | None] = [None] * len(batch)
     good = [call for call in batch if isinstance(call, ToolCall)]
-    for hook in registry.pipeline.stages.hooks if good else ():
-        try:
-            await hook.before_execute_tools(good)
-        except Exception as error:
-            log.debug("a batch was denied", exc_info=True)
-            refusal = ToolOutput.error(str(error) or type(error).__name__, "denied")
-            return [_refused(registry, call, ctx, refusal) for call in batch]
+    if good and (refusal := await announce(registry.pipeline.stages.hooks, good, ctx or EMPTY_CONTEXT)):
+        return [_refused(registry, call, ctx, refusal) for call in batch]
     slots = asyncio.Semaphore(max(1, limit))
     readers = {i for i, call in enumerate(batch) if _reads(registry, call)}
     begun: set[int] = set()
@@ -64,7 +61,9 @@ async def _run(
         if isinstance(call, ValueError):
             outputs[index] = _refused(registry, call, ctx, ToolOutput.error(str(call), "invalid"))
         else:
-            outputs[index] = await registry.execute(call.name, call.arguments, ctx, call_id=call.id, waiting=asks.set)
+            outputs[index] = await registry.execute(
+                call.name, call.arguments, ctx, call_id=call.id, waiting=asks.set, announced=True
+            )
 
     async def read(index: int, asks: asyncio.Event) -> None:
         async with slots:

@@ -39,6 +39,8 @@ class Call:
     redacted_arguments: str | None = None
     """`text` without secrets, if that is known already."""
     _arguments: Mapping[str, Any] | None = None
+    announced: bool = False
+    """Whether `before_execute_tools` has run, for the whole batch of this call."""
 
     def __init__(
         self, call_id: str, tool: Tool, text: str | bytes, ctx: ToolContext, waiting: Callable[[], None] | None = None

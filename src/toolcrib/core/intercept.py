@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .call import ToolCall
+from .context import _current  # pyright: ignore[reportPrivateUsage]
 from .errors import InvalidArguments, ToolExecutionDenied
 from .finish import bound_again, denied, invalid, with_hint, withheld
 from .output import ToolOutput
@@ -17,7 +18,7 @@ from .wrap import wrap
 if TYPE_CHECKING:
     from .call import Call
     from .context import ToolContext
-    from .interfaces import CallGuard, Middleware, Next
+    from .interfaces import CallGuard, Hook, Middleware, Next
     from .stages import Stages
 
 log = logging.getLogger("toolcrib.pipeline")
@@ -43,12 +44,29 @@ def with_warning(guard: CallGuard, call: Call, output: ToolOutput) -> ToolOutput
     return output if warning is None else replace(output, for_llm=f"{output.for_llm}\n\n[{warning}]")
 
 
+async def announce(hooks: Iterable[Hook], calls: Sequence[ToolCall], ctx: ToolContext) -> ToolOutput | None:
+    """Run `before_execute_tools` of all hooks, with the calls' context as the current one. Returns the refusal of all
+    calls, or None."""
+    token = _current.set(ctx)
+    try:
+        for hook in hooks:
+            await hook.before_execute_tools(calls)
+    except Exception as error:
+        log.debug("calls were denied", exc_info=True)
+        return ToolOutput.error(str(error) or type(error).__name__, "denied")
+    finally:
+        _current.reset(token)
+    return None
+
+
 async def intercept(stages: Stages, call: Call, attempt: Callable[[Call], Awaitable[ToolOutput]]) -> ToolOutput:
     """Middleware around before-hooks around `attempt`, which authorizes and runs. Changed arguments are bound again."""
     from pydantic_core import from_json
 
     tool, ctx = call.tool, call.ctx
     first = ToolCall(call.call_id, tool.name, from_json(call.text))
+    if not call.announced and (refusal := await announce(stages.hooks, [first], ctx)):
+        return with_hint(bound_again(stages, tool, call.call_id, refusal))
     as_read = _encoded(first.arguments)  # a middleware may have changed the dict in place
     attempts = 0
 

@@ -64,7 +64,8 @@ class Hook:
     """Looks at calls. Subclass it and override what you need; any exception in `before*` refuses the call."""
 
     async def before_execute_tools(self, calls: Sequence[ToolCall]) -> None:
-        """Once a batch, before any of its calls. Raise ToolExecutionDenied to refuse them all."""
+        """Once for the calls of one message, before any of them, or for a call that came alone. Raise
+        ToolExecutionDenied to refuse them all. `current_context()` is their context."""
 
     async def before(self, call: ToolCall, ctx: ToolContext) -> ToolCall | ToolOutput | None:
         """Before authorization: None to go on, a ToolCall to rewrite, a ToolOutput to answer."""

@@ -44,6 +44,8 @@ from .run_tool import run_tool
 from .stages import Stages
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .tool import Tool
 
 
@@ -75,17 +77,22 @@ class Pipeline:
         ctx: ToolContext | None,
         call_id: str | None = None,
         waiting: Callable[[], None] | None = None,
+        announced: bool = False,
     ) -> ToolOutput:
         """Run one call: from a model's JSON (or a dict) to a bounded output. Raises only cancellation.
 
-        `waiting()` is called when the call begins to wait for a person.
+        `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
         """
         stages = self.stages
         if ctx is None:
             ctx = EMPTY_CONTEXT
         call_id = call_id or self.new_id()
+        if tool.workspace is not None and (refusal := _elsewhere(tool, tool.workspace, ctx.workspace)) is not None:
+            return self.refuse(tool.name, arguments, ctx, call_id, refusal)
         if ctx.caller is not None or not stages.runs_freely(tool):
-            return await observe(stages, Call(call_id, tool, "", ctx, waiting), arguments)
+            call = Call(call_id, tool, "", ctx, waiting)
+            call.announced = announced
+            return await observe(stages, call, arguments)
         try:
             kwargs = tool.bind(arguments)[0]
         except Exception as error:
@@ -103,6 +110,17 @@ class Pipeline:
         if self.stages.events.listeners:
             emit_refused(self.stages, call_id, name, arguments, ctx or EMPTY_CONTEXT, output)
         return output
+
+
+def _elsewhere(tool: Tool, own: Path, asked: Path | None) -> ToolOutput | None:
+    """Return the refusal of a call whose context names another workspace than the tool's own, or None."""
+    if asked is None or asked is own or os.path.realpath(asked) == os.path.realpath(own):
+        return None
+    return ToolOutput.error(
+        f"{tool.name} works in {own}, and the context of this call names another workspace, {asked}. The host should "
+        "open a toolbox for that folder and call the tool there",
+        "denied",
+    )
 
 
 async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str | bytes | None) -> ToolOutput:

@@ -332,15 +332,16 @@ class ToolRegistry:
         *,
         call_id: str | None = None,
         waiting: Callable[[], None] | None = None,
+        announced: bool = False,
     ) -> Coroutine[Any, Any, ToolOutput]:
         """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation.
 
-        `waiting()` is called when the call begins to wait for a person.
+        `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
         """
         tool = self.find(name)
         if tool is None or tool.forward is not None:
-            return self._run_resolved(name, tool, arguments, ctx, call_id, waiting)
-        return self.pipeline.run(tool, arguments, ctx, call_id, waiting)
+            return self._run_resolved(name, tool, arguments, ctx, call_id, waiting, announced)
+        return self.pipeline.run(tool, arguments, ctx, call_id, waiting, announced)
 
     def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
         """The third design's name for `execute` with a context."""
@@ -348,7 +349,7 @@ class ToolRegistry:
 
     async def _run_resolved(
         self, name: str, tool: Tool | None, arguments: Raw, ctx: ToolContext | None, call_id: str | None,
-        waiting: Callable[[], None] | None,
+        waiting: Callable[[], None] | None, announced: bool,
     ) -> ToolOutput:  # fmt: skip
         """Run the call that a forwarding tool asks for, or refuse one of an unknown name."""
         from .finish import denied, not_bound
@@ -365,7 +366,7 @@ class ToolRegistry:
         if target is None:
             output = ToolOutput.error(self.unknown(name, None if ctx is None else ctx.caller), "not_found")
             return self.pipeline.refuse(str(name)[:200], arguments, ctx, call_id, output)
-        return await self.pipeline.run(target, arguments, ctx, call_id, waiting)
+        return await self.pipeline.run(target, arguments, ctx, call_id, waiting, announced)
 
     async def execute_parallel(
         self, calls: Any, ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT

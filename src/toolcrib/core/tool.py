@@ -18,6 +18,7 @@ from .tool_spec import FIELDS, Access, Paths, ToolCategory, ToolFields, ToolOrig
 from .verdict import Judge, Plan, Preview
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import TypedDict, Unpack
 
     from .coerce import Coercion
@@ -89,6 +90,8 @@ class Tool(ToolFields):
     """Foretells which files a call would write, with their content."""
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
     paths: Paths = EMPTY
+    workspace: Path | None = None
+    """The folder that it works in: a call whose context names another one is refused."""
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
     """Turns its arguments into a call of another tool, which is judged, run and recorded instead."""
 

@@ -26,6 +26,7 @@ from ..core.errors import ConfigError
 from ..core.events import trace_calls, traced
 from ..core.exposure import Exposure
 from ..core.homes import config_home
+from ..core.interfaces import Hook
 from ..core.registry import ToolRegistry
 from ..core.verdict import Judgement
 from ..core.wings import absent, has_wing
@@ -51,10 +52,12 @@ from .sources import add_sources
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..config import Settings
+    from ..core.interfaces import Middleware
     from ..core.tool import Tool
     from ..policy.hooks import Hooks
     from ..policy.limits import CallLimits
     from ..policy.requests import Approver
+    from ..policy.settings import HookRule
 
 
 def build(
@@ -62,21 +65,30 @@ def build(
     *,
     approve: Approver | None = None,
     tools: Iterable[Tool | Callable[..., Any]] = (),
+    hooks: Iterable[Hook | HookRule] = (),
+    middleware: Iterable[Middleware] = (),
     yes: bool = False,
     builtin: bool = True,
 ) -> ToolboxParts:
     """Build all parts of a toolbox. `Toolbox.open` explains the arguments and the errors."""
     closing = ExitStack()
     try:
-        ground = _ground(settings, closing)
+        hooks = tuple(hooks)
+        rules = tuple(hook for hook in hooks if not isinstance(hook, Hook))
+        ground = _ground(settings, rules, closing)
         house = _house(ground, approve, yes)
+        for hook in hooks:
+            if isinstance(hook, Hook):
+                house.registry.add_hook(hook)
+        for each in middleware:
+            house.registry.use(each)
         return _parts(house, tools, builtin and settings.tools.builtin)
     except BaseException:
         closing.close()
         raise
 
 
-def _ground(settings: Settings, closing: ExitStack) -> Ground:
+def _ground(settings: Settings, hook_rules: tuple[HookRule, ...], closing: ExitStack) -> Ground:
     network = Lazy(lambda: _network(settings))
     if not settings.workspace.is_dir():
         Workspace(settings.workspace).close()  # says what is wrong, before a state folder is made
@@ -84,7 +96,8 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     _make_settings_folder(settings)
     spill = Spill(state.spill, unguessable=True)
     starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
-    host_files = (*settings.sandbox.host_files, *starts.host_files(declared_starts(settings)))
+    declared = declared_starts(replace(settings, hooks=(*settings.hooks, *hook_rules)))
+    host_files = (*settings.sandbox.host_files, *starts.host_files(declared))
     workspace = Workspace(
         settings.workspace, read_roots=settings.sandbox.read_roots, write_roots=settings.sandbox.write_roots,
         host_files=host_files, unlisted=(state.spill,),
@@ -108,7 +121,8 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     return Ground(
         settings=settings, state=state, workspace=workspace, spill=spill, journal=journal,
         sandboxes=Sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, starts=starts,
-        audit=audit, approvals=approvals, network=network, closing=closing, ends=[], hooks_end=[],
+        audit=audit, approvals=approvals, network=network, closing=closing, ends=[],
+        hook_rules=hook_rules, hooks_end=[],
     )  # fmt: skip
 
 
@@ -277,10 +291,11 @@ def asked_for(settings: Settings, effects: CommandEffects | None) -> tuple[str, 
 def hooks_of(ground: Ground, registry: ToolRegistry, settings: Settings) -> tuple[Hooks | None, Callable[[], None]]:
     """Return the hooks of these settings, and a function that lets them listen instead of those before."""
     hooks: Hooks | None = None
-    if settings.hooks:
+    rules = (*settings.hooks, *ground.hook_rules)
+    if rules:
         from ..policy.hooks import Hooks
 
-        hooks = Hooks(settings.hooks, registry.events, ground.starts)
+        hooks = Hooks(rules, registry.events, ground.starts)
 
     def listen() -> None:
         while ground.hooks_end:

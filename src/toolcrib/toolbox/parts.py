@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..policy.rules.ruleset import RuleSet
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
+    from ..policy.settings import HookRule
     from ..policy.starts import Starts
     from ..record.approvals import Approvals
     from ..record.audit import Audit
@@ -78,6 +79,8 @@ class Ground:
     """The callbacks for when the toolbox closes; the last one added runs first."""
     ends: list[Callable[[str | None], object]]
     """The functions that forget what is kept for a session, for when it ends. They return at once."""
+    hook_rules: tuple[HookRule, ...]
+    """Those that the host gave in code; they stay when the settings change."""
     hooks_end: list[Callable[[], object]]
     """What ends the listening of the present hooks."""
 

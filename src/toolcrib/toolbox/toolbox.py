@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..core.answering import ToolOutputs
     from ..core.dialects import Dialect
     from ..core.events import Event, EventStream
+    from ..core.interfaces import Hook, Middleware
     from ..core.output import ToolOutput
     from ..core.threads import LoopThread
     from ..core.tool import Tool
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..policy.policy import Check
     from ..policy.requests import Approver
     from ..policy.session import Session
+    from ..policy.settings import HookRule
     from ..sources.mcp import McpServers
     from ..sources.plugins import Plugins
     from .parts import ToolboxParts
@@ -67,6 +69,8 @@ class Toolbox:
         mode: Mode | None = None,
         approve: Approver | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
+        hooks: Iterable[Hook | HookRule] = (),
+        middleware: Iterable[Middleware] = (),
         config: PathLike | None = None,
         settings: Settings | None = None,
         yes: bool = False,
@@ -82,6 +86,8 @@ class Toolbox:
             approve: Asks a person: `async (ApprovalRequest) -> bool | Decision`. Without it, a call that must ask
                 returns at once and says how to approve it.
             tools: More tools: functions or `Tool`s.
+            hooks: `Hook` objects, and rules as in the settings; `safety_hook()` returns some.
+            middleware: Functions `async (call, ctx, next) -> ToolOutput` around each call; the first is the outermost.
             config: A configuration file to trust; by default the user's file and the project's, if trusted.
             settings: Settings made elsewhere; then `workspace`, `mode` and `config` are not read.
             yes: Turn ask into allow. Denials stay.
@@ -94,13 +100,17 @@ class Toolbox:
         """
         _check_approver(approve)
         _check_tools(tools)
-        given = tuple(tools)
+        given, given_hooks, given_middleware = tuple(tools), tuple(hooks), tuple(middleware)
 
         def make() -> Toolbox:
             from .build import build
 
             found = settings or _read_settings(workspace, mode, config)
-            return Toolbox(build(found, approve=approve, tools=given, yes=yes, builtin=builtin))
+            parts = build(
+                found, approve=approve, tools=given, hooks=given_hooks, middleware=given_middleware, yes=yes,
+                builtin=builtin,
+            )  # fmt: skip
+            return Toolbox(parts)
 
         return Opening(make, given, servers=start_servers, warm_up=warm_up and builtin)
 
