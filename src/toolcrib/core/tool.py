@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         needs_review: str | None
         mcp_fields: Mapping[str, Any]
         is_meta: bool
+        unlisted: bool
         origin: ToolOrigin | None
 
 
