@@ -94,7 +94,7 @@ def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
 
 
 def test_only_agents_with_hooks(cli: Cli) -> None:
-    for words, expected in ((("vscode", "--hook"), "has no hooks"), (("codex",), "--hook")):
+    for words, expected in ((("vscode", "--hook"), "has no hooks"), (("copilot",), "--hook")):
         assert expected in cli("install", *words, code=2).stderr
 
 

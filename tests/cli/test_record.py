@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -291,3 +292,16 @@ def test_clean_knows_browsers(cli: Cli) -> None:
         assert (folder / "dead").exists()
         cli("clean", "--all", "--yes")
         assert {path.name for path in folder.iterdir()} == {"running", "starting"}
+
+
+def test_clean_reaches_workspaces_that_are_gone(cli: Cli) -> None:
+    (cli.work / "gone").mkdir()
+    for where in (".", "gone"):
+        cli("call", "-w", where, "write_file", "path=a", "content=x", "--yes")
+        cli("call", "-w", where, "write_file", "path=a", "content=y", "--yes")
+    shutil.rmtree(cli.work / "gone")
+    would = cli.json("clean", "--all-workspaces", "--all", "--dry-run", "--json")
+    assert len(would) == 2 and all(found["freed"] > 0 for found in would)
+    assert "nothing was removed" in cli("clean", "--all-workspaces", "--all", code=3).stderr
+    cli("clean", "--all-workspaces", "--all", "--yes")
+    assert [found["freed"] for found in cli.json("clean", "--all-workspaces", "--all", "--dry-run", "--json")] == [0, 0]

@@ -6,8 +6,13 @@ import importlib.util
 import json
 import os
 import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from toolcrib.cli import doctor
 
@@ -96,48 +101,101 @@ def test_a_broken_file_is_a_usage_error_everywhere(cli: Cli) -> None:
 
 
 def test_install_keeps_the_rest(cli: Cli) -> None:
-    path = cli.write(".cursor/mcp.json", '{\n\t"other": [1],\n\t"mcpServers": {"mine": {"command": "é"}}\n}\n')
+    path = cli.write(
+        ".cursor/mcp.json", '{\n\t// mine\n\t"mcpServers": {\n\t\t"mine": {"command": "é"}, // too\n\t},\n}\n'
+    )
     path.chmod(0o600)
     before = path.read_text()
     done = cli("install", "cursor", code=3)
-    assert "+" in done.stderr
+    assert '+\t\t"toolcrib": {' in done.stderr
     assert path.read_text() == before
     cli("install", "cursor", "--yes", "--mode", "observer")
-    values = json.loads(path.read_text())
-    assert values["other"] == [1]
-    assert values["mcpServers"]["mine"] == {"command": "é"}
-    entry = values["mcpServers"]["toolcrib"]
-    assert entry["args"] == ["serve", "--workspace", str(cli.work), "--mode", "observer"]
-    assert os.access(entry["command"], os.X_OK)
-    assert "\t" in path.read_text()
+    after = path.read_text()
+    assert next(line for line in after.splitlines() if line not in before.splitlines()) == '\t\t"toolcrib": {'
+    assert all(line in after for line in before.splitlines())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (path.parent / "mcp.json.toolcrib-backup").read_text() == before
     assert "has it already" in cli("install", "cursor", "--mode", "observer").stderr
+    shown = cli("install", "cursor", "--remove", code=3).stderr
+    assert '-\t\t"toolcrib": {' in shown
+    cli("install", "cursor", "--remove", "--yes")
+    assert path.read_text() == before
+    assert os.listdir(path.parent) == ["mcp.json"]
+    assert "no such entry" in cli("install", "cursor", "--remove").stderr
 
 
-def test_install_makes_what_is_not_there(cli: Cli) -> None:
-    cli("install", "vscode", "--yes")
-    assert json.loads((cli.work / ".vscode/mcp.json").read_text())["servers"]["toolcrib"]["type"] == "stdio"
-    cli("install", "claude", "--user", "--yes")
-    assert "--workspace" not in json.loads((cli.home / ".claude.json").read_text())["mcpServers"]["toolcrib"]["args"]
-    assert cli.json("install", "claude", "--print")["mcpServers"]["toolcrib"]
-    assert not (cli.work / ".mcp.json").exists()
+SHARED = {
+    "claude": (".mcp.json", ["serve"]),
+    "cursor": (".cursor/mcp.json", ["serve", "--workspace", "${workspaceFolder}"]),
+    "vscode": (".vscode/mcp.json", ["serve", "--workspace", "${workspaceFolder}"]),
+    "gemini": (".gemini/settings.json", ["serve"]),
+    "codex": (".codex/config.toml", ["serve"]),
+}
+OWN = {
+    "claude": (".claude.json", "mcpServers"),
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
+    "codex": (".codex/config.toml", "mcp_servers"), "cursor": (".cursor/mcp.json", "mcpServers"),
+    "gemini": (".gemini/settings.json", "mcpServers"), "goose": (".config/goose/config.yaml", "extensions"),
+    "vscode": (".config/Code/User/mcp.json", "servers"),
+    "windsurf": (".codeium/windsurf/mcp_config.json", "mcpServers"),
+    "zed": (".config/zed/settings.json", "context_servers"),
+}  # fmt: skip
+
+
+def values(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    return tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)  # JSON is YAML
+
+
+@pytest.mark.parametrize("client", SHARED)
+def test_what_a_team_shares_names_nothing_of_this_machine(cli: Cli, client: str) -> None:
+    name, args = SHARED[client]
+    cli.write("mine.toml", "")
+    done = cli("install", client, "--yes", "--config", "mine.toml", env={"PATH": "/usr/bin:/bin"})
+    assert "uv tool install toolcrib" in done.stderr
+    path = cli.work / name
+    ((_, servers),) = values(path).items()
+    assert servers["toolcrib"]["command"] == "toolcrib"
+    assert servers["toolcrib"]["args"] == [*args, "--config", "mine.toml"]
+    assert str(cli.work.parent) not in path.read_text()
+    cli("install", client, "--yes", "--remove")
+    assert not path.exists() and os.listdir(path.parent) in ([], ["mine.toml"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders are those of Linux")
+@pytest.mark.parametrize("client", OWN)
+def test_a_users_file_names_a_program_that_is_there(cli: Cli, client: str) -> None:
+    name, key = OWN[client]
+    user = [] if client not in SHARED else ["--user"]
+    cli("install", client, "--yes", *user)
+    entry = values(cli.home / name)[key]["toolcrib"]
+    assert os.access(entry.get("command") or entry["cmd"], os.X_OK)
+    assert entry["args"][-3:] == ["serve", "--workspace", str(cli.work)] or (user and entry["args"][-1] == "serve")
+    assert "has it already" in cli("install", client, *user).stderr
+    cli("install", client, "--yes", *user, "--remove")
+    assert not (cli.home / name).exists()
+
+
+def test_install_writes_what_it_prints(cli: Cli) -> None:
+    assert "cmd: " in cli("install", "goose", "--print").stdout
+    assert "[mcp_servers.toolcrib]" in cli("install", "codex", "--print").stdout
+    assert cli.json("install", "vscode", "--print")["servers"]["toolcrib"]["type"] == "stdio"
+    assert not (cli.work / ".vscode").exists()
 
 
 def test_install_sets_up_an_editor_for_the_user(cli: Cli) -> None:
-    cli("install", "zed", "--yes", "--mode", "observer")
+    cli("install", "zed", "--acp", "--yes", "--mode", "observer")
     entry = json.loads((cli.home / ".config/zed/settings.json").read_text())["agent_servers"]["toolcrib"]
     assert entry["type"] == "custom"
     assert entry["args"][-3:] == ["acp", "--mode", "observer"]
+    assert "these have: zed" in cli("install", "cursor", "--acp", code=2).stderr
 
 
-def test_install_never_spoils_a_file(cli: Cli) -> None:
-    path = cli.write(".vscode/mcp.json", '{\n  // mine\n  "servers": {}\n}\n')
-    assert "comments" in cli("install", "vscode", "--yes", code=2).stderr
-    assert "// mine" in path.read_text()
-    path.write_text('{"servers": [1]}')
-    assert "not an object" in cli("install", "vscode", "--yes", code=2).stderr
-    assert path.read_text() == '{"servers": [1]}'
+@pytest.mark.parametrize("text", ['{"servers": [1]}', '{"servers": {}', "[]", '{"servers": {}} x', "\ufeff{}"])
+def test_install_never_spoils_a_file(cli: Cli, text: str) -> None:
+    path = cli.write(".vscode/mcp.json", text)
+    assert "--print by hand" in cli("install", "vscode", "--yes", code=2).stderr
+    assert path.read_text() == text
     assert "can be claude" in cli("install", "emacs", code=2).stderr
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "mcp": "List, try, add and remove MCP servers.",
     "trust": "Accept a project's configuration and texts.",
     "config": "Show the settings and where they come from; change them.",
-    "install": "Set up Claude Code, Cursor or VS Code.",
+    "install": "Set up an MCP client, such as Claude Code or Cursor.",
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
     "help": "Explain a command.",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
+from ..core.homes import state_home
 from ..record import retention
+from ..record.pruning import CleanReport
 from ..record.pruning import clean as clean_state
 from ..record.settings import RecordSettings
 from ..record.state import Removal, StateFolder, folder_entries
@@ -21,6 +24,9 @@ def clean(
     everything: Annotated[
         bool, Option("--all", help="Remove all spilled outputs, undo history, saved files and trash, of any age.")
     ] = False,
+    everywhere: Annotated[
+        bool, Option("--all-workspaces", help="Do so for every workspace, also for those that are gone.")
+    ] = False,
 ) -> None:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
@@ -30,29 +36,46 @@ def clean(
     Files that killed browsers left behind are always removed.
     """
     settings = options.settings(quiet=True)
-    state = options.state()
+    url = settings.record.address
+    states = [StateFolder(path, url) for path in state_folders()] if everywhere else [options.state()]
     if everything and not dry_run:
-        sizes = state.sizes()
-        kept = sum(size for part, size in sizes.items() if part not in ("record", "browser"))
-        question = f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."
+        parts = [size for state in states for part, size in state.sizes().items() if part not in ("record", "browser")]
+        where = f"{len(states)} folders of {state_home()}" if everywhere else str(states[0].path)
+        question = f"Remove {show.size(sum(parts))} in {where}? Nothing can be undone afterwards."
         options.confirm(question, "nothing was removed")
+    reports = [(state, _clean(state, settings.record, everything, dry_run)) for state in states]
+    if options.json:
+        found = [_data(state, report) for state, report in reports]
+        show.out_json(found if everywhere else found[0])
+        return
+    verb = "would be freed" if dry_run else "freed"
+    for state, report in reports:
+        for removal in report.removed:
+            show.out(f"{removal.part}/{removal.name}  {show.size(removal.size)}  {removal.age / 86400:.1f} days old")
+        held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
+        show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
+
+
+def state_folders() -> list[Path]:
+    """The state folders of all workspaces."""
+    return sorted({path.parent for name in ("record.db", "journal") for path in state_home().glob(f"*/{name}")})
+
+
+def _clean(state: StateFolder, keep: RecordSettings, everything: bool, dry_run: bool) -> CleanReport:
     if everything:
         report = clean_state(state, spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
         report = clean_state(state, dry_run=dry_run)
     report.removed.extend(_dead_browsers(state, dry_run))
-    report.removed.extend(_old_calls(state, settings.record, dry_run))
-    if options.json:
-        show.out_json({
-            "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
-            "removed": [asdict(removal) for removal in report.removed],
-        })  # fmt: skip
-        return
-    for removal in report.removed:
-        show.out(f"{removal.part}/{removal.name}  {show.size(removal.size)}  {removal.age / 86400:.1f} days old")
-    verb = "would be freed" if dry_run else "freed"
-    held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
-    show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
+    report.removed.extend(_old_calls(state, keep, dry_run))
+    return report
+
+
+def _data(state: StateFolder, report: CleanReport) -> dict[str, object]:
+    return {
+        "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
+        "removed": [asdict(removal) for removal in report.removed],
+    }  # fmt: skip
 
 
 def _old_calls(state: StateFolder, keep: RecordSettings, dry_run: bool) -> list[Removal]:

@@ -1,9 +1,8 @@
 """`toolcrib install`: add Toolcrib to the configuration of an MCP client, an editor or another agent, after showing the
-change."""
+change, and take it out again."""
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -11,79 +10,23 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
-from ..boundary.own_files import replace_file
+from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import find_program
 from ..builtin.diffs import bounded_diff
-from ..config.files import exists, read_config_file
-from ..core.dataclass import dataclass
+from ..config.files import exists
 from ..core.errors import ConfigError
 from ..core.wings import has_wing
 from . import show
+from .client_file import values_of, with_entry, without_entry
+from .clients import CLIENTS, ClientName, HookPlace, ServerPlace
 from .exit_codes import Usage
 from .options import Options
 from .reader import Argument, CliCommand, Option
 
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """An MCP client or an editor: the files that list its servers, for a workspace and for the user, and the key in
-    them. `command` is the command of ours that it starts."""
-
-    title: str
-    in_workspace: str | None  # None if it reads only the user's file
-    in_home: str
-    key: str
-    type: str | None = None  # the `type` of an entry
-    command: str = "serve"
-
-
-ClientName = Literal["claude", "codex", "copilot", "cursor", "gemini", "vscode", "zed"]
-_CODE = "Library/Application Support/Code" if sys.platform == "darwin" else ".config/Code"
-
-# From the clients' own documentation, November 2026.
-CLIENTS: dict[ClientName, Client] = {
-    "claude": Client("Claude Code", ".mcp.json", ".claude.json", "mcpServers", "stdio"),
-    "cursor": Client("Cursor", ".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
-    "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", "stdio"),
-    "zed": Client("Zed", None, ".config/zed/settings.json", "agent_servers", "custom", "acp"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class HookClient:
-    """An agent with hooks: its files for a workspace (of this machine alone, where it has one) and for the user, the
-    events that we answer, and the fields of an entry besides the command."""
-
-    title: str
-    in_workspace: str
-    in_home: str
-    events: tuple[str, ...]
-    fields: Mapping[str, Any]
-    nested: bool = True  # entries are grouped by what they match
-    command: str = "command"
-    version: int | None = None
-
-
-_FILES = "Write|StrReplace|Edit|TabWrite|Delete|Grep|LS"
-# From the agents' own documentation, November 2026. Their limits are longer than ours.
-HOOKS: dict[ClientName, HookClient] = {
-    "claude": HookClient("Claude Code", ".claude/settings.local.json", ".claude/settings.json",
-                         ("PreToolUse", "PostToolUse", "PostToolUseFailure"), {"type": "command", "timeout": 30}),
-    "codex": HookClient("Codex", ".codex/hooks.json", ".codex/hooks.json",
-                        ("PreToolUse", "PostToolUse"), {"type": "command", "timeout": 30}),
-    "gemini": HookClient("Gemini CLI", ".gemini/settings.json", ".gemini/settings.json",
-                         ("BeforeTool", "AfterTool"), {"type": "command", "name": "toolcrib", "timeout": 30_000}),
-    "cursor": HookClient("Cursor", ".cursor/hooks.json", ".cursor/hooks.json",
-                         ("beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "preToolUse", "postToolUse"),
-                         {"timeout": 30}, nested=False, version=1),
-    "copilot": HookClient("GitHub Copilot", ".github/hooks/toolcrib.json", ".copilot/hooks/toolcrib.json",
-                          ("preToolUse", "postToolUse"), {"type": "command", "timeoutSec": 30}, nested=False,
-                          command="bash", version=1),
-}  # fmt: skip
 MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
 
@@ -92,65 +35,99 @@ def install(
     client: Annotated[ClientName, Argument(help="The MCP client, the editor or the agent to set up.")],
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
     name: Annotated[str, Option(help="The name of the entry in the client.")] = "toolcrib",
+    acp: Annotated[bool, Option("--acp", help="As an agent in the editor, which starts `toolcrib acp`.")] = False,
     hook: Annotated[bool, Option("--hook", help="Judge the agent's own calls: it asks `toolcrib hook`.")] = False,
     closed: Annotated[bool, Option("--closed", help="With --hook: refuse what cannot be judged.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take the entry out again.")] = False,
     printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
 ) -> None:
-    """Set up an MCP client to start `toolcrib serve`, Zed to start `toolcrib acp`, or an agent to ask `toolcrib hook`.
+    """Set up an MCP client to start `toolcrib serve`, an editor to start `toolcrib acp`, or an agent to ask `toolcrib
+    hook`.
 
-    Shows the change and asks first. Keeps the rest of the file, and a backup of it.
+    Shows the change and asks first. Keeps the rest of the file, and a backup of it until --remove.
     """
     root = options.settings(quiet=True).workspace
+    known = CLIENTS[client]
+    home = Path.home()
     if hook:
-        if client not in HOOKS or not has_wing("hosts"):
-            raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {', '.join(HOOKS)}")
-        agent = HOOKS[client]
-        path = Path.home() / agent.in_home if user else root / agent.in_workspace
+        if known.hooks is None or not has_wing("hosts"):
+            raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {_those('hooks')}")
+        agent = known.hooks
+        path = home / agent.in_home if user else root / agent.in_workspace
         entry = _hook_entry(options, client, agent, closed)
         if printed:
             show.out_json(_with_hooks({}, agent, entry))
             return
-        _change(options, path, agent.title, "asks Toolcrib", lambda values, _: _with_hooks(values, agent, entry))
+
+        def changed(text: str) -> str:
+            hooks = _with_hooks(values_of(text), agent, None if remove else entry)
+            for key, value in hooks.items():
+                text = with_entry(text, ".json", (key,), value) if value else without_entry(text, ".json", (key,))
+            if remove and values_of(text).keys() <= {"version"}:
+                return ""
+            return text
+
+        _change(options, path, known.title, "asks Toolcrib", remove, changed)
         return
-    if client not in CLIENTS:
-        raise Usage(f"{client} can be set up with --hook; MCP clients: {', '.join(CLIENTS)}")
-    known = CLIENTS[client]
-    own = _entry(options, known, None if user or known.in_workspace is None else root)
+    place = known.agents if acp else known.servers
+    if place is None:
+        flag = "agents" if acp else "servers"
+        raise Usage(f"{client} has no {'agents' if acp else 'MCP servers'} that can be set up; "
+                    f"these have: {_those(flag)}{' (--hook has others)' if not acp else ''}")  # fmt: skip
+    shared = not user and place.in_workspace is not None
+    path = root / place.in_workspace if shared and place.in_workspace is not None else home / place.in_home
+    own = _entry(options, place, "acp" if acp else "serve", root, shared=shared, user=user or acp, name=name)
     if printed:
-        show.out_json({known.key: {name: own}})
+        if path.suffix == ".json":
+            show.out_json({place.key: {name: own}})
+        else:
+            show.out(with_entry("", path.suffix, (place.key, name), own).rstrip())
         return
 
-    def with_server(values: dict[str, Any], path: Path) -> dict[str, Any]:
-        servers: Any = values.setdefault(known.key, {})
-        if not isinstance(servers, dict):
-            raise Usage(f"{path}: {known.key} is not an object; correct it, or add the output of --print by hand")
-        servers[name] = own
-        return values
+    def edited(text: str) -> str:
+        keys = (place.key, name)
+        return without_entry(text, path.suffix, keys) if remove else with_entry(text, path.suffix, keys, own)
 
-    path = Path.home() / known.in_home if user or known.in_workspace is None else root / known.in_workspace
-    _change(options, path, known.title, "starts Toolcrib", with_server)
+    _change(options, path, known.title, "starts Toolcrib", remove, edited)
+    if shared and not remove and find_program("toolcrib") is None:
+        show.warn("there is no `toolcrib` on your PATH: this file starts it by its name, so that a team can share it. "
+                  "`uv tool install toolcrib` or `pipx install toolcrib` puts it there.")  # fmt: skip
 
 
-def _change(
-    options: Options, path: Path, title: str, what: str, change: Callable[[dict[str, Any], Path], dict[str, Any]]
-) -> None:
-    """Show what a file becomes, ask, and write it."""
+def _those(what: str) -> str:
+    return ", ".join(name for name, client in CLIENTS.items() if getattr(client, what) is not None)
+
+
+def _change(options: Options, path: Path, title: str, what: str, remove: bool, change: Callable[[str], str]) -> None:
+    """Show what a file becomes, ask, and write it. A file in which nothing is left is removed."""
     path = Path(os.path.realpath(path))  # the target of a link is shown and changed
-    before, values = _read(path)
-    changed = change(copy.deepcopy(values), path)
-    if before and changed == values:
-        show.say(f"{title} has it already, in {path}.")
+    before = _read(path)
+    try:
+        after = change(before)
+        gone = remove and path.suffix == ".json" and not values_of(after)
+    except ConfigError as error:
+        raise Usage(f"{path}: {error}") from None
+    if after == before:
+        show.say(f"{title} has no such entry in {path}." if remove else f"{title} has it already, in {path}.")
         return
-    after = json.dumps(changed, indent=_indent(before), ensure_ascii=False) + "\n"
-    _show_change(path, before, after)
-    options.confirm(f"Write this to {path}?", "nothing was written")
-    if _read(path)[0] != before:
+    _show_change(path, before, "" if gone else after)
+    options.confirm(f"{'Remove' if gone else 'Write this to'} {path}?", "nothing was written")
+    if _read(path) != before:
         raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
-    backup = _write(path, after)
-    show.say(f"{title} {what} from now on ({path}).{f' Backup: {backup}' if backup else ''}")
+    backup = path.with_name(f"{path.name}.toolcrib-backup")
+    if remove:
+        if gone or not after.strip():
+            path.unlink()
+        else:
+            replace_file(path, after, stat.S_IMODE(path.stat().st_mode))
+        backup.unlink(missing_ok=True)
+        show.say(f"{title} has no entry of Toolcrib any more ({path}).")
+        return
+    _write(path, after, backup)
+    show.say(f"{title} {what} from now on ({path}).{f' Backup: {backup}' if before else ''}")
 
 
-def _hook_entry(options: Options, client: ClientName, agent: HookClient, closed: bool) -> dict[str, Any]:
+def _hook_entry(options: Options, client: ClientName, agent: HookPlace, closed: bool) -> dict[str, Any]:
     words = [*own_command(), "hook", client]
     if options.config:
         words += ["--config", os.path.abspath(options.config)]
@@ -163,20 +140,28 @@ def _hook_entry(options: Options, client: ClientName, agent: HookClient, closed:
     return {**agent.fields, **more, agent.command: line}
 
 
-def _with_hooks(values: dict[str, Any], agent: HookClient, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the file with our hooks, in place of those of an earlier time."""
-    if agent.version is not None:
-        values.setdefault("version", agent.version)
-    hooks: Any = values.setdefault("hooks", {})
+def _with_hooks(values: dict[str, Any], agent: HookPlace, entry: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the parts of the file that have hooks, with ours in place of those of an earlier time; None for none of
+    ours."""
+    hooks: Any = values.get("hooks", {})
     for event in agent.events:
         known: Any = cast("dict[str, Any]", hooks).get(event, []) if isinstance(hooks, dict) else None
         if not isinstance(known, list):
-            raise Usage("its hooks have another form; correct it, or add the output of --print by hand")
+            raise ConfigError("its hooks have another form; correct it, or add the output of --print by hand")
         others = [each for each in cast("list[Any]", known) if not _is_ours(each)]
+        if entry is None:
+            hooks[event] = others
+            if not others:
+                del hooks[event]
+            continue
         matcher = {"matcher": _FILES} if event == "preToolUse" and not agent.nested and agent.command != "bash" else {}
         own = {"hooks": [entry]} if agent.nested else {**entry, **matcher}
         hooks[event] = [*others, own]
-    return values
+    version = {} if agent.version is None or entry is None else {"version": values.get("version", agent.version)}
+    return {**version, "hooks": hooks}
+
+
+_FILES = "Write|StrReplace|Edit|TabWrite|Delete|Grep|LS"
 
 
 def _is_ours(entry: object) -> bool:
@@ -184,16 +169,23 @@ def _is_ours(entry: object) -> bool:
     return re.search(r"toolcrib\S*'? hook ", json.dumps(entry)) is not None
 
 
-def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str, Any]:
-    args = [client.command]
-    if workspace is not None:
-        args += ["--workspace", str(workspace)]
+def _entry(
+    options: Options, place: ServerPlace, command: str, root: Path, *, shared: bool, user: bool, name: str
+) -> dict[str, Any]:
+    """Return the entry that starts Toolcrib. One that is shared names nothing of this machine."""
+    args = [command]
+    if shared and place.folder is not None:
+        args += ["--workspace", place.folder]
+    elif not shared and not user:
+        args += ["--workspace", str(root)]
     if options.config:
-        args += ["--config", os.path.abspath(options.config)]
+        path = os.path.abspath(options.config)
+        args += ["--config", os.path.relpath(path, root) if shared and Path(path).is_relative_to(root) else path]
     if options.mode:
         args += ["--mode", options.mode]
-    program, *first = own_command()
-    return {**({"type": client.type} if client.type else {}), "command": program, "args": [*first, *args]}
+    program, *first = ["toolcrib"] if shared else own_command()
+    fields = {**place.fields, "name": name} if "name" in place.fields else place.fields
+    return {**fields, place.command: program, "args": [*first, *args]}
 
 
 def own_command() -> list[str]:
@@ -205,23 +197,17 @@ def own_command() -> list[str]:
     return [found] if found else [sys.executable, "-P", "-m", "toolcrib"]
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    """The file's text and values. Raises Usage for a file that we cannot write back in full, as one with comments."""
+def _read(path: Path) -> str:
+    """The file's text. Raises Usage for a file that we cannot write back."""
     if not exists(path):
-        return "", {}
+        return ""
     try:
-        file = read_config_file(path, MAX_BYTES)
-    except ConfigError as error:
-        raise Usage(f"{error}; it may have comments, which would be lost: add the output of --print by hand") from None
-    return file.text, file.values
-
-
-def _indent(text: str) -> int | str:
-    for line in text.splitlines()[1:]:
-        space = line[: len(line) - len(line.lstrip())]
-        if space and line.strip():
-            return space
-    return 2
+        data = read_regular(path, MAX_BYTES)
+        if data is None or len(data) > MAX_BYTES:
+            raise Usage(f"{path} is no file, or a very large one; add the output of --print by hand")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Usage(f"{path} cannot be read: {error}; add the output of --print by hand") from None
 
 
 def _show_change(path: Path, before: str, after: str) -> None:
@@ -229,17 +215,14 @@ def _show_change(path: Path, before: str, after: str) -> None:
     show.diff(bounded_diff(before, after, path.name).split("\n", 2)[2])
 
 
-def _write(path: Path, text: str) -> Path | None:
+def _write(path: Path, text: str, backup: Path) -> None:
     """Replace the file in one step. Keeps its mode, and a backup next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    backup: Path | None = None
     mode = 0o644
     if path.exists():
-        backup = path.with_name(f"{path.name}.toolcrib-backup")
         shutil.copy2(path, backup)
         mode = stat.S_IMODE(path.stat().st_mode)
     replace_file(path, text, mode)
-    return backup
 
 
 COMMAND = CliCommand(install, without=("json",))
