@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import threading
@@ -109,6 +110,19 @@ async def test_what_is_no_message_is_an_exception_among_them(pipe: tuple[int, in
     assert [isinstance(message, Exception) for message in got] == [True, True, False, False]
     assert text_of(got[3]) == "b\ufffdd"
     reader.close()
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+async def test_the_first_message_says_the_era_and_stays_the_first(pipe: tuple[int, int], method: str) -> None:
+    reader = MessageReader(pipe[0])
+    reader.start()
+    os.write(pipe[1], json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode() + b"\n")
+    assert await reader.opens_with("initialize") is (method == "initialize")
+    first = await reader.receive()
+    assert isinstance(first, SessionMessage)
+    assert first.message.method == method  # type: ignore[union-attr]
+    close(pipe[1])
+    assert await reader.opens_with("initialize") is False, "nobody is there any more"
 
 
 async def test_a_message_without_end_is_the_end(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,8 @@ class McpServer:
         self.exposure = self.box.exposure
         self.calls = CallHandler(self.box)
         self.gateway: Gateway | None = None
+        self.handshake = False
+        """Whether its only client is of the handshake era."""
         self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
@@ -97,6 +99,7 @@ class McpServer:
             return False
         from .gateway import Gateway
 
+        servers.handshake = self.handshake
         self.gateway = Gateway(servers, self.calls)
         self.gateway.serve(self.sdk)
         return True
@@ -116,6 +119,8 @@ class McpServer:
             if self.gateway is not None:
                 await self._listen_to_servers(self.gateway, transport)
             servers = self.box.servers()
+            if servers is not None:
+                servers.handshake = self.handshake
             if servers is not None and servers.waiting:
                 starting = asyncio.create_task(servers.start())
                 seconds = None if servers.requires_some else FIRST_SECONDS

@@ -58,7 +58,12 @@ async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | No
         write = MessageWriter(write_fd, read.close)
         read.start()
         streams = cast("tuple[Any, Any]", (read, write))  # the SDK's protocols name their own classes
-        work = asyncio.create_task(server.sdk.run(*streams, server.sdk.create_initialization_options()))
+
+        async def run() -> None:
+            server.handshake = await read.opens_with("initialize")
+            await server.sdk.run(*streams, server.sdk.create_initialization_options())
+
+        work = asyncio.create_task(run())
         stop = asyncio.create_task(stopped.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,6 +125,18 @@ class MessageReader(ReadStream):
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message. Raises EndOfStream after the last one."""
+        await self._wait()
+        return _message(self._lines.popleft())
+
+    async def opens_with(self, method: str) -> bool:
+        """Return whether the next message is a request of this method. It stays the next one."""
+        with contextlib.suppress(anyio.EndOfStream):
+            await self._wait()
+            first = _message(self._lines[0])
+            return isinstance(first, SessionMessage) and getattr(first.message, "method", None) == method
+        return False
+
+    async def _wait(self) -> None:
         while not self._lines:
             if self._ahead:
                 self._lines.extend(self._ahead.popleft())
@@ -129,7 +146,6 @@ class MessageReader(ReadStream):
             else:
                 self._waiter = self._loop.create_future()
                 await self._waiter
-        return _message(self._lines.popleft())
 
 
 def _message(line: bytes) -> SessionMessage | Exception:

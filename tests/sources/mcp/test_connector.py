@@ -10,12 +10,14 @@ from typing import Any
 
 import mcp_types
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.callbacks import Callbacks
+from toolcrib.sources.mcp.connector import Connectors
 from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight, ProgressTimeout
 from toolcrib.sources.mcp.relay import Relay
 
@@ -79,6 +81,39 @@ async def test_one_process_is_enough_where_one_era_is_used(client: Any) -> None:
     assert first != earlier
     assert not alive(first)
     assert servers.servers["sdk"].pid == earlier
+
+
+async def test_one_start_is_enough_for_a_client_of_the_handshake_era(client: Any) -> None:
+    servers = await client(sdk(), start=False)
+    servers.handshake = True
+    await servers.start()
+    first = servers.servers["sdk"].pid
+    assert await pid(servers, Client(modern=False)) == first
+    one = server(servers, "sdk")
+    assert one.connectors.main.connection is None
+    assert one.tools.protocol is None, "it may speak the later one, too"
+    assert await pid(servers, Client(modern=True)) != first
+
+
+async def test_a_server_without_a_handshake_is_asked_in_the_later_era() -> None:
+    dialled: list[bool] = []
+
+    async def opened(seconds: float) -> None:
+        if dialled[-1]:
+            raise MCPError(-32022, "Unsupported protocol version")
+
+    async def dial(older: bool, who: Any) -> Any:
+        dialled.append(older)
+        nothing: Any = lambda *_: None  # noqa: E731
+        return SimpleNamespace(open=opened, when_lost=nothing, when_over=nothing, touch=nothing, transport=None)
+
+    async def connected(connection: Any) -> None:
+        pass
+
+    events: Any = SimpleNamespace(connected=connected, failed=lambda error: None, over=lambda: None)
+    connectors = Connectors(raw(), dial, events, lambda: None)
+    assert await connectors.any(older=True) is connectors.main.connection
+    assert dialled == [True, False]
 
 
 async def test_a_server_of_one_era_has_one_line(client: Any) -> None:

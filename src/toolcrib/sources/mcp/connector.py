@@ -189,14 +189,14 @@ class Connectors:
         """The live connections."""
         return [each.live for each in self if each.live is not None]
 
-    async def of(self, who: Downstream | None) -> Connection:
+    async def of(self, who: Downstream | None, older: bool = False) -> Connection:
         """Return the connection for a downstream client, or None for ourselves. Make it if needed. Raises McpFailure
-        if it fails.
+        if it fails. `older`: as for a client of the handshake era.
 
         A client of the handshake era uses the handshake era also with a server that supports both eras, because the
         two eras differ in what a tool may ask while it runs.
         """
-        old = who is not None and not who.modern
+        old = older or (who is not None and not who.modern)
         if old and self.older is not None and self.older.live is not None:
             return self.older.live
         if not old or self._only_modern or not self._speaks_both():
@@ -208,22 +208,23 @@ class Connectors:
             self.ending = asyncio.get_running_loop().create_task(unused.end())  # one process is enough
         try:
             return await self.older.up(who)
-        except McpFailure:
-            if self._protocol() is None or is_handshake_era(self._protocol()):
+        except McpFailure as error:
+            known, unreachable = self._protocol(), isinstance(error.__cause__, TimeoutError | OSError | ToolcribError)
+            if is_handshake_era(known) or (known is None and (unreachable or not older)):
                 raise
             connection = await self.main.up(who)
             self._only_modern = True
             return connection
 
-    async def any(self, who: Downstream | None = None) -> Connection:
-        """Return any live connection, preferably this client's; otherwise make one for it.
+    async def any(self, who: Downstream | None = None, older: bool = False) -> Connection:
+        """Return any live connection, preferably this client's; otherwise make one for it. `older` as for `of`.
 
         Raises McpFailure if it fails.
         """
         live = self.live
         if not live:
-            return await self.of(who)
-        return live[-1] if who is not None and not who.modern else live[0]
+            return await self.of(who, older)
+        return live[-1] if older or (who is not None and not who.modern) else live[0]
 
     def _speaks_both(self) -> bool:
         """Whether the server may support both eras: it was asked and chose the later one, or it was never asked."""

@@ -49,6 +49,9 @@ class McpServers:
         """Passes on notifications of the servers."""
         self.registered = RegisteredTools(registry, services.pins)
         """The servers' tools in the registry."""
+        self.handshake = False
+        """Whether all clients are of the handshake era: new local servers are asked in that era, so one process is
+        enough."""
         self._closed = False
         self._warned: dict[str, str] = {}  # server → why it could not be reached when that was last said
         self._reviving: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
@@ -293,7 +296,7 @@ class McpServers:
 
         async def ask(server: Upstream) -> None:
             await places.acquire()
-            asking = asyncio.ensure_future(server.refresh())
+            asking = asyncio.ensure_future(server.refresh(self.handshake))
             try:
                 await asyncio.wait({asking}, timeout=HELD_SECONDS)
                 places.release()

@@ -128,11 +128,14 @@ class Upstream:
 
     # --- requests
 
-    async def refresh(self) -> ServerListing:
-        """Connect if needed, and fetch its tools. Raises McpFailure if it fails."""
+    async def refresh(self, handshake: bool = False) -> ServerListing:
+        """Connect if needed, and fetch its tools. Raises McpFailure if it fails.
+
+        `handshake`: if it is a local server, connect as for a client of the handshake era.
+        """
 
         async def read() -> ServerListing:
-            return await self.tools.read(await self.connectors.any())
+            return await self.tools.read(await self.connectors.any(older=handshake and self.config.url is None))
 
         return await self._home.run(read)
 
