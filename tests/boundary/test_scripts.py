@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.scripts import fingerprint, loaded_by
+from toolcrib.policy.starts import DeclaredStart, Starts
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -54,6 +55,23 @@ def test_a_script_in_the_top_folder_brings_what_it_imports(tmp_path: Path) -> No
     (tmp_path / "main.mjs").write_text("import {x} from './lib/x.js'\nconst y = require('./y')\n")
     fill(tmp_path, "lib/x.js", "y.js", "z.js")
     assert {"main.mjs", "lib/x.js", "y.js"} == set(relative(tmp_path, ["node", "main.mjs"]))
+
+
+@pytest.mark.parametrize("words", [["python", "server.py"], ["python", "-m", "helper"]])
+def test_what_python_would_load_instead_counts(tmp_path: Path, words: list[str]) -> None:
+    """A package and an extension module come before the module of the same name."""
+    fill(tmp_path, "server.py", "helper.py")
+    (tmp_path / "server.py").write_text("import helper\n")
+    first = fingerprint(loaded_by(words, tmp_path, [tmp_path]))
+    files = Starts([tmp_path]).host_files([DeclaredStart("the server", tuple(words), tmp_path, "x")])
+    for name in ("helper/__init__.py", "helper.so", "helper.abi3.so", "helper.cpython-399-x86_64-linux-gnu.so"):
+        assert any(each.is_touched_by(str(tmp_path / name)) for each in files), name
+        fill(tmp_path, name)
+        assert fingerprint(loaded_by(words, tmp_path, [tmp_path])) != first, name
+        (tmp_path / name).unlink()
+    compiled = str(tmp_path / "__pycache__/helper.cpython-399.pyc")
+    assert any(each.is_touched_by(compiled) for each in files)  # Python need not compare it with the source
+    assert not any(each.is_touched_by(str(tmp_path / "other.so")) for each in files)
 
 
 def test_every_change_shows(tmp_path: Path) -> None:

@@ -126,6 +126,30 @@ def test_what_runs_again_next_time_is_protected(own: Cli) -> None:
     assert own("check", "--builtin", "mine.py", "write_file", "path=other.py", "content=x").stdout.startswith("allow")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["helper/__init__.py", "helper.abi3.so", "helper.cpython-399-x86_64.so", "__pycache__/helper.cpython-399.pyc"],
+)
+def test_what_python_would_load_instead_is_protected(own: Cli, name: str) -> None:
+    found = own("check", "--builtin", "mine.py", "write_file", f"path={name}", "content=x", code=3)
+    assert "run outside the sandbox" in found.stdout
+    own.write("script", f"from pathlib import Path\nx = Path({name!r})\nx.parent.mkdir(exist_ok=True)\nx.touch()")
+    own("call", "--builtin", "mine.py", "exec", "python3 script")
+    assert not (own.work / name).exists()
+
+
+def test_only_the_own_files_find_the_modules_beside_them(own: Cli) -> None:
+    """A library, and Toolcrib itself, look for optional modules: a tool could write one."""
+    own.write("optional_thing.py", "raise SystemExit(9)")
+    own.write("helper.py", 'import importlib\nGREETING = importlib.import_module("words").GREETING\n')
+    own.write("words.py", 'GREETING = "hello"\n')
+    assert own("call", "mine.py", "greet", "Ann").stdout == "hello Ann\n"
+    own.write("helper.py", 'GREETING = "hello"\nimport pkgutil\npkgutil.resolve_name("optional_thing")\n')
+    words = [*COMMAND, "call", "mine.py", "greet", "Ann"]
+    done = subprocess.run(words, cwd=own.work, env=own.env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "No module named 'optional_thing'" in done.stderr
+
+
 class Client:
     """A client of a server over stdio, as short as possible."""
 

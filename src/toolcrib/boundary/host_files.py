@@ -23,6 +23,7 @@ ENVIRONMENT = (
     "the next start on"
 )
 _ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
+STARRED = (".*.so", ".*.pyc")
 _OWN_DATA = "it says what Toolcrib allows and remembers"
 
 
@@ -31,14 +32,41 @@ _ABOVE_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A file, or a folder with all in it, by its absolute path, and what a change of it means."""
+    """A file, or a folder with all in it, by its absolute path, and what a change of it means. `many`: the last name
+    has a star, and means every such file."""
 
     path: str
     reason: str
+    many: bool = False
+
+    def covers(self, path: str) -> bool:
+        """Return whether a path (absolute, no links in it) is the file, or in the folder."""
+        if not self.many:
+            return beneath(path, self.path)
+        start, _, end = self.path.rpartition("*")
+        return path.startswith(start) and path.endswith(end) and "/" not in path[len(start) :]
 
     def is_touched_by(self, path: str) -> bool:
         """Return whether a change of this path (absolute, no links in it) would change the file, or what is above."""
-        return beneath(path, self.path) or beneath(self.path, path)
+        return self.covers(path) or beneath(self.path, path)
+
+    def there(self) -> list[str]:
+        """Return the paths that it means: of several files those that exist."""
+        if not self.many:
+            return [self.path]
+        folder = os.path.dirname(self.path)
+        try:
+            return [path for name in os.listdir(folder) if self.covers(path := os.path.join(folder, name))]
+        except OSError:
+            return []
+
+
+def shadows_of(module: str) -> tuple[str, ...]:
+    """Return what Python would load in the place of a module's file: a package, extension modules, compiled code. Those
+    that end with STARRED have a star (`HostFile.many`)."""
+    stem = module.removesuffix(".py")
+    folder, name = os.path.split(stem)
+    return stem, f"{stem}.so", f"{stem}.*.so", f"{folder}/__pycache__/{name}.*.pyc"
 
 
 @functools.cache

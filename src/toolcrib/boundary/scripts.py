@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.dataclass import dataclass
+from .host_files import STARRED, HostFile, shadows_of
 from .programs import beneath
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
@@ -41,11 +42,13 @@ _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a command runs or loads in writable folders, as absolute paths. `hashed` files are in its fingerprint;
-    `kept` are protected only."""
+    """What a command runs or loads in writable folders, as absolute paths. `hashed` files are in its fingerprint, and
+    so are extension modules in `shadows`, which would be loaded instead (a star in the last name); `kept`, and compiled
+    code in `shadows`, are protected only."""
 
     hashed: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    shadows: tuple[str, ...] = ()
 
 
 def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
@@ -69,13 +72,17 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         path = os.path.join(folder, name)
         if any(beneath(path, root) for root in roots):
             (kept if name == ".venv" else hashed)[path] = None
-    return Loaded(tuple(hashed), tuple(kept))
+    shadows = [path for path in hashed if path.endswith(STARRED)]
+    return Loaded(tuple(path for path in hashed if path not in shadows), tuple(kept), tuple(shadows))
 
 
 def fingerprint(loaded: Loaded) -> dict[str, str]:
     """Return a digest for each file; a folder counts with all files in it. A file that is not there has "absent"."""
     found: dict[str, str] = {}
-    for path in loaded.hashed:
+    shadows = (
+        path for each in loaded.shadows for path in sorted(HostFile(each, "", True).there()) if path.endswith(".so")
+    )
+    for path in (*loaded.hashed, *shadows):
         files = _files_in(path) if os.path.isdir(path) and not os.path.islink(path) else [path]
         for each in files:
             if each not in found:
@@ -91,6 +98,8 @@ def _named(words: Sequence[str], folder: str) -> Iterator[str]:
         if word == "-m" and number + 1 < len(words):
             module = os.path.join(folder, *words[number + 1].split("."))
             yield from (path for path in (module, f"{module}.py") if os.path.lexists(path))
+            if os.path.dirname(module) == folder and os.path.lexists(f"{module}.py"):
+                yield from shadows_of(module)
         if number == 0 and not os.path.dirname(word):
             continue  # a program on PATH
         for text in {word, word.partition("=")[2]}:
@@ -154,8 +163,7 @@ def _imports(script: str, folder: str) -> Iterator[str]:
     for top in sorted({name.split(".")[0] for name in names if name}):
         path = os.path.join(folder, top)
         yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
-        if os.path.isdir(path):
-            yield path
+        yield from shadows_of(path)
 
 
 def _files_in(folder: str) -> Iterator[str]:

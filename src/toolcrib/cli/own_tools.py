@@ -16,11 +16,12 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module, invalidate_caches
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ..boundary.host_files import HostFile
+from ..boundary.host_files import STARRED, HostFile, shadows_of
 from ..boundary.programs import beneath
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
@@ -53,6 +54,29 @@ class OwnToolOptions(Options):
     builtin: Annotated[
         bool, Option("--builtin", help="Use Toolcrib's own tools, too. Default: only if no FILE.py or MODULE is named.")
     ] = False
+
+
+class _Neighbours:
+    """Finds the modules next to a person's own file, for the modules there alone: a library, or Toolcrib itself, that
+    looks for an optional module must not get a file that a tool wrote. It is asked last."""
+
+    def __init__(self, folder: str, module: str) -> None:
+        self.folder, self._module = folder, module
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return where a module is; None if it is not there, or not for the one who imports it."""
+        if path is not None or not (name == self._module or beneath(_importer(), self.folder)):
+            return None
+        return PathFinder.find_spec(name, [self.folder], target)
+
+
+def _importer() -> str:
+    """Return the file whose code imports something now."""
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    machinery = ("<frozen importlib", importlib.__file__)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(machinery):
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 class OwnTools:
@@ -129,14 +153,16 @@ class OwnTools:
 
     def protect(self, settings: Settings) -> Settings:
         """The settings, with the files of these tools among those that the host runs."""
-        files = tuple(HostFile(os.path.realpath(path), _WHY) for path in self._sources)
+        own = [os.path.realpath(path) for path in self._sources]
+        shadows = [each for path in own if path.endswith(".py") for each in shadows_of(path)]
+        files = tuple(HostFile(path, _WHY, path.endswith(STARRED)) for path in dict.fromkeys([*own, *shadows]))
         sandbox = settings.sandbox
         return replace(settings, sandbox=replace(sandbox, host_files=(*sandbox.host_files, *files)))
 
     def _run(self) -> ModuleType:
         folder = os.getcwd() if self._file is None else str(self._file.parent)
-        if folder not in sys.path:
-            sys.path.append(folder)  # at the end: a file in it is no module of ours
+        if not any(isinstance(each, _Neighbours) and each.folder == folder for each in sys.meta_path):
+            sys.meta_path.append(_Neighbours(folder, (self._module or "").partition(".")[0]))
         if self._module is not None:
             return import_module(self._module)
         assert self._file is not None

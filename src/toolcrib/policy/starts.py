@@ -129,8 +129,9 @@ class Starts:
         found: dict[str, HostFile] = {}
         for start in starts:
             loaded = loaded_by(start.words, start.cwd, self.writable)
-            for path in (*loaded.hashed, *loaded.kept):
-                found.setdefault(path, HostFile(path, f"{start.who} runs or loads it outside the sandbox, as you"))
+            for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
+                reason = f"{start.who} runs or loads it outside the sandbox, as you"
+                found.setdefault(path, HostFile(path, reason, path in loaded.shadows))
         return tuple(found.values())
 
     def _now(self, start: DeclaredStart) -> dict[str, str]:

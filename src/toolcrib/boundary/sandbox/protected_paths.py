@@ -17,6 +17,7 @@ from dataclasses import field
 from pathlib import Path
 
 from ...core.dataclass import dataclass
+from ..host_files import HostFile
 from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
@@ -65,6 +66,7 @@ class ProtectedPaths:
     known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
     seen: set[str] = field(default_factory=set[str])
     held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
+    many: list[HostFile] = field(default_factory=list[HostFile])  # the same, by a star in the name
     absolute: bool = False  # how paths are written: for a root other than the workspace
     started: int = field(default_factory=lambda: time.time_ns() - TICK_NS)
 
@@ -103,17 +105,23 @@ class ProtectedPaths:
             path = self._movable(base, name)
             if not any(path == other or path.startswith(other + "/") for other in found):
                 found.append(path)
-        there = (path for path in sorted(self.held) if os.path.lexists(path))
+        there = (path for path in sorted({*self.held, *self._new()}) if os.path.lexists(path))
         found += [path for path in there if self.existing.get(path) != os.path.realpath(path)]
         return found if self.absolute else [os.path.relpath(path, self.root) for path in found]
 
-    def hold(self, path: str) -> None:
-        """Protect a file or folder (an absolute path) that the host runs. If it does not exist, it must not appear."""
-        if _is_granted(os.path.relpath(path, self.root), self.allowed):
+    def hold(self, file: HostFile) -> None:
+        """Protect a file or folder that the host runs. If it does not exist, it must not appear."""
+        if _is_granted(os.path.relpath(file.path, self.root), self.allowed):
             return
-        self.held.add(path)
-        if os.path.lexists(path):
-            self._protect(os.path.dirname(path), os.path.basename(path))
+        if file.many:
+            self.many.append(file)
+        for path in file.there():
+            self.held.add(path)
+            if os.path.lexists(path):
+                self._protect(os.path.dirname(path), os.path.basename(path))
+
+    def _new(self) -> list[str]:
+        return [path for file in self.many for path in file.there()]
 
     def _is_recent(self, path: str) -> bool:
         try:

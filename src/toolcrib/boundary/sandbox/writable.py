@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..host_files import host_files_in, own_data_in
+from ..host_files import HostFile, host_files_in, own_data_in
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths
@@ -69,10 +69,10 @@ class Writable:
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
         files = [] if self._settings.host_files_writable else host_files_in(str(root), self._settings.host_files)
         for each in (*files, *own_data_in(str(root))):
-            found.hold(each.path)
+            found.hold(each)
         for path in self._kept.paths():
             if path.startswith(f"{root}/"):
-                found.hold(path)
+                found.hold(HostFile(path, ""))
         found.absolute = root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})
