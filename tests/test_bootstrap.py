@@ -61,3 +61,19 @@ def test_without_any_it_says_what_to_install(checkout: Path) -> None:
     done = run(checkout, "broken", "bin")
     assert done.returncode == 2
     assert "apt-get install python3" in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--runtime"]])
+def test_what_only_runs_needs_no_development_tools(tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPTS / "bootstrap.py", tmp_path / "scripts")
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text('#!/bin/sh\n[ "$1" = --version ] && echo uv 0.99.0 || echo "$@" > asked\n')
+    uv.chmod(0o755)
+    (uv.parent / "bwrap").symlink_to(uv)
+    command = [sys.executable, str(tmp_path / "scripts/bootstrap.py"), *more]
+    subprocess.run(command, env={"PATH": str(uv.parent)}, check=True, capture_output=True, timeout=60)
+    asked = (tmp_path / "asked").read_text()
+    assert ("--group dev" in asked and "--extra web" in asked) != bool(more)
+    assert ("--no-default-groups --inexact" in asked) == bool(more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -13,12 +14,28 @@ from .conftest import Cli
 def test_demo(cli: Cli) -> None:
     done = cli("demo", code=None)
     assert done.returncode == 0, done.stdout + done.stderr
+    command = shlex.split(done.stderr.splitlines()[-1].rpartition("Next: ")[2])
+    shown = subprocess.run([*command, "--print"], cwd=cli.work, env=cli.env, capture_output=True, text=True, check=True)
+    assert "mcpServers" in shown.stdout
     assert "edit_file" in done.stdout
     assert "restored shop.py" in done.stdout
     assert "kill -9" in done.stdout
     assert "is back before turn 0" in done.stdout
     assert list(cli.work.iterdir()) == []
     assert not (cli.home / ".local").exists()  # it has a state folder of its own
+
+
+def test_a_reader_that_ends_first_is_no_failure(cli: Cli) -> None:
+    command = [sys.executable, "-m", "toolcrib", "demo"]
+    demo = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cli.work, env=cli.env
+    )
+    assert demo.stdout is not None and demo.stderr is not None
+    with demo:
+        demo.stdout.readline()
+        demo.stdout.close()
+        assert demo.stderr.read() == ""
+    assert demo.returncode == 0
 
 
 @pytest.mark.parametrize("args", [["--mode", "observer"], ["--workspace", "."]])

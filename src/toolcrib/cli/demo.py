@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ..boundary.programs import find_program
 from ..core.wings import has_wing
 from . import show
 from .exit_codes import FAILED, OK, REFUSED, Usage
@@ -83,20 +85,35 @@ def demo(options: Options) -> int:
         ):
             run(Demo(Path(folder).resolve(), listener).play())
     except Exception as error:
+        if isinstance(_root(error), BrokenPipeError):  # the reader ended first, as in `toolcrib demo | head`
+            raise _root(error) from None
         show.error(f"the demo failed: {_reason(error)}")
         show.say("`toolcrib doctor` shows what is missing on this machine.")
         return FAILED
-    show.say(
-        "\nEverything above really happened, and all of it was removed again. Next: toolcrib install claude", "green"
-    )
+    show.say(f"\nEverything above really happened, and all of it was removed again. Next: {_next()}", "green")
     return OK
 
 
-def _reason(error: BaseException) -> str:
+def _next() -> str:
+    """A command that works as it is printed, also where no `toolcrib` is on the PATH."""
+    program, *first = own_command()
+    if find_program("toolcrib") == program:
+        return "toolcrib install claude"
+    short = os.path.relpath(program)
+    words = [short if not short.startswith("..") else program, *first, "install", "claude", "--user"]
+    return shlex.join(words)
+
+
+def _root(error: BaseException) -> BaseException:
     """The first error, taken out of the exception groups of the tasks."""
     if isinstance(error, BaseExceptionGroup):
-        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+        return _root(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    root = _root(error)
+    return str(root) if isinstance(root, Failed) else f"{type(root).__name__}: {root}"
 
 
 class Demo:
