@@ -416,3 +416,23 @@ class TestASingleFile:
         (tmp_path / "ws").mkdir()
         with pytest.raises(ConfigError, match="for reading only"):
             Workspace(tmp_path / "ws", (), [tmp_path / "file"])
+
+
+@pytest.mark.parametrize("where", ["link", "link/in", "scratch/link", "outside/back"])
+def test_no_grant_leads_through_a_link_that_tools_may_change(tmp_path: Path, where: str) -> None:
+    """A tool could let it lead to another place, and the next start would grant that one."""
+    ws, shared = tmp_path / "ws", tmp_path / "shared"
+    for folder in (ws / "scratch", shared / "in", tmp_path / "outside"):
+        folder.mkdir(parents=True)
+    (ws / "link").symlink_to(shared)
+    (ws / "scratch/link").symlink_to(shared)
+    (tmp_path / "outside/back").symlink_to(ws / "link")
+    given = tmp_path / where if where.startswith("outside") else ws / where
+    with pytest.raises(ConfigError, match="which tools may change"):
+        Workspace(ws, read_roots=[given])
+    with pytest.raises(ConfigError, match="which tools may change"):
+        Workspace(ws, write_roots=[given])
+    (tmp_path / "mine").symlink_to(shared)
+    Workspace(ws, write_roots=[tmp_path / "mine/in"]).close()  # no tool can change this link
+    with pytest.raises(ConfigError, match="which tools may change"):
+        Workspace(shared, write_roots=[ws], read_roots=[given])

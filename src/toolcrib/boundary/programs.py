@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..core.errors import ConfigError
+
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
 
@@ -77,6 +79,23 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
     except OSError as error:
         return f"{path} cannot be checked: {error.strerror or error}"
     return None
+
+
+def check_grant(path: str | Path, writable: Iterable[str | Path]) -> None:
+    """Raise ConfigError for a granted path that leads through a link in these folders: a tool could let it lead to
+    another place."""
+    roots = {os.path.realpath(each) for each in writable}
+    whole = os.path.abspath(os.path.expanduser(path))
+    try:
+        links = [name for name in names_followed(whole) if os.path.islink(name)]
+    except OSError:  # it is not there, or cannot be read: then it grants nothing
+        return
+    for name in links:
+        if any(beneath(name, root) and name != root for root in roots):
+            raise ConfigError(
+                f"{whole} is granted through the link {name}, which tools may change. "
+                f"It leads to {os.path.realpath(whole)} now: if you mean that, name it instead"
+            )
 
 
 def beneath(path: str, folder: str) -> bool:

@@ -14,6 +14,7 @@ from .descriptors import closing_fd
 from .host_files import HostFile
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
 from .private_folders import PrivateFolders
+from .programs import check_grant
 from .walk import Escape, LinkMet, walk_open
 from .workspace_paths import WHOLE_MACHINE, GrantedRoot, LinkRefused, PrivatePath, WorkspacePath
 
@@ -51,6 +52,9 @@ class WorkspaceRoots:
         self._unlisted: set[GrantedRoot] = set()
         weakref.finalize(self, _close_all, self._fds)
         self.root = self._grant(root, writable=os.path.realpath(root) != WHOLE_MACHINE).path
+        write_roots, read_roots = tuple(write_roots), tuple(read_roots)
+        for extra in (*write_roots, *read_roots):
+            check_grant(extra, (*self.writable, *write_roots))
         for extra in write_roots:
             self._grant(extra, writable=True)
         for extra in read_roots:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.host_files import host_files_in
 from ..boundary.network.settings import RULE_DOMAIN
+from ..boundary.programs import check_grant
 from ..boundary.sandbox.spec import LazySandbox, Lift, WalledSandboxes
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
@@ -42,6 +43,8 @@ class Sandboxes:
 
     def walls_of(self, read: tuple[Path, ...]) -> WalledSandboxes:
         """Return the sandboxes of commands with additional readable paths, by what the commands may do at most."""
+        for path in read:
+            check_grant(path, self.settings.writable(self.root))
         settings = replace(self.settings, read_roots=(*self.settings.read_roots, *read))
         root, own = self.root, self.own if not read else _lazy_sandbox(settings, self.root)
 
@@ -77,6 +80,8 @@ class Sandboxes:
         if not read and not write and profile is None:
             return self.own
         own = self.settings
+        for path in (*read, *write):
+            check_grant(path, own.writable(self.root))
         changed = replace(
             own, read_roots=(*own.read_roots, *read), write_roots=(*own.write_roots, *write),
             profile=profile or own.profile,
