@@ -33,6 +33,21 @@ def test_granted_folders_are_guarded_too_and_outer_ones_first(tmp_path: Path) ->
     assert [(found.root, found.absolute) for found in guards] == [(str(outer), True), (str(inner), False)]
 
 
+def test_a_folder_granted_for_reading_in_a_writable_one_is_read_only(tmp_path: Path) -> None:
+    """The innermost root decides, for commands as for tools."""
+    work, outer = tmp_path / "work", tmp_path / "outer"
+    for folder in (work / "kept", outer / "kept"):
+        folder.mkdir(parents=True)
+    reading = (work / "kept", outer / "kept", outer / "none")
+    settings = SandboxSettings(read_roots=reading, write_roots=(outer,))
+    folders = Writable(work, settings, "workspace-write")
+    guards = {found.root: found for found in folders.guards(work)}
+    for root in (work, outer):
+        assert guards[str(root)].mounts() == [(str(root / "kept"), True)]
+    (outer / "none").symlink_to("/etc")
+    assert folders.appeared(guards.values()) == [str(outer / "none")]
+
+
 @pytest.mark.parametrize("profile", ["read-only", "unrestricted"])
 def test_other_profiles_let_a_command_change_nothing(tmp_path: Path, profile: writable.Profile) -> None:
     assert Writable(tmp_path, SandboxSettings(write_roots=(tmp_path,)), profile).guards(tmp_path) == []

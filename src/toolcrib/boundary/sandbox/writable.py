@@ -70,7 +70,8 @@ class Writable:
         files = [] if self._settings.host_files_writable else host_files_in(str(root), self._settings.host_files)
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
-        for path in self._kept.paths():
+        granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
+        for path in (*self._kept.paths(), *granted):
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""))
         found.absolute = root != self._workspace
