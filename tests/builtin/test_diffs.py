@@ -73,4 +73,5 @@ def test_the_words_that_differ_are_found():
         [line[begin:end] for begin, end in marks] for line, marks in zip(lines, changed_words(lines), strict=True)
     ]
     assert marked == [[], [], ["+"], [], ["-"], [], []]
+    assert changed_words(["--- a/f", "+++ b/f"]) == [[], []]
     assert changed_words(["-a", " b", "+c"]) == [[], [], []]

@@ -108,7 +108,7 @@ def changed_words(lines: Sequence[str]) -> list[list[tuple[int, int]]]:
 
 
 def _changed_words(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    if len(old) > _MAX_LINE * 2 or len(new) > _MAX_LINE * 2:
+    if max(len(old), len(new)) > _MAX_LINE * 2 or old.startswith("--- "):  # or it names the files
         return [], []
     a, b = _WORDS.findall(old[1:]), _WORDS.findall(new[1:])
     found = changes(a, b)

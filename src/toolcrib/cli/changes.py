@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +56,7 @@ def shown(options: Options, changes: Id) -> None:
     show.say(plain(held.command), "bold")
     headline, paths = in_words(found)
     show.say(headline)
-    show.out(plain(held.told or paths if held.state == "held" else paths))
+    show.diff(held.told or paths if held.state == "held" else paths, stream=sys.stdout)
 
 
 def apply(options: Options, changes: Id) -> int:

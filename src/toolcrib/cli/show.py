@@ -55,24 +55,24 @@ def say(text: str = "", style: str | None = None) -> None:
     print(paint(shown, style, sys.stderr) if style else shown, file=sys.stderr)
 
 
-def diff(text: str, bar: str = "") -> None:
-    """Print a text to stderr behind a bar. If it is a diff, it has colours, and changed words are marked."""
+def diff(text: str, bar: str = "", stream: TextIO | None = None) -> None:
+    """Print a text, to stderr unless told otherwise. If it is a diff, it has colours, and changed words are marked.
+    Behind a bar, lines are cut at the width of the terminal."""
     from ..builtin.diffs import changed_words
 
+    to = stream or sys.stderr
     lines = [plain(line.replace("\r", "\\r")) for line in text.split("\n")]
     for line, marks in zip(lines, changed_words(lines), strict=True):
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         start = 0
-        for part in wrapped(line, words=False, margin=len(bar)):
-            shown, at = paint(bar, "cyan", sys.stderr), 0
+        for part in wrapped(line, words=False, margin=len(bar)) if bar else [line]:
+            shown, at = paint(bar, "cyan", to), 0
             for begin, end in marks if style else []:
                 begin, end = max(at, begin - start), min(len(part), end - start)
                 if begin < end:
-                    shown += paint(part[at:begin], style, sys.stderr) + paint(
-                        part[begin:end], f"{style} mark", sys.stderr
-                    )
+                    shown += paint(part[at:begin], style, to) + paint(part[begin:end], f"{style} mark", to)
                     at = end
-            print(shown + paint(part[at:], style, sys.stderr), file=sys.stderr)
+            print(shown + paint(part[at:], style, to), file=to)
             start += len(part)
 
 

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.events import MessageTaken
+from toolcrib.agent.events import CallDone, CallRun, MessageTaken
+from toolcrib.agent.history import ModelCall
 from toolcrib.cli.agent.display import AnswerLines
 from toolcrib.cli.agent.screen import PlainScreen
+from toolcrib.core.output import ToolOutput
 
 from ..conftest import Cli
 
@@ -186,6 +188,27 @@ async def test_a_message_to_the_running_turn_is_shown_once() -> None:
     display.show(MessageTaken("stop it\n\n(It is Monday.)"))
     display.show(MessageTaken("from elsewhere"))
     assert lines == ["(the agent has read your message)", "› from elsewhere"]
+
+
+async def test_the_status_has_the_last_line_that_a_command_printed() -> None:
+    shown: list[str] = []
+
+    class Status(PlainScreen):
+        def status(self, text: str) -> None:
+            shown.append(text)
+
+        def line(self, text: str, style: str | None = None) -> None:
+            pass
+
+    display = AnswerLines(Status())
+    command = ModelCall("1", "exec", json.dumps({"command": "make " + "x" * 200}))
+    display.show(CallRun(command, "r"))
+    await display.hear("one\ntwo\x1b[2J\n", "stdout")
+    display.show(CallRun(command, "r"))
+    assert re.fullmatch(r"⋯ exec\(command=make x+….*  0.0 s │ two\\x1b\[2J", shown[-1])
+    assert len(shown[-1]) <= 100
+    display.show(CallDone(command, "r", ToolOutput("done"), 0.1))
+    assert shown[-1] == ""
 
 
 def running(cli: Cli) -> bool:

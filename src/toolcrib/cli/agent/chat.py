@@ -12,6 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...core.context import COMMAND_OUTPUT
 from .. import show
 from ..exit_codes import OK, Usage
 from ..options import Options
@@ -76,7 +77,8 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     reader = door.reader(agent)
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
     agent.box.approval_service.approver = approver = terminal_approver(agent.box.starts, floor=reader.floor)
-    ctx = replace(agent.box.context, ask=None if approver is None else approver.ask)
+    metadata = {**agent.box.context.metadata, COMMAND_OUTPUT: display.hear}
+    ctx = replace(agent.box.context, ask=None if approver is None else approver.ask, metadata=metadata)
     talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
     await talk.use(session)
     talk.turn_ended = lambda: None if talk.leaving else reader.ask()

@@ -30,6 +30,7 @@ from ...agent.model import CallBegun, TextDelta, ThinkingDelta
 from ...agent.todo import plan_text
 from ...core.finish import for_person
 from ...core.text import clip, one_line
+from ...policy.plain import plain_line
 from .. import show
 from .file_changes import FileChange
 from .markdown import MarkdownStream
@@ -80,6 +81,7 @@ class AnswerLines:
         self._now = ""  # what the model does
         self._since = 0.0
         self._running: dict[str, tuple[ModelCall, float]] = {}
+        self._printed = ""  # the last line that a running command printed
         self._plan: tuple[dict[str, Any], ...] = ()
         self._waiting: tuple[dict[str, Any], ...] = ()  # what the last turn waits for
         self._timer: asyncio.TimerHandle | None = None
@@ -117,6 +119,7 @@ class AnswerLines:
                 self._tick()
             case CallDone():
                 self._running.pop(event.run_id, None)
+                self._printed = ""
                 self._call(event)
                 self._tick()
             case PlanChanged():
@@ -137,9 +140,14 @@ class AnswerLines:
                 self.stop()
                 self._outcome(event)
 
+    async def hear(self, text: str, stream: str) -> None:
+        """Take what a running command has printed since the last time."""
+        self._printed = plain_line(text.rstrip("\n").rpartition("\n")[2])
+
     def stop(self) -> None:
         """End what is shown of a turn: it is over, or was interrupted."""
         self._running.clear()
+        self._printed = ""
         self._begin("")
         self._end_answer()
 
@@ -233,7 +241,10 @@ class AnswerLines:
             call, since = next(iter(self._running.values()))
             others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
             end = f"  {lasted(time.monotonic() - since)}{others}"
-            return f"⋯ {clip(call_line(call), max(12, width() - len(end) - 3))}{end}"
+            room = max(12, width() - len(end) - 3)
+            shown = clip(call_line(call), room // 2 if self._printed else room)
+            last = clip(self._printed, max(1, room - len(shown) - 3))
+            return f"⋯ {shown}{end}{f' │ {last}' if self._printed else ''}"
         return f"⋯ {self._now} {lasted(time.monotonic() - self._since)}" if self._now else ""
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from ...core.context import COMMAND_OUTPUT
 from ...core.errors import ToolcribError
 from ...core.wings import has_wing
 from .. import show
@@ -91,6 +92,8 @@ async def _run(
             if said is None and session.last is None:
                 raise Usage(f"the session {session.id} has no message yet; give it a task")
             ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
+            if isinstance(display, AnswerLines):
+                ctx = replace(ctx, metadata={**ctx.metadata, COMMAND_OUTPUT: display.hear})
             limits = _limits(agent.limits, max_iterations)
             reader = EventPrinter(display)
             go = partial(agent.run, session=session, emit=reader.show, limits=limits, ctx=ctx)
