@@ -21,12 +21,14 @@ from toolcrib import (
     ToolContext,
     ToolDefinitionError,
     ToolExecutionDenied,
+    ToolNotFoundError,
     ToolRegistry,
     current_context,
     default_tools,
     safety_hook,
     tool,
 )
+from toolcrib.config import make_settings
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
 from toolcrib.core.wings import has_wing
 from toolcrib.record.undoing import undo
@@ -442,3 +444,41 @@ async def test_hooks_and_middleware_are_given_at_the_opening(folder):
         assert (await box.call("delete_file", {"path": "a.txt"}, ctx)).error_kind == "pending"
         await prepare_reload(box, dataclasses.replace(box.settings, hooks=(HookRule("log", ("glob",)),))).apply()
         assert "safety hook refuses" in (await box.call("exec", {"command": "sudo ls"}, ctx)).for_llm.lower()
+
+
+async def test_commands_run_in_the_folder_of_the_settings_and_rules_know_it(folder):
+    (folder / "sub").mkdir()
+    (folder / "sub" / "secret.txt").write_text("x")
+    rules = {"deny": ["Read(sub/secret.txt)"]}
+    given = make_settings({"workspace": str(folder), "tools": {"exec": {"working_dir": "sub"}}, "rules": rules})
+    async with Toolbox.open(settings=given) as box:
+        assert str(folder / "sub") in str(await box.call("exec", {"command": "pwd"}))
+        assert str(folder / "sub") not in str(await box.call("exec", {"command": "pwd", "cwd": "."}))
+        assert (await box.call("exec", {"command": "cat secret.txt"})).error_kind == "denied"
+        (row, *_) = box.audit.query(tool="exec")
+        assert json.loads(row["arguments"])["working_dir"] == "sub"
+
+
+async def test_listings_have_the_style_of_the_settings(folder):
+    (folder / "sub").mkdir()
+    given = make_settings({"workspace": str(folder), "tools": {"listStyle": "tagged"}})
+    async with Toolbox.open(settings=given) as box:
+        assert "[DIR] sub/" in str(await box.call("list_dir"))
+
+
+async def test_an_encoding_leaves_documents_documents(folder):
+    image = importlib.import_module("PIL.Image").new("RGB", (4, 4))
+    image.save(folder / "a.png")
+    (folder / "b.txt").write_bytes("é".encode("utf-16-le"))
+    async with Toolbox.open(workspace=folder) as box:
+        output = await box.call("read_file", {"path": "a.png", "encoding": "utf-8"})
+        assert [block.type for block in output.content] == ["image"] or "image" in output.for_llm
+        assert "é" in str(await box.call("read_file", {"path": "b.txt", "encoding": "utf-16-le"}))
+
+
+def test_single_tools_are_made_by_name(folder):
+    (found,) = default_tools(folder, names=["grep"])
+    assert found.name == "grep"
+    assert not asyncio.run(ToolRegistry([found]).execute("grep", {"pattern": "x"})).is_error
+    with pytest.raises(ToolNotFoundError, match=r"no tool 'grp' here: the built-in tools are read_file, "):
+        default_tools(folder, names=["grep", "grp"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.sandbox import NoSandbox, Sandbox
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.runner import CommandRunner
@@ -40,6 +40,26 @@ def test_where_there_are_allow_patterns_every_segment_must_match_one(tmp_path: P
     assert judge(tmp_path, "git status", allow=allow)[0] == "allow"
     for command in ("ls", "git status; ls", "git status | sh x", "git log $(id)", "make test2", "git status\nls", "if"):
         assert judge(tmp_path, command, allow=allow) == ("deny", "exec:allow_patterns"), command
+
+
+def test_texts_of_nanobot_net_are_found_whatever_their_case(tmp_path: Path) -> None:
+    settings = make_settings({"tools": {"exec": {"additionalDeniedPatterns": ["Drop (x)", "a.b"]}}}).tools.exec
+    deny = CommandRules.of(SandboxSettings(), settings).deny
+    assert judge(tmp_path, "echo 'dROP (X) y'", deny=deny)[0] == "deny"
+    assert judge(tmp_path, "echo a.b", deny=deny)[0] == "deny"
+    assert judge(tmp_path, "echo axb", deny=deny)[0] == "allow"  # no regular expression
+
+
+@pytest.mark.parametrize(
+    ("preset", "denied", "other"),
+    [("nanobot", "ls -l; del /f x", "echo format"), ("nanobot_net", "echo ReFormat", "ls; del /f x")],
+)
+def test_the_lists_of_the_two_are_named(tmp_path: Path, preset: str, denied: str, other: str) -> None:
+    settings = make_settings({"tools": {"exec": {"deny_presets": [preset]}}}).tools.exec
+    deny = CommandRules.of(SandboxSettings(), settings).deny
+    assert judge(tmp_path, denied, deny=deny) == ("deny", "exec:deny_patterns")
+    assert judge(tmp_path, other, deny=deny)[1] != "exec:deny_patterns"
+    assert judge(tmp_path, "mkfs /dev/x", deny=deny)[0] == "deny"
 
 
 def test_a_full_allow_match_overrides_deny_patterns_but_not_the_tree(tmp_path: Path) -> None:

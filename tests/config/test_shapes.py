@@ -97,7 +97,7 @@ def test_tools_of_the_designs(place: Place) -> None:
 
 def test_additional_denied_patterns(place: Place) -> None:
     place.user('[tools.exec]\nadditional_denied_patterns = ["mkfs"]\n')
-    assert place.load().tools.exec.deny_patterns == ("mkfs",)
+    assert place.load().tools.exec.additional_denied_patterns == ("mkfs",)
 
 
 def _camel(name: str) -> str:

@@ -211,12 +211,23 @@ def test_a_doubt_asks_whatever_rules_allow() -> None:
     assert Policy("assistant", rules=rules).check(noted, {}).verdict == "allow"
 
 
-@pytest.mark.parametrize("approval", ["require_for_tools", "require_for_dangerous"])
-def test_the_lists_ask_beside_the_modes_table(approval: str) -> None:
+@pytest.mark.parametrize(("approval", "table"), [("require_for_tools", "allow"), ("require_for_dangerous", "ask")])
+def test_the_lists_ask_and_the_modes_table_where_it_counts(approval: str, table: str) -> None:
     policy = Policy(approval=approval, ask_for=("note",))
     assert policy.check(made("memory", name="note"), {}).verdict == "ask"
-    assert policy.check(made("destructive", name="other"), {}).verdict == "ask"
+    assert policy.check(made("destructive", name="other"), {}).verdict == table
+    assert policy.usual(made("destructive", name="other")).verdict == table
     assert policy.check(made("memory", name="other"), {}).verdict == "allow"
+
+
+def test_where_only_named_tools_ask_rules_still_ask_and_modes_still_deny() -> None:
+    rules = RuleSet([parse_rule("asked", "ask"), parse_rule("never", "deny")])
+    policy = Policy(approval="require_for_tools", rules=rules)
+    assert policy.check(made("memory", name="asked"), {}).verdict == "ask"
+    assert policy.check(made("memory", name="never"), {}).verdict == "deny"
+    assert Policy("observer", approval="require_for_tools").check(made("destructive"), {}).verdict == "deny"
+    assert Policy(approval="require_for_tools", never_ask=True).check(made("destructive"), {}).verdict == "deny"
+    assert Policy(approval="require_for_tools").would_ask is False
 
 
 @pytest.mark.parametrize("options", [{}, {"yes": True}, {"enabled": False}, {"approval": "always_allow"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ class CommandRules:
     restrict_to_workspace: bool = False
     timeout: int = DEFAULT_SECONDS
     host_files: tuple[HostFile, ...] = ()
+    working_dir: str | None = None
 
     @classmethod
     def of(cls, sandbox: SandboxSettings, settings: ExecSettings) -> CommandRules:
@@ -54,12 +56,28 @@ class CommandRules:
             profile="unrestricted" if sandbox.backend == "none" else sandbox.profile,
             readable=tuple(map(os.path.realpath, sandbox.read_roots)),
             writable=tuple(map(os.path.realpath, sandbox.write_roots)),
-            deny=patterns("tools.exec.deny_patterns", settings.deny_patterns),
+            deny=patterns("tools.exec.deny_patterns", denied_patterns(settings)),
             allow=patterns("tools.exec.allow_patterns", settings.allow_patterns),
             restrict_to_workspace=settings.restrict_to_workspace,
             timeout=min(MAX_SECONDS, math.ceil(settings.timeout)),
             host_files=sandbox.host_files,
+            working_dir=settings.working_dir,
         )
+
+
+_NANOBOT = (
+    r"\brm\s+-[rf]{1,2}\b", r"\bdel\s+/[fq]\b", r"\brmdir\s+/s\b", r"(?:^|[;&|]\s*)format\b",
+    r"\b(mkfs|diskpart)\b", r"\bdd\s+if=", r">\s*/dev/sd", r"\b(shutdown|reboot|poweroff)\b", r":\(\)\s*\{.*\};\s*:",
+)  # fmt: skip
+_NANOBOT_NET = ("rm -rf /", "format", "dd if=", "shutdown", "reboot", "mkfs")
+"""What the two refuse by default: the first as patterns, the second as texts."""
+
+
+def denied_patterns(settings: ExecSettings) -> list[str]:
+    """Return everything that `tools.exec` refuses, as patterns."""
+    texts = [*settings.additional_denied_patterns, *(_NANOBOT_NET if "nanobot_net" in settings.deny_presets else ())]
+    preset = _NANOBOT if "nanobot" in settings.deny_presets else ()
+    return [*settings.deny_patterns, *preset, *(f"(?i){re.escape(text)}" for text in texts)]
 
 
 def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:

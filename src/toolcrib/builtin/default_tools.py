@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from ..boundary.filesystems import may_hang
 from ..boundary.sandbox import SandboxSettings, select_for_reading, select_sandbox
 from ..boundary.sandbox.spec import LazySandbox, WalledSandboxes
 from ..boundary.workspace import Workspace
+from ..core.errors import ToolNotFoundError
 from ..core.tool import Tool
 from ..core.wings import has_wing
 from ..record.journal import Journal
@@ -26,7 +27,7 @@ from .outgoing import USER_AGENT, Gate, OutgoingRequests, why_missing
 from .patch import PatchTools
 from .runner import CommandRunner
 from .search import SearchTools
-from .settings import HttpSettings, ToolsSettings, WebSettings
+from .settings import HttpSettings, ListStyle, ToolsSettings, WebSettings
 from .shell import ShellTools
 from .web import Keep, WebFetchTool
 from .websearch import WebSearchTool
@@ -56,6 +57,7 @@ def default_tools(
     closers: list[Callable[[], object]] | None = None,
     ends: list[Callable[[str | None], object]] | None = None,
     rules: CommandRules | None = None,
+    names: Collection[str] | None = None,
     hider: Hider | None = None,
     network: Callable[[], AddressGuard] | None = None,
     web: WebSettings | None = None,
@@ -66,6 +68,7 @@ def default_tools(
     saver: Callable[[], SavesFiles] | None = None,
 ) -> list[Tool]:
     """Return the built-in tools for a workspace: files, search, shell, web and browser. Use them in your own registry.
+    `names` selects some: `default_tools(".", names=["grep"])`. Raises ToolNotFoundError for one that is not there.
 
     Missing parts are made: the journal in the workspace's state folder, the platform's sandbox, a guard that allows
     requests to public addresses. Tools whose libraries are not installed are left out and named in `missing`.
@@ -112,7 +115,10 @@ def default_tools(
         documents=reader,
     )  # fmt: skip
     found = [
-        *file_tools(workspace, journal, hider=hider, redactor=redactor, documents=reader, ends=ends),
+        *file_tools(
+            workspace, journal, hider=hider, redactor=redactor, documents=reader, ends=ends,
+            list_style=settings.list_style,
+        ),
         *SearchTools(workspace, ripgrep=settings.ripgrep, hider=hider).tools(),
         *shell.tools(),
         *([] if effects is None else effects.tools()),
@@ -132,7 +138,11 @@ def default_tools(
     found += [*web_made, echo_tool()]
     for tool in found:
         tool.tested = True  # building all their schemas takes 0.2 s
-    return found
+    for name in names or ():
+        if not any(name == tool.name for tool in found):
+            why = dict(missing).get(name) or f"the built-in tools are {', '.join(tool.name for tool in found)}"
+            raise ToolNotFoundError(f"there is no tool {name!r} here: {why}")
+    return [tool for tool in found if names is None or tool.name in names]
 
 
 def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillTarget] | None:
@@ -152,6 +162,7 @@ def file_tools(
     hider: Hider | None = None,
     documents: DocumentReader | None = None,
     ends: list[Callable[[str | None], object]] | None = None,
+    list_style: ListStyle = "plain",
 ) -> list[Tool]:
     """Return the file tools of one workspace, with a shared record of the files that each session has seen. `ends` gets
     the function that forgets what a session has seen."""
@@ -159,7 +170,9 @@ def file_tools(
     if ends is not None:
         ends.append(seen.forget_session)
     return [
-        *FileTools(workspace, journal, seen, redactor=redactor, hider=hider, documents=documents).tools(),
+        *FileTools(
+            workspace, journal, seen, redactor=redactor, hider=hider, documents=documents, list_style=list_style
+        ).tools(),
         *EditTools(workspace, journal, seen, redactor=redactor).tools(),
         *PatchTools(workspace, journal, seen, redactor=redactor).tools(),
     ]

@@ -130,7 +130,7 @@ class FileTools(JournaledTools):
             limit: How many lines to read at most (default 2000).
             end_line: Last line to read, inclusive, instead of `limit`.
             byte_offset: Where to begin inside line `offset`, for lines too long for one page.
-            encoding: Text encoding; detected if not given.
+            encoding: Encoding of a text; detected if not given.
             line_numbers: Whether each line begins with its number, as in `12| text`.
             pages: Pages of a PDF, slides or sheets, such as "1-3,7" or "5-"; then `offset` counts lines of the first.
         """
@@ -143,7 +143,7 @@ class FileTools(JournaledTools):
         with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
             shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
             self._links.check(fd, shown)
-            reader = self._documents if encoding is None else None
+            reader = self._documents
             kind = None if reader is None else container(sample, text=detect(sample) is not None)
             if pages and kind is None:
                 raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ..boundary.network.settings import Domain, GuardSettings
 from ..core.dataclass import dataclass
@@ -34,6 +34,7 @@ def _header_text(text: str) -> str:
     return text
 
 
+ListStyle = Literal["plain", "emoji", "tagged"]
 Pixels = Annotated[int, Bounds(ge=100, le=5_000)]
 
 
@@ -44,7 +45,6 @@ class ExecSettings(Section):
     spellings = {
         "timeout_secs": "timeout",
         "default_timeout": "timeout",
-        "additional_denied_patterns": "deny_patterns",
         "denied_patterns": "deny_patterns",
     }
 
@@ -52,6 +52,12 @@ class ExecSettings(Section):
     """Seconds that a command may take if the call names no timeout."""
     deny_patterns: Annotated[tuple[Expression, ...], More()] = ()
     """Regular expressions of commands to refuse."""
+    additional_denied_patterns: Annotated[tuple[str, ...], More()] = ()
+    """Texts: a command that contains one, in capitals or not, is refused, as in NanoBot.Net."""
+    deny_presets: Annotated[tuple[Literal["nanobot", "nanobot_net"], ...], More()] = ()
+    """The lists of Nanobot and of NanoBot.Net, in addition."""
+    working_dir: str | None = None
+    """The folder of commands that name none, in the workspace or a granted folder. Unset: the workspace."""
     allow_patterns: tuple[Expression, ...] = ()
     """Regular expressions of allowed commands. If there are any, no other command runs."""
     restrict_to_workspace: Annotated[bool, Only(True)] = False
@@ -121,6 +127,8 @@ class ToolsSettings(Section):
     """false: no built-in tools, only those of servers, plugins and other sources."""
     disabled: Annotated[tuple[str, ...], More()] = ()
     """Names of built-in tools to leave out, which may contain `*`."""
+    list_style: ListStyle = "plain"
+    """How `list_dir` marks folders and links: plain (`name/`, `name@`), emoji (📁) or tagged (`[DIR] name/`)."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
     list_limit: Annotated[int, Bounds(ge=0)] = LIST_LIMIT

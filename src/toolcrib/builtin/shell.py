@@ -95,6 +95,12 @@ class ShellTools:
 
     def tools(self) -> list[Tool]:
         """Return the two tools."""
+        tools = self._tools()
+        if self._rules.working_dir is not None:
+            tools[0].filled_in = {"working_dir": self._rules.working_dir}
+        return tools
+
+    def _tools(self) -> list[Tool]:
         return [
             tool(
                 _with_timeout(self.exec, self._rules.timeout),
@@ -144,7 +150,7 @@ class ShellTools:
         Args:
             command: The command line, as for `bash -c`.
             timeout: Seconds after which it is ended.
-            working_dir: Folder to run it in, inside the workspace or a granted folder; the workspace if left out.
+            working_dir: Folder to run it in, inside the workspace or a granted folder; usually the workspace.
             background: Return at once; timeout does not apply. It is a job where there is the tool job, else a session.
             interactive: With background, a session always: exec_session gives it input. It ends with this process.
             more_rights: Ask for more rights, for a command that failed and whose output says that it had few.

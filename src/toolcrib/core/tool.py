@@ -91,6 +91,8 @@ class Tool(ToolFields):
     """Foretells which files a call would write, with their content."""
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
     paths: Paths = EMPTY
+    filled_in: Mapping[str, Any] = EMPTY
+    """Arguments of calls that give none, from the settings: judged and recorded like the others."""
     workspace: Path | None = None
     """The folder that it works in: a call whose context names another one is refused."""
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
@@ -203,6 +205,8 @@ class Tool(ToolFields):
         """Validated keyword arguments, and the JSON text they were made from. Raises InvalidArguments."""
         text = arguments if isinstance(arguments, (str, bytes)) else encode(arguments)
         expected = self.arguments
+        if self.filled_in:
+            text = self._filled(text)
         if expected.closed or not self.aliases:  # an open schema would accept another spelling as a new key
             try:
                 return expected.parse(text), text
@@ -211,6 +215,12 @@ class Tool(ToolFields):
             if wrong is not None:
                 raise InvalidArguments(wrong)
         return self._bind_slowly(text)
+
+    def _filled(self, text: str | bytes) -> str:
+        from .coerce import parse_object, rename, unwrap
+
+        given = rename(unwrap(parse_object(text), self.schema), self.aliases)
+        return encode({**self.filled_in, **{key: value for key, value in given.items() if value is not None}})
 
     def _bind_slowly(self, text: str | bytes) -> tuple[dict[str, Any], str]:
         from .coerce import parse_object, rename, unwrap

@@ -73,8 +73,8 @@ class Policy:
     """Decides whether a call may run. An `Authorizer` for a registry.
 
     `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools (with
-    `*`) that always ask. `require_for_tools` and `require_for_dangerous` are the same: the mode's table asks in
-    addition to those lists, and no policy except `always_allow` removes a question. `yes` turns asks into allow;
+    `*`) that always ask. With `require_for_dangerous` the mode's table and the judgement of commands ask as well; with
+    `require_for_tools` they do not. Rules, hooks and labels ask under both. `yes` turns asks into allow;
     `never_ask` into denials, even with `yes`. `sandboxed` returns whether commands run in an active sandbox without
     network; if it raises, the sandbox is missing and commands are refused. Nothing overrides a deny. `caller`:
     it decides about the calls of this caller alone (`of`).
@@ -268,12 +268,15 @@ class Policy:
                 reason = f"{tool.name} names no category, so it counts as shell and asks; give it one, {_where(tool)}"
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
+        if verdict == "ask" and self.approval == "require_for_tools" and not self.never_ask:
+            return Check("allow", category, "approval.policy", f"only the tools that are named ask ({reason})")
         return self._quieted(Check(verdict, category, rule, reason))
 
     @property
     def would_ask(self) -> bool:
         """Return whether a question of the last step is one: it is not answered by the mode or by a setting."""
-        return self.mode != "autonomous" and (self.never_ask or not self.quiet)
+        quiet = self.quiet or self.approval == "require_for_tools"
+        return self.mode != "autonomous" and (self.never_ask or not quiet)
 
     def _quieted(self, check: Check) -> Check:
         if check.verdict == "ask" and self.never_ask:

@@ -44,8 +44,8 @@ class ApprovalSettings(Section):
     policy: Annotated[
         ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
     ] = "require_for_dangerous"
-    """require_for_dangerous asks as the mode says, and for the tools in the two lists below. require_for_tools means
-    the same: only always_allow asks less than the mode."""
+    """require_for_dangerous asks as the mode says, and for the tools in the two lists below. require_for_tools asks for
+    the tools in the lists only; what rules, hooks and labels ask about still asks."""
     never_ask: Annotated[bool, Only(True)] = False
     """Refuse calls that would ask, without asking anyone, as Claude Code's mode dontAsk does."""
     require_for: Annotated[tuple[str, ...], More()] = ()

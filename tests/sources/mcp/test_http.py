@@ -121,6 +121,13 @@ async def test_an_address_of_the_older_protocol_is_hinted_at(client: Any) -> Non
         assert 'set type = "sse"' in error
 
 
+async def test_a_server_of_the_newer_protocol_is_used_where_the_older_was_set(client: Any) -> None:
+    with http_server() as world:
+        servers = await client(web(world.url, transport="http_sse"))
+        assert servers.servers["web"].error is None
+        assert str(await call(servers, "other")) == "1"
+
+
 async def test_nobody_there(client: Any) -> None:
     with http_server() as world:
         pass

@@ -12,6 +12,7 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from mcp_world import raw
 
+from toolcrib.core.schema import RawArguments
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.fields import MAX_CHARS
 from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
@@ -85,11 +86,19 @@ def test_it_is_bounded() -> None:
     assert len(listing.tools) == 70 and faults
 
 
+@pytest.mark.parametrize("entry", [{"name": "t"}, {"name": "t", "inputSchema": None}])
+def test_one_without_a_schema_takes_an_empty_object(entry: Any) -> None:
+    listing, faults = read(entry)
+    (tool,) = listing.tools
+    assert RawArguments(tool.schema, "t").parse("{}") == {}
+    with pytest.raises(ValueError):
+        RawArguments(tool.schema, "t").parse('{"x": 1}')
+    assert faults == ["t: its inputSchema is missing, so it takes no arguments"]
+
+
 @pytest.mark.parametrize(
     ("entry", "fault"),
     [
-        ({"name": "t"}, "a tool was left out: t: its inputSchema is missing"),
-        ({"name": "t", "inputSchema": None}, "a tool was left out: t: its inputSchema is missing"),
         ({"name": "t", "inputSchema": "object"}, "a tool was left out: t: its inputSchema is no object"),
         ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is not text, but '7'"),
         ({"inputSchema": OBJECT}, "a tool was left out: its name is not text, but 'None'"),
@@ -141,8 +150,9 @@ def test_headers_that_are_wrong_leave_a_tool_out_where_there_are_headers() -> No
 async def test_a_page_with_broken_tools_by_stdio(client: Any) -> None:
     tools = ["echo", {"name": "bare"}, {"name": 7, "inputSchema": OBJECT}, {**APP, "_meta": None, "annotations": [1]}]
     servers = await client(raw(tools=tools))
-    assert [tool.name for tool in servers.tools("raw")] == ["mcp_raw_echo", "mcp_raw_app"]
+    assert [tool.name for tool in servers.tools("raw")] == ["mcp_raw_echo", "mcp_raw_bare", "mcp_raw_app"]
     assert len(servers.servers["raw"].faults) == 3
+    assert not (await servers.registered.registry.execute("mcp_raw_bare", {})).is_error
     assert not (await servers.registered.registry.execute("mcp_raw_echo", {"a": 1})).is_error
     listed = {body["name"]: body for body in servers.registered.registry.definitions("mcp")}
     assert listed["mcp_raw_app"]["icons"] == [ICON]

@@ -25,6 +25,8 @@ MAX_EVENT = 64 * 2**20
 MAX_ACCOUNT = 300
 _SESSION = "mcp-session-id"
 _LATER = (429, 502, 503, 504)
+_NOT_OLDER = ("HTTP 400", "HTTP 404", "HTTP 405", "HTTP 406")
+"""How a server of streamable HTTP answers a GET that opens no session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class HttpRefusal:
 
 
 class HttpTransport:
-    """One connection to a server over HTTP. `legacy` uses server-sent events."""
+    """One connection to a server over HTTP. `legacy` uses server-sent events where the server does."""
 
     def __init__(
         self,
@@ -66,17 +68,25 @@ class HttpTransport:
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncGenerator[Any]:
         """Connect. Yields the two streams of the SDK's session."""
-        if self._legacy:
-            async with sse_client(
-                self._url, timeout=CONNECT_SECONDS, sse_read_timeout=READ_SECONDS, httpx_client_factory=self._client
-            ) as streams:
-                yield streams
-        else:
-            async with (
-                self._client() as client,
-                streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT) as streams,
-            ):
-                yield streams
+        async with contextlib.AsyncExitStack() as stack:
+            streams = await self._older_streams(stack) if self._legacy else None
+            if streams is None:
+                client = await stack.enter_async_context(self._client())
+                streamable = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT)
+                streams = await stack.enter_async_context(streamable)
+            yield streams
+
+    async def _older_streams(self, stack: contextlib.AsyncExitStack) -> Any:
+        """Return the streams of the older protocol; None if the server refuses it, as those do that speak the newer."""
+        older = sse_client(
+            self._url, timeout=CONNECT_SECONDS, sse_read_timeout=READ_SECONDS, httpx_client_factory=self._client
+        )
+        try:
+            return await stack.enter_async_context(older)
+        except Exception:
+            if not self._last.startswith(_NOT_OLDER):
+                raise
+            return None
 
     def _client(
         self,

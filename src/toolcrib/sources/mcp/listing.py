@@ -166,7 +166,7 @@ def _usable(entries: list[Any], faults: list[str], headers: bool) -> tuple[list[
     for entry in entries:
         try:
             tool, size = described(entry, room, faults)
-            schema: Json = entry["inputSchema"]
+            schema: Json = entry.get("inputSchema") or dict(tool.schema)
             if headers and (reason := find_invalid_x_mcp_header(schema)) is not None:
                 raise ToolError(f"{tool.name[:80]}: {reason[:300]}")
         except RecursionError:
@@ -197,8 +197,11 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
     if not name:
         raise ToolError("it has no name")
     short = name[:80]
-    if not isinstance(wire.get("inputSchema"), dict):
-        raise ToolError(f"{short}: its inputSchema is {'no object' if wire.get('inputSchema') else 'missing'}")
+    if wire.get("inputSchema") is None:
+        wire = cast("Json", {**wire, "inputSchema": {"type": "object", "properties": {}}})
+        faults.append(f"{short}: its inputSchema is missing, so it takes no arguments")
+    if not isinstance(wire["inputSchema"], dict):
+        raise ToolError(f"{short}: its inputSchema is no object")
     execution = wire.get("execution")
     if isinstance(execution, dict) and cast("Json", execution).get("taskSupport") == "required":
         raise ToolError(f"{short}: it runs only as a task of the protocol, and Toolcrib starts none")
