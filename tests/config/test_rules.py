@@ -165,6 +165,21 @@ def test_an_untrusted_project_imports_nothing(place):
     assert any("rules.imports" in str(item) for item in settings.origin.ignored)
 
 
+def test_a_file_that_is_not_trusted_cannot_have_very_many_rules(place, tmp_path):
+    """They would cost seconds at each start."""
+    many = json.dumps([f"Read(x{number}/**)" for number in range(1_001)])
+    project = place.project(f"[rules]\ndeny = {many}\n")
+    with pytest.raises(ConfigError, match=r"1,001 rules.*--config"):
+        place.load()
+    assert len(said(place.load(config=project))) == 1_001
+    project.unlink()
+    inside = place.workspace / "claude.json"
+    inside.write_text(json.dumps({"permissions": {"deny": json.loads(many)}}))
+    place.user(f'[rules]\nimport = ["{inside}"]\n')
+    with pytest.raises(ConfigError, match=r"1,001 rules"):
+        place.load()
+
+
 def test_a_refusal_of_an_import_that_cannot_be_read_is_an_error(place):
     path = claude(place.home, deny=["Bash("])
     place.user(f'[rules]\nimport = ["{path}"]\n')

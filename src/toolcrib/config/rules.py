@@ -17,6 +17,9 @@ from .files import ConfigFile, absolute_path, read_config_file
 from .layers import Layer
 from .settings import Ignored, Settings
 
+MAX_UNTRUSTED = 1_000
+"""Rules of a file that is not trusted. Each costs some of a millisecond at every start."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleLayer:
@@ -50,6 +53,9 @@ class Rules:
     def add(self, each: RuleLayer) -> None:
         """Take the rules of a layer. Raises ConfigError for an invalid rule."""
         base = str(each.base) if each.base is not None else None
+        if not each.trusted:
+            lists = (getattr(each.layer.values.get("rules"), verdict, ()) for verdict in VERDICTS)
+            _check_number(sum(map(len, lists)), each.layer.origin(("rules",)))
         for verdict in VERDICTS:
             if verdict == "allow" and not each.trusted:  # the code that merges the layers lists these as ignored
                 continue
@@ -79,7 +85,10 @@ class Rules:
         if any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._changeable):
             self.imported.append(file)
             trusted = self._status(file) == "trusted"
-        for verdict, written, where in claude_rules(file):
+        rules = list(claude_rules(file))
+        if not trusted:
+            _check_number(len(rules), str(file.path))
+        for verdict, written, where in rules:
             if verdict == "allow" and not trusted:
                 self.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
                 continue
@@ -103,6 +112,14 @@ class Rules:
         if why is not None:
             self.warnings.append(one_line(f"{rule}: can never match: {why}"))
         self.rules.append(rule)
+
+
+def _check_number(number: int, where: str) -> None:
+    if number > MAX_UNTRUSTED:
+        raise ConfigError(
+            f"{where}: {number:,} rules; a file that is not trusted may have {MAX_UNTRUSTED:,}. "
+            "If you have looked at it and want them, name it with --config"
+        )
 
 
 _MAX_LINKS = 40  # Linux also follows at most 40 links
