@@ -234,6 +234,7 @@ def test_a_running_command_shows_its_last_lines_and_ctrl_c_keeps_them(cli: Cli) 
     terminal.expect(r"\x1b\[J(line 1\r\nline 2\r\nline 3\r\nline 4\r\nline 5\r\n)")
     terminal.expect("interrupted")
     assert terminal.wait() == 130
+    assert "It had printed: line 1 line 2" in cli("log", "-n", "1").stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")

@@ -186,8 +186,14 @@ class ShellTools:
                 argv, "exec", working_dir, limit, lift=lift, wall=ctx.wall, hosts=ctx.hosts
             )
             process = start(prepared.spawn, timeout=limit, limit=MAX_CHARACTERS, open_spill=spill)
-            async with followed(process, ctx, self._redact or str):
-                result, outcome = await self._runner.finished(process, prepared, ctx, name)
+            try:
+                async with followed(process, ctx, self._redact or str):
+                    result, outcome = await self._runner.finished(process, prepared, ctx, name)
+            except asyncio.CancelledError as error:  # what it printed is kept in the record, and for the model
+                ended = process.result
+                if ended is not None and (said := streams(ended.stdout, ended.stderr, self._redact)):
+                    error.add_note("\n".join(("It had printed:", *said)))
+                raise
         except ToolError:  # some are OSErrors, too
             raise
         except OSError as error:

@@ -147,8 +147,8 @@ async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str
                 output = with_warning(guard, call, output)
     except BaseException as error:
         if events.listeners:
-            cancelled = isinstance(error, asyncio.CancelledError)
-            text = "the call was cancelled" if cancelled else without_secrets(stages, repr(error))
+            cancelled, notes = isinstance(error, asyncio.CancelledError), getattr(error, "__notes__", ())
+            text = without_secrets(stages, "\n".join(("the call was cancelled", *notes)) if cancelled else repr(error))
             emit_finished(stages, call, last, arguments, since, ToolOutput.error(text, "cancelled"))
         raise
     output = answering(clean(stages, output), call.call_id, tool.name)
