@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field, computed_field
 from typing_extensions import TypedDict
 
 from toolcrib.core.errors import ToolDefinitionError
+from toolcrib.core.finish import HINT_TEXT
 from toolcrib.core.output import ImageBlock, ToolOutput
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.core.tool import Tool, tool
+from toolcrib.core.tool import BaseTool, Tool, tool
 
 
 class Weather(BaseModel):
@@ -142,3 +143,29 @@ def test_a_class_tool_may_promise_too() -> None:
     import asyncio
 
     assert asyncio.run(ToolRegistry([Promises()]).execute("p")).is_error
+
+
+async def test_a_text_that_begins_with_error_is_a_failure_where_that_is_set() -> None:
+    def fails() -> str:
+        """Fail."""
+        return "Error: no such city"
+
+    class Ported(BaseTool):
+        """Fail."""
+
+        name = "ported"
+        parameters = {"city": {"type": "string", "default": ""}}  # noqa: RUF012
+
+        async def run(self, **kwargs: Any) -> str:
+            return "Error: no such city" if kwargs else "Errors are rare"
+
+    registry = ToolRegistry([tool(fails), tool(fails, name="old_one"), tool(fails, name="own", errors_as_text=True)])
+    registry.register(Ported())
+    registry.stages.errors_as_text = ("old_*",)
+    outputs = {name: await registry.execute(name, {}) for name in ("fails", "old_one", "own")}
+    outputs["ported"] = await registry.execute("ported", {"city": "x"})
+    assert {name: output.error_kind for name, output in outputs.items()} == {
+        "fails": None, "old_one": "tool", "own": "tool", "ported": "tool",
+    }  # fmt: skip
+    assert outputs["own"].for_llm.count(HINT_TEXT) == 1 and HINT_TEXT not in outputs["fails"].for_llm
+    assert not (await registry.execute("ported", {})).is_error

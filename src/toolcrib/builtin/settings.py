@@ -127,6 +127,8 @@ class ToolsSettings(Section):
     """false: no built-in tools, only those of servers, plugins and other sources."""
     disabled: Annotated[tuple[str, ...], More()] = ()
     """Names of built-in tools to leave out, which may contain `*`."""
+    errors_as_text: tuple[str, ...] = ()
+    """Tools whose results that begin with "Error:" are failed calls: names, which may contain `*` (`mcp_old_*`)."""
     list_style: ListStyle = "plain"
     """How `list_dir` marks folders and links: plain (`name/`, `name@`), emoji (📁) or tagged (`[DIR] name/`)."""
     ripgrep: str | None = None

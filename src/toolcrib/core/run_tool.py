@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 from collections.abc import Awaitable
+from dataclasses import replace
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import SandboxUnavailable, ToolError, ToolExecutionDenied
 from .events import CallProgress
 from .finish import describe_error, finish, timed_out, without_secrets
-from .output import ToolOutput, plain_output
+from .output import ERROR_TEXT, ToolOutput, plain_output
+from .text import matches
 from .threads import ThreadsExhausted
 from .wrap import wrap
 
@@ -69,7 +71,12 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
             result = await drive(_await(work), NOT_STARTED, timeout, asking) if _awaitable(work) else work
         if type(result) is str:
             if tool.output_schema is None:
-                if stages.redact is None and stages.labeller is None and len(result) <= tool.max_output:
+                if (
+                    stages.redact is None
+                    and stages.labeller is None
+                    and len(result) <= tool.max_output
+                    and not result.startswith(ERROR_TEXT)
+                ):
                     return plain_output(result if result.isprintable() else safe(result))
                 output = made = plain_output(result)
             else:
@@ -78,6 +85,8 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
             output = result if type(result) is ToolOutput else wrap(result)
             if tool.output_schema is not None and not output.is_error:
                 output = tool.check_output(output)
+        if not output.is_error and _says_errors(stages, tool) and str(output).startswith(ERROR_TEXT):
+            output, made = replace(output, is_error=True, error_kind="tool"), None
     except BaseException as error:
         found = _failed(stages, tool, error, timeout)
         if found is None:
@@ -91,6 +100,11 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
         if watched:
             stages.running.pop(id(own), None)
     return finish(stages, tool, kwargs, own, output, output is made)
+
+
+def _says_errors(stages: Stages, tool: Tool) -> bool:
+    named = stages.errors_as_text
+    return tool.errors_as_text or (bool(named) and matches(tool.every_name, named))
 
 
 def _failed(stages: Stages, tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:

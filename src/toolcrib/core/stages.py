@@ -128,6 +128,8 @@ class Stages:
     secrets: Callable[[Tool, str], str] | None = None
     """`secrets(tool, name)` returns the value of a secret that was granted to the tool, or raises ToolError."""
     spill: Spill | None = None
+    errors_as_text: tuple[str, ...] = ()
+    """Tools whose texts that begin with "Error:" are failures, besides those that say so themselves."""
     dry_run: bool = False
     middleware: tuple[Middleware, ...] = ()
     hooks: tuple[Hook, ...] = ()

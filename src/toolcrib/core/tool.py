@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         mcp_fields: Mapping[str, Any]
         is_meta: bool
         unlisted: bool
+        errors_as_text: bool
         origin: ToolOrigin | None
 
 
@@ -292,8 +293,9 @@ class _Computed:
 
 
 class BaseTool(Tool):
-    """A class tool whose work is `async run(self, **kwargs) -> str`."""
+    """A class tool whose work is `async run(self, **kwargs) -> str`. A text that begins with "Error:" is a failure."""
 
+    errors_as_text = True
     _handler_name = "run"
 
     async def run(self, **kwargs: Any) -> Any:

@@ -106,6 +106,8 @@ class ToolFields:
     """Whether it only leads to other tools (search, call by name)."""
     unlisted: bool = False
     """Whether no list and no search shows it now, because there is nothing to do for it. A call of it works."""
+    errors_as_text: bool = False
+    """Whether a returned text that begins with "Error:" is a failed call, as in Nanobot and NanoBot.Net."""
     tested: bool = False
     """Whether its schema is known to be right: then it is built at first use, not when the tool is registered."""
 

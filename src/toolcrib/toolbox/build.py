@@ -225,6 +225,7 @@ def _fill_stages(
     if ground.settings.secrets:
         stages.secrets = ground.secrets.of_tool
     stages.dry_run = ground.settings.dry_run
+    stages.errors_as_text = ground.settings.tools.errors_as_text
     stages.guard = loop_guard
     stages.events.subscribe(ground.audit.listen, finished_only=True)
     if traced():  # the host set a provider; without one, no call pays for spans

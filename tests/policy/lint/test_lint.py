@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Tool, tool
 from toolcrib.policy.lint import lint
 from toolcrib.policy.lint.finding import excerpt
 
@@ -190,3 +190,17 @@ def test_our_own_tools_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "work").mkdir()
     with Toolbox.open(workspace=tmp_path / "work") as box:
         assert lint(list(box.registry)) == []
+
+
+def test_errors_that_are_returned_as_text_are_found() -> None:
+    def fails(city: str) -> str:
+        if city:
+            return f"Error: {city} is unknown"
+        return "fine"
+
+    def raises(city: str) -> str:
+        raise ValueError(f"Error: {city}")
+
+    assert "error-as-text" in {f.rule for f in lint([tool(fails, category="memory")])}
+    for made in (tool(raises, category="memory"), tool(fails, category="memory", errors_as_text=True)):
+        assert "error-as-text" not in {f.rule for f in lint([made])}

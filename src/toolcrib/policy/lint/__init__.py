@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from ...core.tool import Tool
 from .finding import LEVELS, Level, LintFinding
 from .injection import check_injection
+from .returns import check_returns
 from .schemas import check_schema
 from .wording import check_overlap, check_wording
 
@@ -27,7 +28,7 @@ def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Col
         others = (
             [] if tool.source == "own" else [n for source, ns in names.items() if source != tool.source for n in ns]
         )
-        found += [*check_wording(tool), *check_schema(tool), *check_injection(tool, others)]
+        found += [*check_wording(tool), *check_schema(tool), *check_injection(tool, others), *check_returns(tool)]
     found += check_overlap(tools, offered)
     order = {level: n for n, level in enumerate(LEVELS)}
     return sorted((f for f in found if f.rule not in ignore), key=lambda f: (order[f.level], f.tool, f.rule))
