@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 from ..core.bound import safe
-from ..core.context import COMMAND_ENDED, COMMAND_OUTPUT
+from ..core.context import COMMAND_ENDED, COMMAND_OUTPUT, SHARED
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
 from ..core.finish import HINT, for_person
 from ..core.output import ToolOutput
@@ -30,6 +30,7 @@ from .exit_codes import Usage, of_output
 from .options import Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
+from .rules_history import on_record
 from .running import run
 from .terminal_approver import terminal_approver
 
@@ -134,12 +135,14 @@ async def _call(
             offer_schedules(box)
     progress = Progress(box.events)
     try:
-        box.approval_service.approver = approver = terminal_approver(box.starts, progress.pause)
+        box.approval_service.approver = approver = terminal_approver(
+            box.starts, progress.pause, tried=partial(on_record, box)
+        )
         session = f"cli-{secrets.token_hex(4)}"
         listening = {COMMAND_OUTPUT: progress.hear, COMMAND_ENDED: progress.ended.append}
         ctx = replace(
             box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask,
-            metadata={**box.context.metadata, **listening},
+            metadata={**box.context.metadata, **listening, SHARED: True},  # the session is over with this call
         )  # fmt: skip
         output = await box.call(name, named(arguments, name, box.registry), ctx)
         printed = progress.ended[-1] if progress.ended else None

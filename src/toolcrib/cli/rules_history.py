@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from ..config.files import read_config_file
 from ..config.rules import claude_rules
+from ..core.text import clip
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
-from ..policy.rules.history import Changed, PastCall, Person, changes, past_call, suggestions
+from ..policy.rules.history import Changed, PastCall, Person, changes, covered, past_call, suggestions
 from ..record.approvals import Approvals
 from ..record.audit import Audit
 from ..toolbox import Toolbox
@@ -23,6 +24,8 @@ from .options import RecordOptions
 from .reader import Argument, Option
 
 EXAMPLES = 5
+TRIED = 1_000
+"""The calls of the record on which a rule is tried while a person waits."""
 Since = Annotated[str, Option(metavar="TIME", help="Calls from this time on: 2h, 7d, 2026-01-31. Default: 30d.")]
 Limit = Annotated[int, Option("--limit", "-n", help="At most this many calls, the newest. Default: 5000.")]
 
@@ -104,28 +107,44 @@ def _rules_in(file: Path) -> list[Rule]:
 def _past(box: Toolbox, options: RecordOptions, since: str, limit: int) -> tuple[list[PastCall], int]:
     """Return the calls since a time, and how many are not in the record in full."""
     where = options.state(box.settings).record
-    found = list(_calls(box, where, read_time(since), limit))
+    with closing(Audit(where)) as audit, closing(Approvals(where)) as approvals:
+        found = list(_calls(box, audit, approvals, read_time(since), limit))
     return [each for each in found if each is not None], sum(each is None for each in found)
 
 
-def _calls(box: Toolbox, where: Any, since: float | None, limit: int) -> Iterator[PastCall | None]:
+def on_record(box: Toolbox, rule: str) -> str:
+    """Return in a sentence which calls of the record a rule would have allowed. Blocks: it reads the record."""
+    parsed = parse_rule(rule, "allow", RuleSource("tried"))
+    calls = [each for each in _calls(box, box.audit, box.approvals, None, TRIED) if each is not None]
+    assert box.policy.rules is not None
+    found = covered(calls, box.policy.rules.only([parsed]))
+    if not found:
+        return "no other call of the record"
+    refused = sum(call.denied for call in found)
+    examples = dict.fromkeys(clip(_brief(call), 40) for call in found)
+    more = " …" if len(examples) > 2 else ""
+    but = f" ({refused} of them refused)" if refused else ""
+    return f"{len(found)} of the last {len(calls)} calls{but}: {', '.join(list(examples)[:2])}{more}"
+
+
+def _calls(
+    box: Toolbox, audit: Audit, approvals: Approvals, since: float | None, limit: int
+) -> Iterator[PastCall | None]:
     def of(row: Any, call_id: str, person: Person, denied: bool) -> PastCall | None:
         ctx = replace(box.context, session_id=None)
         return past_call(box.registry, ctx, call_id, row["tool"], row["arguments"], person, denied)
 
-    with closing(Audit(where)) as audit:
-        rows = audit.query(since=since, limit=limit)
-        made = {(row["tool"], row["arguments"]) for row in rows if row["outcome"] != "pending"}
-        for row in rows:
-            if row["outcome"] == "pending" and (row["tool"], row["arguments"]) in made:
-                continue  # it was answered, and made again
-            if row["verdict"] in ("allow", "ask", "deny"):
-                yes = row["verdict"] == "allow" and row["approver"] is not None
-                yield of(row, row["call_id"], "yes" if yes else "", row["verdict"] == "deny")
-    with closing(Approvals(where)) as approvals:
-        for asked in approvals.recent(limit):
-            if asked["state"] == "denied" and asked["created"] >= (since or 0):
-                yield of(asked, asked["call_id"], "no", True)
+    rows = audit.query(since=since, limit=limit)
+    made = {(row["tool"], row["arguments"]) for row in rows if row["outcome"] != "pending"}
+    for row in rows:
+        if row["outcome"] == "pending" and (row["tool"], row["arguments"]) in made:
+            continue  # it was answered, and made again
+        if row["verdict"] in ("allow", "ask", "deny"):
+            yes = row["verdict"] == "allow" and row["approver"] is not None
+            yield of(row, row["call_id"], "yes" if yes else "", row["verdict"] == "deny")
+    for asked in approvals.recent(limit):
+        if asked["state"] == "denied" and asked["created"] >= (since or 0):
+            yield of(asked, asked["call_id"], "no", True)
 
 
 def _brief(call: PastCall) -> str:

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal whether a call may run: yes or no, once or for longer, with which arguments."""
+"""Asks the person at the terminal whether a call may run. One key is the answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from ..builtin.ask_user import chosen
@@ -15,7 +16,7 @@ from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
-from ..policy.requests import ApprovalRequest, Decision, Scope
+from ..policy.requests import ApprovalRequest, Decision, Scope, host_rule, rules_of
 from ..policy.starts import Starts
 from . import show
 from .arguments import json_object
@@ -24,44 +25,59 @@ from .exit_codes import Usage
 
 APPROVER = "terminal"
 Floor = Callable[[], contextlib.AbstractAsyncContextManager[None]]
-_SHOWN = 6_000  # characters of a preview: about two screens; one key shows all of it
+Tried = Callable[[str], str]
+"""`tried(rule)` says which calls of the record a rule would have allowed. It blocks."""
+
 _BAR = "  │ "
+_LINE = 1_500  # characters of one line of a preview: it must not fill the screen alone
+_BESIDES = 10  # lines of a screen that are not for the preview
 _TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
-_KEYS = {
-    "once": "[y] yes, once   [n] no   [e] edit the arguments",
-    "session": "[s] yes, and for this session as said above",
-    "same": "[s] yes, and the same again in this session",
-    "rule": "[a] always: write that rule into my own settings",
+_QUIET = 0.25  # seconds without a key before a question takes one: who is typing does not mean it
+_BURST = 0.03  # seconds in which the rest of a pasted text, or of a key's sequence, follows its first character
+_END = "\x04"  # the end of input: Ctrl-D
+_SCOPES: Mapping[str, Scope] = {"y": "once", "s": "session", "a": "rule"}
+_WORDS = {
+    "yes": "y",
+    "no": "n",
+    "deny": "n",
+    "d": "n",
+    "session": "s",
+    "always": "a",
+    "edit": "e",
+    "why": "w",
+    "?": "w",
 }
-_WHY = "[w] why, and all of it"
-_SHORT = {"once": "", "session": ", s", "rule": ", a"}
-_SCOPES: Mapping[str, Scope] = {"s": "session", "session": "session", "a": "rule", "always": "rule"}
-
-
-def _keys(request: ApprovalRequest) -> str:
-    """The possible answers, one or more per line."""
-    said = any(line.startswith("a yes for this session") for line in request.about_rule)
-    offered = [scope if scope != "session" or said else "same" for scope in request.scopes]
-    return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
+_MEANS = {"y": "yes", "n": "no", "r": "no, because …", "s": "yes, in this session", "a": "always, by a rule",
+          "e": "with other arguments", "w": "all of it"}  # fmt: skip
+# The choices in words, as there is room: the key, then what it does.
+_CHOICES = (
+    {"y": "[y]es", "n": "[n]o", "r": "[r] no, because …", "s": "[s]ession", "a": "[a]lways …", "e": "[e]dit",
+     "w": "[w] all of it"},
+    {"y": "[y]es", "n": "[n]o", "r": "[r]eason", "s": "[s]ession", "a": "[a]lways", "e": "[e]dit", "w": "[w]hole"},
+    {key: key for key in "ynrsaew"},
+)  # fmt: skip
 
 
 def terminal_approver(
-    starts: Starts | None = None, pause: Callable[[], None] | None = None, floor: Floor | None = None
-) -> TerminalApprover | None:
+    starts: Starts | None = None, pause: Callable[[], None] | None = None, floor: Floor | None = None,
+    tried: Tried | None = None,
+) -> TerminalApprover | None:  # fmt: skip
     """The approver, or None without a person: stdin and stderr must be terminals. `starts` finds the editor."""
-    return TerminalApprover(pause, floor, starts) if sys.stdin.isatty() and sys.stderr.isatty() else None
+    return TerminalApprover(pause, floor, starts, tried) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 class TerminalApprover:
     """Asks one question at a time, in the order they came.
 
     `pause` removes a progress display before each question; `floor` gives the terminal to it until it is answered.
+    `tried` says which calls of the record a rule would have allowed.
     """
 
     def __init__(
-        self, pause: Callable[[], None] | None = None, floor: Floor | None = None, starts: Starts | None = None
-    ) -> None:
-        self._starts = starts or Starts()
+        self, pause: Callable[[], None] | None = None, floor: Floor | None = None, starts: Starts | None = None,
+        tried: Tried | None = None,
+    ) -> None:  # fmt: skip
+        self._starts, self._tried = starts or Starts(), tried
         self._pause, self._floor = pause, floor or contextlib.nullcontext
         self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
         self._shown: str | None = None
@@ -126,98 +142,254 @@ class TerminalApprover:
                     return meant[0]
                 show.say(f"Please type one of them, or a number from 1 to {len(options)}.", "yellow")
 
+    # --- one question
+
     async def _answer(self, request: ApprovalRequest) -> Decision:
-        keys = "\n".join(show.wrapped(_keys(request)))
+        offered = "ynr" + "".join(key for key in "sa" if _SCOPES[key] in request.scopes) + "ew"
         while True:
-            _forget_typed_ahead()  # keys typed before the question was shown do not answer it
-            word, _, rest = (await self._line(f"{keys}\nRun it? ")).strip().partition(" ")
-            word, rest = word.lower(), rest.strip()
-            if word in ("y", "yes") and not rest:
-                return Decision(True, approver=APPROVER)
-            if word in _SCOPES and _SCOPES[word] in request.scopes and not rest:
-                return Decision(True, scope=_SCOPES[word], approver=APPROVER)
-            if word in ("n", "no", "d", "deny"):
-                rest = rest or (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
+            key, rest = await self._choice(f"Run it?  {_choices(offered, len('Run it?  '))} ", offered)
+            if key in ("y", "s"):
+                return Decision(True, scope=_SCOPES[key], approver=APPROVER)
+            if key == _END:
+                return Decision(False, "(the input ended)", approver=APPROVER)
+            if key == "n":
                 return Decision(False, safe(rest), approver=APPROVER)
-            if word in ("e", "edit"):
-                text = rest or await asyncio.to_thread(
-                    in_editor, self._starts, _indented(request.arguments), "arguments.json", "nothing was approved"
-                )
-                try:
-                    if text is not None:
-                        return Decision(True, arguments=json_object(text), approver=APPROVER)
-                except Usage as error:
-                    show.say(f"{error}; nothing was approved.", "yellow")
-            elif word in ("w", "why", "?"):
+            if key == "r":
+                line = await self._line("No, because (the model reads it): ")
+                return Decision(False, safe(line.strip()), approver=APPROVER)
+            if key == "a":
+                if (decision := await self._always(request)) is not None:
+                    return decision
+            elif key == "e":
+                if (decision := await self._edited(request, rest)) is not None:
+                    return decision
+            elif key == "w":
                 explain(request)
+                await self._page(f"{visible(_indented(request.arguments))}what it would do:\n{request.preview}")
             else:
-                letters = "".join(_SHORT[scope] for scope in request.scopes)
-                show.say(f"Please answer y, n, e{letters} or w.", "yellow")
+                means = ", ".join(f"{each} {_MEANS[each]}" for each in offered)
+                show.say(f"Please answer with one key: {means}.", "yellow")
+
+    async def _always(self, request: ApprovalRequest) -> Decision | None:
+        """Show the rules that could be written, and what they would have covered; None if the person writes none."""
+        rules = [request.rule, *([request.wider] if request.wider else [])]
+        for number, rule in enumerate(rules, 1):
+            lines = rules_of(request.tool, rule, request.hosts)
+            show.say(f"[{number}] {'exactly this call' if rule == request.rule else 'this and others like it'}:")
+            if rule == host_rule(request.tool, request.hosts):
+                show.say(f"    every command that only fetches from {', '.join(request.hosts)}")
+            preview("\n".join(map(plain_line, lines)))
+            if self._tried is not None and rule != request.rule:
+                told = await asyncio.to_thread(self._tried, rule)
+                _say(f"    it would have allowed {told}")
+        numbers = "".join(str(number) for number in range(1, len(rules) + 1))
+        keys = "  ".join([*(f"[{each}]" for each in numbers), "[q] back"])
+        key, _ = await self._choice(f"Always allow?  {keys} ", f"{numbers}q")
+        if key not in numbers:
+            return None
+        rule = rules[int(key) - 1]
+        return Decision(True, scope="rule", rule="" if rule == request.rule else rule, approver=APPROVER)
+
+    async def _edited(self, request: ApprovalRequest, text: str | None) -> Decision | None:
+        text = text or await asyncio.to_thread(
+            in_editor, self._starts, _indented(request.arguments), "arguments.json", "nothing was approved"
+        )
+        try:
+            return None if text is None else Decision(True, arguments=json_object(text), approver=APPROVER)
+        except Usage as error:
+            show.say(f"{error}; nothing was approved.", "yellow")
+            return None
+
+    async def _page(self, text: str) -> None:
+        """Show a long text a screen at a time. No program is started for it."""
+        lines = show.wrapped(text, words=False, margin=len(_BAR))
+        room = max(5, shutil.get_terminal_size().lines - 2)
+        for start in range(0, len(lines), room):
+            show.diff("\n".join(lines[start : start + room]), _BAR)
+            left = len(lines) - start - room
+            if left > 0:
+                key, _ = await self._choice(f"{left} more lines: [space] goes on, [q] ends ", " q")
+                if key in ("q", _END):
+                    return
+
+    # --- the terminal
+
+    async def _choice(self, prompt: str, offered: str) -> tuple[str, str]:
+        """Return one key, or "" if the person pressed something that is none of them. Where keys cannot be read one by
+        one, it is a line, and what follows its first word."""
+        with _single_keys() as single:
+            if not single:
+                _forget_typed_ahead()
+                line = await self._line(prompt)
+                if not line:
+                    return _END, ""
+                word, _, rest = line.strip().partition(" ")
+                word = _WORDS.get(word.lower(), word.lower())
+                known = word in offered and len(word) == 1 and not (rest and word not in "ne")
+                return (word, rest.strip()) if known else ("", "")
+            await self._quiet()
+            print(prompt, end="", file=sys.stderr, flush=True)
+            key = await self._key()
+            key = key.lower() if key.lower() in offered or key == _END else ""
+            print("(the input ended)" if key == _END else key, file=sys.stderr, flush=True)
+            return key, ""
+
+    async def _quiet(self) -> None:
+        """Drop the keys that were pressed before the question could be read, until the person types no more."""
+        _forget_typed_ahead()
+        while await self._readable(_QUIET):
+            if not os.read(sys.stdin.fileno(), 4096):
+                return
+
+    async def _key(self) -> str:
+        """Return the key that is pressed; "" for a pasted text, an arrow or anything else of several characters."""
+        await self._readable(None)
+        raw = os.read(sys.stdin.fileno(), 4096)
+        while raw and await self._readable(_BURST):
+            more = os.read(sys.stdin.fileno(), 4096)
+            if not more:
+                break
+            raw += more
+        text = raw.decode("utf-8", "replace")
+        if not text or text == _END:
+            return _END
+        text = text.rstrip("\r\n") or "\n"
+        return text if len(text) == 1 else ""
 
     async def _line(self, prompt: str) -> str:
-        """One line from the terminal, without a thread that could outlive us. The end of input means no."""
+        """One line from the terminal, without a thread that could outlive us; "" at the end of input."""
         print(prompt, end="", file=sys.stderr, flush=True)
+        try:
+            await self._readable(None)
+        except NotImplementedError:  # Windows: its loop cannot watch a console
+            return await asyncio.to_thread(sys.stdin.readline)
+        raw = os.read(sys.stdin.fileno(), 4096)  # a terminal in canonical mode gives one line
+        if not raw:
+            print("(the input ended)", file=sys.stderr)
+        return raw.decode("utf-8", "replace")
+
+    async def _readable(self, seconds: float | None) -> bool:
+        """Wait until there is input; return whether there is any."""
         loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
         ready: asyncio.Future[None] = loop.create_future()
-
-        def readable() -> None:
-            if not ready.done():
-                ready.set_result(None)
-
+        loop.add_reader(fd, lambda: None if ready.done() else ready.set_result(None))
         try:
-            loop.add_reader(fd, readable)
-        except NotImplementedError:  # Windows: its loop cannot watch a console
-            return await asyncio.to_thread(sys.stdin.readline) or "n\n"
-        try:
-            await ready
+            await asyncio.wait_for(ready, seconds)
+        except TimeoutError:
+            return False
         finally:
             loop.remove_reader(fd)
-        raw = os.read(fd, 4096)  # a terminal in canonical mode gives one line
-        if not raw:
-            print(file=sys.stderr)
-            return "n (the input ended)\n" if "Run it" in prompt else ""
-        return raw.decode("utf-8", "replace")
+        return True
+
+
+@contextlib.contextmanager
+def _single_keys() -> Generator[bool]:
+    """Have the terminal give each key at once, and show none; yield whether it does. Ctrl-C interrupts all the same."""
+    if os.environ.get("TERM") == "dumb":
+        yield False
+        return
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        yield False
+        return
+    fd = sys.stdin.fileno()
+    try:
+        before = termios.tcgetattr(fd)
+        tty.setcbreak(fd, termios.TCSADRAIN)
+    except termios.error:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _choices(offered: str, used: int) -> str:
+    """Return the possible answers on one line, in as many words as fit."""
+    room = shutil.get_terminal_size().columns - 2 - used
+    for words in _CHOICES:
+        line = ("  " if words is not _CHOICES[-1] else "/").join(words[key] for key in offered)
+        if len(line) <= room:
+            return line
+    return "/".join(offered)
+
+
+# --- what is shown
 
 
 def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
-    """Show the question on stderr. Toolcrib's own text comes first; the model's text comes last and is marked."""
+    """Show the question on stderr: the call, which the model wrote, behind a bar; then Toolcrib's own words."""
     show.say()
     which = f"  [{number} of {of}]" if of > 1 else ""
-    show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
+    show.say(f"{request.tool} wants to run{which}", "bold")
+    preview(request.preview, max(8, shutil.get_terminal_size().lines - _BESIDES))
     _say(f"why it asks: {plain_line(request.reason)}")
-    for line in request.about_rule:
-        said, _, rule = line.partition(": ")
-        if rule in (request.tool, f"every {request.tool} call"):
-            _say(line)
-        else:  # it contains text of the model
-            _say(f"{said}:")
-            preview(plain_line(rule))
-    show.say("the call:")
-    preview(request.preview)
+    if request.hosts:
+        _say(f"a yes opens {', '.join(request.hosts)} to this command alone")
+    if "session" in request.scopes:
+        _say(f"session: {_of_session(request)}")
+
+
+def _of_session(request: ApprovalRequest) -> str:
+    if request.rule == host_rule(request.tool, request.hosts):
+        return f"also whatever else only fetches from {', '.join(request.hosts)}"
+    if any(line.startswith(f"a yes for this session covers: every {request.tool} call") for line in request.about_rule):
+        return f"also every other {request.tool} call"
+    return "also the same again"
 
 
 def _say(text: str) -> None:
-    for line in show.wrapped(text):
+    """Print a sentence of ours. What follows in further lines is indented, so that quoted text cannot begin a line."""
+    first, *rest = show.wrapped(text)
+    show.say(first)
+    for line in show.wrapped("    " + " ".join(map(str.strip, rest))) if rest else ():
         show.say(line)
 
 
 def explain(request: ApprovalRequest) -> None:
-    """Show all details of a question, and the arguments in full."""
-    show.say(f"request {request.id}, call {request.call_id}, session {plain_line(request.session_id or '(none)')}")
-    show.say(f"why it asks: {plain_line(request.reason)}")
+    """Show all details of a question that are not the model's."""
+    _say(f"request {request.id}, call {request.call_id}, session {plain_line(request.session_id or '(none)')}")
+    _say(f"the tool's category: {request.category}")
+    _say(f"why it asks: {plain_line(request.reason)}")
     if request.asked_by is not None:
-        show.say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
-    show.say(f"a yes is valid only for these arguments (SHA-256 {request.digest[:16]}…), in full:")
-    preview(visible(_indented(request.arguments)), None)
+        _say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
+    _say(f"a yes is valid only for these arguments (SHA-256 {request.digest[:16]}…), in full:")
 
 
 def _indented(arguments: Mapping[str, Any]) -> str:
     return json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
 
 
-def preview(text: str, limit: int | None = _SHOWN) -> None:
-    """Show a preview line by line, behind a bar that it cannot forge; a diff has colours."""
-    show.diff((text if limit is None else fit(text, limit, "w shows all arguments")).rstrip("\n"), _BAR)
+def preview(text: str, lines: int | None = None) -> None:
+    """Show a text line by line, behind a bar that it cannot forge; a diff has colours. Of a text longer than so many
+    lines it shows the beginning and the end, and how much is left out."""
+    show.diff(text.rstrip("\n") if lines is None else _fitting(text.rstrip("\n"), lines), _BAR)
+
+
+def _fitting(text: str, most: int) -> str:
+    parts = [fit(line, _LINE, "w shows it") for line in text.split("\n")]
+    heights = [len(show.wrapped(line, words=False, margin=len(_BAR))) for line in parts]
+    if sum(heights) <= most:
+        return "\n".join(parts)
+    head, tail = _within(heights, most * 2 // 3), _within(heights[::-1], most // 3)
+    tail = min(tail, len(parts) - head)
+    left = len(parts) - head - tail
+    if left <= 0:
+        return "\n".join(parts)
+    return "\n".join([*parts[:head], f"⟨… {left} lines not shown here; w shows them …⟩", *parts[len(parts) - tail :]])
+
+
+def _within(heights: Sequence[int], most: int) -> int:
+    """Return how many of these lines fit, at least one."""
+    used = 0
+    for number, height in enumerate(heights):
+        used += height
+        if used > most:
+            return max(1, number)
+    return len(heights)
 
 
 def _forget_typed_ahead() -> None:

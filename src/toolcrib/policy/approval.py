@@ -60,11 +60,12 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
 class ApprovalService:
     """Asks a person about one call at a time, and remembers the approvals for a session.
 
-    `suggest` returns the rule that would allow a call; `remember` writes it if the answer is "always". `at_intent`
-    means that the code that commits the intent of a call uses up the approval in its grant; otherwise it is used up
-    here. `settle` writes the outcomes of ended calls to the record before the record is searched for missing outcomes.
-    `redact` removes secrets from everything that is shown and stored; the call itself, and the arguments for an
-    approver, stay exact. `workspace` is the folder for which a rule would be written.
+    `suggest` returns the rule that would allow a call, `widen` the narrowest useful rule for calls like it; `remember`
+    writes one if the answer is "always". `at_intent` means that the code that commits the intent of a call uses up the
+    approval in its grant; otherwise it is used up here. `settle` writes the outcomes of ended calls to the record
+    before the record is searched for missing outcomes. `redact` removes secrets from everything that is shown and
+    stored; the call itself, and the arguments for an approver, stay exact. `workspace` is the folder for which a rule
+    would be written.
     """
 
     store: Approvals
@@ -73,6 +74,7 @@ class ApprovalService:
     timeout: float = LIVE_SECONDS
     _: KW_ONLY
     suggest: Suggest = rule_for
+    widen: Suggest = lambda tool, arguments: None
     remember: Remember | None = None
     at_intent: bool = False
     settle: Callable[[], object] = lambda: None
@@ -270,6 +272,7 @@ class ApprovalService:
             ident, request.call_id, tool.name, str(tool.category), request.arguments,
             preview, cut_line(reason), shown, request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes, hosts,
+            self._wider(request, line) if "rule" in scopes else "",
         )  # fmt: skip
         shown_arguments = map_texts(request.arguments, self.redact)  # the repeated call runs, bound by its digest
         row = {
@@ -282,6 +285,11 @@ class ApprovalService:
         }  # fmt: skip
         await shared_threads.run(self.store.add, cast("NewApproval", row))
         return asked
+
+    def _wider(self, request: Call, line: str) -> str:
+        """Return a rule for this call and others like it, if it is not longer than a person reads."""
+        found = self.widen(request.tool, request.arguments) or ""
+        return found if found != line and cut_line(self.redact(found)) == found else ""
 
     def _scopes(self, request: Call, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
         """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
@@ -319,7 +327,7 @@ class ApprovalService:
     ) -> Decision | Literal["cannot"] | None:
         if decision == "cannot":
             return decision
-        decision = requests.within(decision, asked.scopes)
+        decision = requests.within(decision, asked.scopes, asked.wider)
         answered = await shared_threads.run(requests.answer, self.store, asked.id, decision, self.remember)
         if not answered.kept:
             return await self._elsewhere(asked)

@@ -264,8 +264,13 @@ class Policy:
         else:
             verdict = table
             reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
-            if table == "ask" and not tool.categorized:
-                reason = f"{tool.name} names no category, so it counts as shell and asks; give it one, {_where(tool)}"
+            if table == "ask" and not tool.categorized and tool.origin is not None:
+                reason = f"it is a tool of the MCP server {tool.origin.server}, and what it does is not known"
+            elif table == "ask" and not tool.categorized:
+                reason = (
+                    f"{tool.name} names no category, so it counts as shell and asks; give it one, "
+                    'e.g. @tool(category="network_read")'
+                )
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
         if verdict == "ask" and self.approval == "require_for_tools" and not self.never_ask:
@@ -380,10 +385,3 @@ class Policy:
 def _names(request: Call, place: str) -> bool:
     """Return whether the arguments themselves name a host, so that a person who wrote them has seen it."""
     return place.rpartition(":")[0].strip("[]") in request.canonical
-
-
-def _where(tool: Tool) -> str:
-    """Return where a tool gets its category from."""
-    if tool.origin is None:
-        return 'e.g. @tool(category="network_read")'
-    return f'e.g. mcp_servers.{tool.origin.server}.category, or believe what its server says: trust = "hints"'

@@ -32,6 +32,14 @@ def preview_of(
 ) -> str:
     """Return the tool's own preview, or its arguments; safe to print, and short. May read files: run it in a thread."""
     text: str | None = None
+    told = (
+        ""
+        if tool.origin is None
+        else (
+            f"{plain_line(tool.origin.tool)}, a tool of the MCP server {plain_line(tool.origin.server)}\n"
+            f"its server says of it: {cut_line(tool.description.strip() or '(nothing)')}\n"
+        )
+    )
     if tool.preview is not None:
         try:
             text = tool.preview(arguments, ctx)
@@ -40,6 +48,7 @@ def preview_of(
             text = f"(no preview: {error})\n{_as_json(arguments)}"
     if text is None:
         text = "\n".join([*addresses(arguments), _as_json(arguments)])
+    text = f"{told}{text}"
     if redact is not None:  # before it is cut: the redactor does not recognize half a secret
         text = redact(text)
     return fit(visible(text), MAX_PREVIEW, f"`toolcrib approvals show {request_id}` has all arguments")

@@ -26,7 +26,8 @@ class ApprovalRequest:
     would allow this call; "" if no readable rule would. `scopes` are the possible scopes of an approval: "rule" is
     included only if `rule` is exactly the line that would be written. `asked_by` names the source that asks even if
     rules allow the call: a setting, an ask rule, a label. None if a rule would help. `hosts` are opened to the
-    command by a yes, each as `host:port`, and no others.
+    command by a yes, each as `host:port`, and no others. `wider` is the narrowest useful rule that would allow this
+    call and others like it; "" if there is none.
     """
 
     id: str
@@ -44,6 +45,7 @@ class ApprovalRequest:
     asked_by: str | None = None
     scopes: tuple[Scope, ...] = ("once", "session")
     hosts: tuple[str, ...] = ()
+    wider: str = ""
 
     @property
     def about_rule(self) -> tuple[str, ...]:
@@ -56,8 +58,9 @@ class Decision:
     """A person's answer. `arguments` replace the call's own: they are validated and judged again.
 
     `scope` is "once", "session" (the same command, or every call of this tool, may run again in this session without a
-    question) or "rule" (`ApprovalRequest.rule` is written into the person's own settings). A scope that the request
-    does not offer counts as once, and so does "rule" with other arguments: the person did not see the rule for those.
+    question) or "rule" (`ApprovalRequest.rule` is written into the person's own settings). `rule` is
+    `ApprovalRequest.wider`, to write that rule instead. A scope that the request does not offer counts as once, and so
+    does "rule" with other arguments: the person did not see the rule for those.
     """
 
     approve: bool
@@ -65,6 +68,7 @@ class Decision:
     arguments: Mapping[str, Any] | None = None
     scope: Scope = "once"
     approver: str | None = None
+    rule: str = ""
 
 
 Approver = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
@@ -186,7 +190,7 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
         return Answered(True, f"Denied {row['tool']} ({request_id}).", row)
     note = ""
     if decision.scope == "rule" and remember is not None:
-        lines = rules_of(row["tool"], row["rule"] or "", hosts_of(row))
+        lines = rules_of(row["tool"], decision.rule or row["rule"] or "", hosts_of(row))
         note = " ".join(_written(remember, line) for line in lines)
     then = "it runs once, when exactly this call is repeated" if job is None else f"the job {job} goes on"
     text = f"Approved {row['tool']} ({request_id}): {then}."
@@ -198,8 +202,10 @@ def denial(tool: str, reason: str) -> str:
     return f"Tool {tool!r} was denied by user approval{f': {reason}' if reason else '.'}"
 
 
-def within(decision: Decision, scopes: tuple[Scope, ...]) -> Decision:
-    """Return the decision, limited to the scopes that were offered: see `Decision.scope`."""
+def within(decision: Decision, scopes: tuple[Scope, ...], wider: str = "") -> Decision:
+    """Return the decision, limited to the scopes and rules that were offered: see `Decision.scope`."""
+    if decision.rule != wider:
+        decision = replace(decision, rule="")
     reaches = decision.scope == "once" or (
         decision.scope in scopes and not (decision.scope == "rule" and decision.arguments is not None)
     )

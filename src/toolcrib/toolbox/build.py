@@ -247,8 +247,8 @@ def _approval_service(
 
     service = ApprovalService(
         ground.approvals, approver, registry.events, ground.settings.approval.timeout, at_intent=True,
-        settle=ground.audit.flush, redact=ground.redactor.redact, suggest=_suggest, remember=remember_rule,
-        workspace=str(root),
+        settle=ground.audit.flush, redact=ground.redactor.redact, suggest=_suggest, widen=_widen,
+        remember=remember_rule, workspace=str(root),
     )  # fmt: skip
     ground.closing.callback(service.close)
     return service
@@ -259,6 +259,12 @@ def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
     from ..policy.rules.suggest import suggest
 
     return suggest(tool, arguments) or rule_for(tool, arguments)
+
+
+def _widen(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
+    from ..policy.rules.suggest import widen
+
+    return widen(tool, arguments)
 
 
 def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:

@@ -66,6 +66,7 @@ async def _chat(options: Options, model: str | None, session_id: str | None, max
 
 
 async def _talk(agent: Agent, session: AgentSession) -> int:
+    from ..rules_history import on_record
     from ..terminal_approver import terminal_approver
     from .chat_commands import command_of
     from .conversation import Conversation
@@ -76,7 +77,9 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     door = _Door()
     reader = door.reader(agent)
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
-    agent.box.approval_service.approver = approver = terminal_approver(agent.box.starts, floor=reader.floor)
+    agent.box.approval_service.approver = approver = terminal_approver(
+        agent.box.starts, floor=reader.floor, tried=partial(on_record, agent.box)
+    )
     metadata = {**agent.box.context.metadata, COMMAND_OUTPUT: display.hear}
     ctx = replace(agent.box.context, ask=None if approver is None else approver.ask, metadata=metadata)
     talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)

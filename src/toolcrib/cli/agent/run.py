@@ -75,6 +75,7 @@ async def _run(
     max_iterations: int | None,
 ) -> Outcome:
     from ...agent import Agent
+    from ..rules_history import on_record
     from ..terminal_approver import terminal_approver
     from .display import AnswerLines, JsonLines
     from .file_changes import file_changes
@@ -82,7 +83,9 @@ async def _run(
     settings = with_cost(options.settings(), max_cost)
     async with options.open(settings, warm_up=False) as box:
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
-        box.approval_service.approver = approver = terminal_approver(box.starts, floor=display.floor)
+        box.approval_service.approver = approver = terminal_approver(
+            box.starts, floor=display.floor, tried=partial(on_record, box)
+        )
         async with await Agent.open(box, model or await stored_model(box, session_id), say=show.say) as agent:
             for line in agent.left_out():
                 show.say(line, "dim")

@@ -4,9 +4,8 @@ rules would have spared the questions that a person always answered with yes (`t
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -16,7 +15,7 @@ from ...core.registry import ToolRegistry
 from ...core.tool import Tool, ToolOrigin, ToolSpec
 from ...core.verdict import Verdict
 from .grammar import Rule, RuleSource, parse_rule
-from .suggest import suggest
+from .suggest import candidates_for
 
 if TYPE_CHECKING:
     from ..policy import Policy
@@ -105,7 +104,7 @@ def suggestions(calls: Sequence[PastCall], policy: Policy) -> list[Suggestion]:
     open_calls = {_same(call): call for call in calls if call.person == "yes" and _same(call) not in never}
     candidates: dict[str, tuple[int, set[str]]] = defaultdict(lambda: (0, set()))
     for key, call in open_calls.items():
-        for width, text in enumerate(_candidates(call)):
+        for width, text in enumerate(candidates_for(call.tool, call.arguments)):
             known, keys = candidates[text]
             candidates[text] = max(width, known), keys | {key}
     usable: list[tuple[int, str, set[str]]] = []
@@ -135,6 +134,11 @@ def suggestions(calls: Sequence[PastCall], policy: Policy) -> list[Suggestion]:
     return found
 
 
+def covered(calls: Iterable[PastCall], rules: RuleSet) -> list[PastCall]:
+    """Return the calls that these rules alone would have allowed."""
+    return [call for call in calls if _covers(rules, call)]
+
+
 def _covers(rules: RuleSet, call: PastCall) -> bool:
     found = rules.match(call.tool, call.arguments, call.ctx)
     return found is not None and found.verdict == "allow"
@@ -142,43 +146,3 @@ def _covers(rules: RuleSet, call: PastCall) -> bool:
 
 def _same(call: PastCall) -> str:
     return f"{call.tool.name} {json.dumps(call.arguments, sort_keys=True)}"
-
-
-_WORD = re.compile(r"[\w./:@=+-]+\Z")
-
-
-def _candidates(call: PastCall) -> list[str]:
-    """Return rules that match this call, the narrowest first."""
-    exact = suggest(call.tool, call.arguments)
-    found = [exact] if exact else []
-    command = call.arguments.get(call.tool.command_argument or "")
-    if isinstance(command, str):
-        words = command.split(" ")
-        return (
-            found
-            + [
-                f"exec({' '.join(words[:count])} *)"
-                for count in (3, 2)  # never a program with any arguments
-                if len(words) > count and all(_WORD.match(word) for word in words[:count])
-            ]
-        )
-    if call.tool.origin is not None:
-        return [*found, f"mcp__{call.tool.origin.server}__{call.tool.origin.tool}"]
-    for name, form in _FORMS.items():
-        value = call.arguments.get(name)
-        if isinstance(value, str) and (pattern := form(value)):
-            found.append(f"{call.tool.name}({pattern})")
-    return found
-
-
-def _folder(path: str) -> str:
-    parent = path.rpartition("/")[0]
-    return f"{parent}/**" if parent and "*" not in parent and not path.startswith(("/", "~", "..")) else ""
-
-
-def _domain(url: str) -> str:
-    found = re.match(r"https://([a-z0-9.-]+)(?:/|\Z)", url)
-    return f"domain:{found[1]}" if found else ""
-
-
-_FORMS: Mapping[str, Callable[[str], str]] = {"path": _folder, "url": _domain}

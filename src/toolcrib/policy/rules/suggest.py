@@ -1,4 +1,4 @@
-"""Make the one-line rule that allows exactly one call: it is shown to a person, and stored for "always like this".
+"""Make the one-line rules that allow one call, or calls like it: they are shown to a person, and stored for "always".
 
 A command is written on one line: `\\n`, `\\t`, `\\\\` and `\\u{…}` escape line breaks and invisible signs.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.errors import ConfigError
@@ -47,6 +47,65 @@ def _name(tool: Tool) -> str | None:
     elif name.startswith("mcp__"):
         return None
     return None if any(c in "*()" or c.isspace() for c in name) else name
+
+
+_WORD = re.compile(r"[\w./:@=+-]+\Z")
+
+
+def candidates_for(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    """Return rules that match a call, the narrowest first."""
+    exact = suggest(tool, arguments)
+    found = [exact] if exact else []
+    command = arguments.get(tool.command_argument or "")
+    if isinstance(command, str):
+        words = command.split(" ")
+        # never a program with any arguments
+        counts = [n for n in (3, 2) if len(words) > n and all(_WORD.match(word) for word in words[:n])]
+        return [*found, *(f"exec({' '.join(words[:count])} *)" for count in counts)]
+    if tool.origin is not None:
+        return [*found, f"mcp__{tool.origin.server}__{tool.origin.tool}"]
+    for name, form in _FORMS.items():
+        value = arguments.get(name)
+        if isinstance(value, str) and (pattern := form(value)):
+            found.append(f"{tool.name}({pattern})")
+    return found
+
+
+def _folder(path: str) -> str:
+    parent = path.rpartition("/")[0]
+    return f"{parent}/**" if parent and "*" not in parent and not path.startswith(("/", "~", "..")) else ""
+
+
+def _domain(url: str) -> str:
+    found = re.match(r"https://([a-z0-9.-]+)(?:/|\Z)", url)
+    return f"domain:{found[1]}" if found else ""
+
+
+_FORMS: Mapping[str, Callable[[str], str]] = {"path": _folder, "url": _domain}
+
+# Programs whose first word says what they do, and first words that run any code or change what programs do.
+_BY_VERB = re.compile("npm|pnpm|yarn|bun|pip3?|uv|poetry|pdm|pipenv|cargo|go|gem|bundle|composer|git|mvn|gradle|dotnet")
+_ANY_CODE = re.compile(
+    "run|exec|x|dlx|tool|config|generate|bisect|submodule|worktree|init|link|script|set|rebase|create|clone|remote"
+)
+
+
+def widen(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
+    """Return the narrowest rule that allows this call and others like it, for a person who is asked about one call:
+    `exec(npm install *)`. None where such a rule would allow much more than it seems."""
+    command = arguments.get(tool.command_argument or "")
+    if isinstance(command, str):
+        words = command.split(" ")
+        if any(arguments.get(name) is not None for name in arguments if name != tool.command_argument):
+            return None
+        if tool.name != "exec" or not _BY_VERB.fullmatch(words[0]):
+            return None
+        if len(words) < 2 or not words[1].isidentifier() or _ANY_CODE.fullmatch(words[1]):
+            return None
+        if not all(map(_WORD.match, words)):
+            return None
+    exact = suggest(tool, arguments)
+    return next((rule for rule in candidates_for(tool, arguments) if rule != exact), None)
 
 
 def quoted(text: str) -> str:
