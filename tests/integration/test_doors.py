@@ -105,7 +105,7 @@ class Library:
 
 
 class Terminal:
-    """A process with a terminal: keys are typed only after the question was read."""
+    """A process with a terminal that takes lines: they are typed only after the question was read."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -117,8 +117,9 @@ class Terminal:
     def run(self, name: str, arguments: Any, *more: str) -> list[Out]:
         command = [str(SCRIPT), str(self.world.box.workspace.root), "terminal", name, json.dumps(arguments), *more]
         child = pexpect.spawn(
-            sys.executable, command, env=self.world.env, encoding="utf-8", timeout=60, dimensions=(50, 200)
-        )
+            sys.executable, command, env={**self.world.env, "TERM": "dumb"}, encoding="utf-8", timeout=60,
+            dimensions=(50, 200),
+        )  # fmt: skip
         try:
             while child.expect(["Run it\\? ", "RESULT (.*)\r\n", pexpect.EOF]) == 0:
                 said = self.world.asked(child.before)

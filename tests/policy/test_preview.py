@@ -10,7 +10,7 @@ from toolcrib.policy.preview import MAX_PREVIEW, addresses, fit, preview_of, vis
 
 
 def tool(preview=None):
-    return SimpleNamespace(name="t", preview=preview)
+    return SimpleNamespace(name="t", preview=preview, origin=None)
 
 
 def shown(arguments, preview=None):

@@ -318,10 +318,10 @@ def test_a_conversation_in_tmux(cli: Cli, script: Callable[..., str], tmux: Call
     at.expect("queued")
     at.type("half a li")
     (cli.work / "go").touch()
-    screen = at.expect("delete_file (destructive)", "Run it?")
+    screen = at.expect("delete_file wants to run", "Run it?")
     assert "✓ exec(" in screen
     assert "⋯" not in screen.rpartition("✓ exec(")[2]
-    at.type("y", "Enter")
+    at.type("y")
     screen = at.expect("All done.", "The queued one.", "› half a li")
     assert "**" not in screen
     assert not (cli.work / "notes.txt").exists()
