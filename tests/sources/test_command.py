@@ -165,3 +165,11 @@ async def test_an_untrusted_project_adds_no_tools(room: Room) -> None:
     assert settings.plugins.allowed_plugins == ()
     assert settings.openapi == {}
     assert len(settings.origin.ignored) == 5
+
+
+async def test_in_observer_mode_a_tool_that_says_it_only_reads_can_only_read(room: Room) -> None:
+    copies = tool("cp a {{to}}", parameters={"to": "string"}, category="filesystem_read")
+    (room.root / "a").write_text("x")
+    await room.open(custom_tools=[copies], mode="observer", sandbox="bubblewrap")
+    assert "Read-only file system" in await room.fails("t", to="b")
+    assert not (room.root / "b").exists()

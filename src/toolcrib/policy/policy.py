@@ -255,7 +255,9 @@ class Policy:
                     return Check("deny", category, "sandbox:missing", str(error), 1)
                 if sandboxed:
                     reason = "runs inside the sandbox, without network"
-                    return Check("allow", category, "sandbox", reason, wall="workspace")
+                    # a tool may say of itself that it only reads: where nothing else is allowed, it is held to that
+                    wall: Wall = "read" if self.mode == "observer" else "workspace"
+                    return Check("allow", category, "sandbox", reason, wall=wall)
                 if judgement.wall is not None and self.would_ask:
                     reason = "runs where it can change the workspace only, without network"
                     return Check("allow", category, "wall", reason, wall=judgement.wall)

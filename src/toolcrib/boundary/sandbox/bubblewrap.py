@@ -228,7 +228,8 @@ class BubblewrapSandbox:
         if len(withheld) > _MAX_WITHHELD:
             raise SandboxUnavailable(
                 f"{len(withheld):,} files here have names that mean secrets, or are denied by rules ({withheld[0]} …); "
-                f"at most {_MAX_WITHHELD:,} can be left out of the sandbox of a command. Remove or rename some, or hide their folder (sandbox.hidden)."
+                f"at most {_MAX_WITHHELD:,} can be left out of the sandbox of a command. "
+                "Remove or rename some, or hide their folder (sandbox.hidden)."
             )
         for path in (*hidden, *withheld):
             if path.is_dir():
