@@ -54,7 +54,6 @@ _CHOICES = (
     {"y": "[y]es", "n": "[n]o", "r": "[r] no, because …", "s": "[s]ession", "a": "[a]lways …", "e": "[e]dit",
      "w": "[w] all of it"},
     {"y": "[y]es", "n": "[n]o", "r": "[r]eason", "s": "[s]ession", "a": "[a]lways", "e": "[e]dit", "w": "[w]hole"},
-    {key: key for key in "ynrsaew"},
 )  # fmt: skip
 
 
@@ -310,11 +309,8 @@ def _single_keys() -> Generator[bool]:
 def _choices(offered: str, used: int) -> str:
     """Return the possible answers on one line, in as many words as fit."""
     room = shutil.get_terminal_size().columns - 2 - used
-    for words in _CHOICES:
-        line = ("  " if words is not _CHOICES[-1] else "/").join(words[key] for key in offered)
-        if len(line) <= room:
-            return line
-    return "/".join(offered)
+    lines = [*("  ".join(words[key] for key in offered) for words in _CHOICES), f"{'/'.join(offered)}, ? explains"]
+    return next((line for line in lines if len(line) <= room), "/".join(offered))
 
 
 # --- what is shown
