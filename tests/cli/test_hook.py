@@ -93,6 +93,22 @@ def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
     assert subprocess.run(["sh", "-c", dead.split("||")[0]], check=False).returncode in (-signal.SIGKILL, 137)
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+def test_hooks_are_taken_out_again(cli: Cli, agent: str) -> None:
+    name, event = AGENTS[agent]
+    cli("install", agent, "--hook", "--yes")
+    cli("install", agent, "--hook", "--remove", "--yes")
+    assert not (cli.work / name).exists()
+    other = {"command": "other"} if agent in ("cursor", "copilot") else {"hooks": [{"command": "other"}]}
+    before = json.dumps({"version": 1, "hooks": {event: [other]}, "theme": "dark"}, indent=1)
+    path = cli.write(name, before)
+    cli("install", agent, "--hook", "--yes")
+    assert len(hooks(path, event)) == 2
+    cli("install", agent, "--hook", "--remove", "--yes")
+    assert json.loads(path.read_text()) == json.loads(before)
+    assert "no such entry" in cli("install", agent, "--hook", "--remove").stderr
+
+
 def test_only_agents_with_hooks(cli: Cli) -> None:
     for words, expected in ((("vscode", "--hook"), "has no hooks"), (("copilot",), "--hook")):
         assert expected in cli("install", *words, code=2).stderr
