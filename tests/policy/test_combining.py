@@ -68,6 +68,7 @@ def expected(mode, category, rule, judgement, label, approval, named, quiet, san
         asks = False
     else:
         asks = mode == "assistant" and category in ASKS
+    quiet = quiet or approval == "require_for_tools"
     return "ask" if asks and mode != "autonomous" and not quiet else "allow"
 
 

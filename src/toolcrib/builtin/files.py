@@ -143,7 +143,8 @@ class FileTools(JournaledTools):
         with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
             shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
             self._links.check(fd, shown)
-            reader = self._documents
+            as_text = encoding is not None and is_utf8(sample)  # "%PDF-" may also begin a text
+            reader = None if as_text else self._documents
             kind = None if reader is None else container(sample, text=detect(sample) is not None)
             if pages and kind is None:
                 raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")

@@ -77,8 +77,8 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
                     and len(result) <= tool.max_output
                     and not result.startswith(ERROR_TEXT)
                 ):
-                    return plain_output(result if result.isprintable() else safe(result))
-                output = made = plain_output(result)
+                    return plain_output(result if result.isprintable() else safe(result), call_id, tool.name)
+                output = made = plain_output(result, call_id, tool.name)
             else:
                 output = tool.check_output(plain_output(result))
         else:
