@@ -2,7 +2,7 @@
 # make test    check, then the test suite
 # Nothing needs to be installed first but git, make and a Python >= 3.11; see scripts/bootstrap.
 
-.PHONY: demo test check models bench bench-check bench-record slowest venv slow resolution wheel clean help
+.PHONY: demo test check models bench bench-check bench-record soak slowest venv slow resolution wheel clean help
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 READY := .venv/.ready
@@ -22,6 +22,7 @@ help:
 	@echo "make bench       per-call figures against the floor (peers: benchmarks/README.md)"
 	@echo "make bench-check   fails where a figure is far above its value in benchmarks/recorded.toml"
 	@echo "make bench-record ROW='...'  measures rows anew and writes their values there"
+	@echo "make soak        two gateways for 30 minutes (MINUTES=3); fails where anything grows or fails"
 	@echo "make slowest     the twenty slowest tests of the default suite"
 	@echo "make venv        only prepare .venv; clean removes it and every cache"
 
@@ -68,6 +69,9 @@ bench-check: $(READY)
 
 bench-record: $(READY)
 	@$(RUN)/python benchmarks/guard.py --record $(ROW)
+
+soak: $(READY)
+	@$(RUN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 slowest: $(READY)
 	$(RUN)/pytest -q -n auto --maxprocesses=4 --durations=20 --durations-min=0.05

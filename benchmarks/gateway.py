@@ -1,14 +1,14 @@
 """What a gateway adds to a stdio server: latency, calls a second, CPU, time to the first answer, memory.
 
-    python benchmarks/gateway.py [--fastmcp PYTHON] [--also NAME=SRC] [--rounds N] [--parts start,2025,2026,http]
+    python benchmarks/gateway.py [--fastmcp PYTHON] [--also NAME=SRC] [--rounds N] [--parts start,2025,2026,http,sessions]
 
 One echo server on the SDK's low-level server is reached directly, through `toolcrib serve`, through fastmcp's
 `create_proxy` (`--fastmcp` names the Python of an environment with fastmcp) and through toolcribs of other trees
 (`--also NAME=SRC`, where SRC is the folder that holds the package). The client is raw: JSON lines over pipes, nothing of
 the SDK. All are alive at once and take turns in short rounds; a figure is the median of the rounds, the best in brackets.
 CPU and memory are the gateway's own process, without the server behind it and the client before it; resident memory is
-taken after 450 calls a round. On a loaded machine give it the processor (`chrt -r 1 python …`, as root), or times of
-waiting processes are measured.
+taken after 450 calls a round. In the part `sessions` each of the calls in flight has a session of its own. Other load falls
+on all alike. Do not give this program the processor (`chrt`): the bare server then takes three times as long a call.
 """
 
 from __future__ import annotations
@@ -260,6 +260,24 @@ class Posts(Pipes):
         return response, body
 
 
+class Sessions(Posts):
+    """A raw client for each call in flight, with a session of its own."""
+
+    def begin(self) -> None:
+        super().begin()
+        plain = {key: value for key, value in self._headers.items() if key != "Mcp-Session-Id"}
+        self._own = [self._headers]
+        for _ in self._connections[1:]:
+            self._headers = dict(plain)
+            super().begin()
+            self._own.append(self._headers)
+
+    def _request(self, connection: http.client.HTTPConnection, message: dict) -> None:
+        if message["method"] == "tools/call":
+            self._headers = self._own[self._connections.index(connection)]
+        super()._request(connection, message)
+
+
 def _json_of(body: bytes) -> dict:
     if body.startswith(b"{"):
         return json.loads(body)
@@ -423,7 +441,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--mode", default="assistant")
-    parser.add_argument("--parts", default="start,2025,2026,http")
+    parser.add_argument("--parts", default="start,2025,2026,http,sessions")
     given = parser.parse_args()
     parts = given.parts.split(",")
     with tempfile.TemporaryDirectory() as temp:
@@ -435,6 +453,8 @@ def main() -> None:
                 show(f"stdio, {era}", running(found, Pipes, era, given.rounds))
         if "http" in parts:
             show("HTTP in front, 2025", running(found, Posts, "2025", given.rounds))
+        if "sessions" in parts:
+            show(f"HTTP in front, 2025, {max(AT_ONCE)} sessions", running(found, Sessions, "2025", given.rounds))
 
 
 if __name__ == "__main__":
