@@ -293,3 +293,22 @@ async def test_a_tool_that_is_not_listed_runs_in_the_background() -> None:
         arguments = {"name": "launch", "arguments": {"what": "x"}, "background": True}
         started = await made.box.call("call_tool", arguments, ToolContext(session_id="s1"))
         assert (await made.engine.result(started.meta["job"], 30)).output["text"] == "launched x"
+
+
+async def test_a_job_runs_in_no_looser_mode_than_it_was_made_in() -> None:
+    """Who made it may have been told to change nothing; the worker is another process, with settings of its own."""
+    async with jobs(mode="autonomous") as made:
+        made.box.use_mode("assistant")
+        started = await made.job(action="start", tool="launch", arguments={"what": "a"})
+        made.box.use_mode("autonomous")
+        status = await made.parked(started.meta["job"])
+        assert status.job.body["mode"] == "assistant" and not ran
+        for mode, state in (("observer", "failed"), ("autonomous", "done"), ("rubbish", "done")):
+            body = CallBody(tool="launch", arguments={"what": mode}, mode=mode)
+            ident = await made.engine.submit(Job("call", body.to_json(), id=mode))
+            assert (await made.engine.result(ident, 30)).state == state, mode
+        made.box.use_mode("observer")
+        body = CallBody(tool="launch", arguments={"what": "b"}, mode="autonomous")
+        ident = await made.engine.submit(Job("call", body.to_json(), id="b"))
+        assert (await made.engine.result(ident, 30)).state == "failed"
+        assert ran == ["autonomous", "rubbish"]

@@ -28,7 +28,8 @@ class JobBody:
     """What all bodies have: who gets the outcome, the session that the job belongs to, and the name of its schedule.
 
     `labels` are those of the session in which a model wrote the body, as on the wire of MCP: what the job runs in has
-    read the same. Without labels a person wrote it.
+    read the same. Without labels a person wrote it. `mode` is that of the process and moment in which a model made the
+    job: it runs in no looser one.
     """
 
     KIND: ClassVar[str]
@@ -37,6 +38,7 @@ class JobBody:
     session: str | None = None
     schedule: str | None = None
     labels: Mapping[str, str] = EMPTY
+    mode: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the body as a job stores it; what is not set is left out."""

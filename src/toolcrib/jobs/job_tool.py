@@ -134,7 +134,7 @@ class JobTool(Tool):
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
-            labels={} if labels == LABELS[False, False] else labels.wire,
+            labels={} if labels == LABELS[False, False] else labels.wire, mode=self._box.policy.of(ctx.caller).mode,
         )  # fmt: skip
         job = Job(
             CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,

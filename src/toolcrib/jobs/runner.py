@@ -16,12 +16,14 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.bound import cut
+from ..core.caller import Caller
 from ..core.context import COMMAND_OUTPUT, JOB, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.finish import for_person
 from ..core.output import Labels, ToolOutput, from_wire
 from ..core.threads import shared_threads
+from ..policy.policy import MODES, stricter
 from ..record.connection import RecordError
 from .bodies import SCHEDULED_RUN, CallBody
 from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
@@ -148,12 +150,17 @@ class JobRunner:
         return _outcome_of_work(done), done.labels
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
-        """Return the context of a job's calls: its session, its chat, and who may not make schedules."""
+        """Return the context of a job's calls: its session, its chat, who may not make schedules, and the mode of who
+        made it, if that is stricter than ours."""
+        mode = job.body.get("mode")
+        strict = (
+            isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
+        )
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
         metadata = {**self.box.context.metadata, **({SCHEDULED_RUN: schedule} if schedule else {})}
         return replace(
             self.box.context, channel=deliver.get("channel") or "job", chat_id=deliver.get("chat_id"),
-            session_id=session, metadata=metadata,
+            session_id=session, metadata=metadata, caller=Caller("job", mode=mode) if strict else None,
         )  # fmt: skip
 
     # --- one call

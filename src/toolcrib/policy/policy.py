@@ -134,7 +134,7 @@ class Policy:
         )  # fmt: skip
         known = self._of_callers.get(caller)
         if known is None or known[0] != state:
-            mode = self.mode if caller.mode is None else min(self.mode, caller.mode, key=list(MODES).index)
+            mode = self.mode if caller.mode is None else stricter(self.mode, caller.mode)
             rules = self.rules.joined(caller.rules) if self.rules is not None and caller.rules else self.rules
             known = self._of_callers[caller] = (state, replace(self, mode=mode, rules=rules, caller=caller))
         return known[1]
@@ -382,6 +382,11 @@ class Policy:
         """Mark the values that a person saw and approved as trusted for the rest of this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
+
+
+def stricter(mode: str, other: str) -> str:
+    """Return the stricter one of two modes."""
+    return min(mode, other, key=list(MODES).index)
 
 
 def _names(request: Call, place: str) -> bool:

@@ -154,7 +154,8 @@ class AgentJobs:
 
     async def _hand_over(self, subagent: str, label: str, task: str, ctx: ToolContext) -> None:
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
-        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver).to_json()
+        mode = self._box.policy.of(ctx.caller).mode
+        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver, mode=mode).to_json()
         job = Job(
             SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
             trace=trace_headers(), **placement(self._box),
@@ -204,7 +205,8 @@ class AgentJobs:
             await shared_threads.run(self._store.tell, session_id, turn, f"job\0{report.key}\0report")
         # Also where the message is there already: the process that sent it may have ended before this.
         deliver: dict[str, Any] | None = report.job.body.get("deliver")
-        body = MessageBody(text="", session=session_id, deliver=Delivery(**deliver) if deliver else None)
+        to = Delivery(**deliver) if deliver else None
+        body = MessageBody(text="", session=session_id, deliver=to, mode=report.job.body.get("mode"))
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
         goes_on = replace(
             report.job, kind=MessageBody.KIND, body=body.to_json(), id=ident, repeatable=True,
