@@ -247,3 +247,23 @@ async def test_a_label_asks_about_a_host_that_was_granted(tmp_path: Path, ports:
     assert output.error_kind == "denied"
     assert person.asked[1].asked_by == "labels:strict"
     assert person.asked[1].hosts == (at,)
+
+
+async def test_what_a_session_with_an_open_host_is_given_asks(tmp_path: Path, ports: tuple[int, int]) -> None:
+    """The sandbox is no answer to what is not known there: it has a network."""
+    person = Person(True, False, False)
+    with opened(tmp_path, ports, person) as opening:
+        async with opening as box:
+            here = replace(box.context, session_id="one")
+            shell = await box.call("exec", {"command": "bash", "interactive": True}, here)
+            assert not shell.is_error, shell
+            closed = shell.meta["session_id"]
+            command = f"{curl(ports[0])}; python3 -"
+            started = await box.call("exec", {"command": command, "interactive": True}, here)
+            assert not started.is_error, started
+            ident = started.meta["session_id"]
+            for session, asks in ((closed, False), (ident, True)):
+                typed = {"action": "write", "session_id": session, "input": "python3 x.py\n", "wait": 0}
+                assert ((await box.check("exec_session", typed, here)).verdict == "ask") is asks
+                await box.call("exec_session", {"action": "kill", "session_id": session}, here)
+    assert len(person.asked) == 1
