@@ -92,5 +92,5 @@ def mark(text: str) -> str:
 
 def why_missing(*modules: str) -> str | None:
     """Return why tools that need these modules are not available; None if they are. Does not import anything."""
-    absent = [name for name in modules if find_spec(name) is None]
-    return f"needs {', '.join(absent)}: pip install 'toolcrib[web]'" if absent else None
+    absent = any(find_spec(name) is None for name in modules)
+    return "needs the extra `web`: pip install 'toolcrib[web]'" if absent else None
