@@ -81,7 +81,7 @@ def doubt(path: str | Path, writable: Iterable[str | Path] = ()) -> str | None:
     return None
 
 
-def check_grant(path: str | Path, writable: Iterable[str | Path]) -> None:
+def check_grant(path: str | os.PathLike[str], writable: Iterable[str | os.PathLike[str]]) -> None:
     """Raise ConfigError for a granted path that leads through a link in these folders: a tool could let it lead to
     another place."""
     roots = {os.path.realpath(each) for each in writable}
