@@ -142,6 +142,10 @@ def check(before: str, script: str) -> None:
 _CHECKS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
+def test_a_folder_in_a_folder_that_was_made_again_is_new() -> None:
+    check("mkdir -p ./dir/sub/x", "rm -rf ./dir; mkdir -p ./dir/sub; echo new > ./dir/a")
+
+
 @settings(_CHECKS, max_examples=30)
 @given(scripts(links=False), scripts())
 def test_scripts(before: str, script: str) -> None:

@@ -76,13 +76,15 @@ class _Scan:
             found = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
         for name, st in found:
             names.add(name)
-            self._entry(upper, lower, name, st, base, depth)
+            self._entry(upper, lower, name, st, base, opaque, depth)
             self.above = (here.st_dev, here.st_ino)
         if opaque:  # the command removed the folder and created it again: an entry that is not in the new one is gone
             for name in sorted(set(os.listdir(lower)) - names):
                 self._deleted(lower, name, _join(base, name), depth)
 
-    def _entry(self, upper: int, lower: int, name: str, st: os.stat_result, base: str, depth: int) -> None:
+    def _entry(
+        self, upper: int, lower: int, name: str, st: os.stat_result, base: str, opaque: bool, depth: int
+    ) -> None:
         path = _join(base, name)
         before = entry_at(name, lower)
         if is_whiteout(st):
@@ -91,7 +93,7 @@ class _Scan:
                 self._deleted(lower, name, path, depth)
             return
         if stat.S_ISDIR(st.st_mode) and before is not None and before.kind == "dir":
-            self._folder(upper, lower, name, st, path, depth)
+            self._folder(upper, lower, name, st, path, opaque, depth)
             return
         copied = before is None and self._was_below(upper, lower, name, st)
         reason, children, after = self._prepare(upper, lower, name, st, path, depth)
@@ -121,13 +123,15 @@ class _Scan:
             return False
         return _note(_proc(upper, name), "origin") is not None
 
-    def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
+    def _folder(
+        self, upper: int, lower: int, name: str, st: os.stat_result, path: str, opaque: bool, depth: int
+    ) -> None:
         if depth >= MAX_DEPTH:
             self._add(PathChange(self.number, path, "modified", None, Entry.of(st), refused=_TOO_DEEP))
             return
         # the folder stays in the layer, and its entries are moved in and out
         with _upper(upper, name, st, 0o700) as up:
-            opaque = _note(up, "opaque") == b"y"
+            opaque = opaque or _note(up, "opaque") == b"y"  # the kernel does not mark the folders in a new folder
             try:
                 opened = os.open(name, LISTED, dir_fd=lower)
             except PermissionError:
