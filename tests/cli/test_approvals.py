@@ -478,3 +478,15 @@ def test_wide_text_and_tabs_stay_behind_the_bar(cli: Cli, spawn: Spawn, columns:
     child.expect_exact(" ")
     child.send("\x04")
     assert _end(child) == 3
+
+
+def test_a_request_names_the_hosts_that_a_yes_opens(cli: Cli) -> None:
+    request = _pending(cli, "exec", "command=npm install left-pad")
+    shown = cli("approvals", "show", request).stdout
+    assert re.search(r"a yes opens +registry.npmjs.org:443, to this command alone", shown)
+    assert re.search(r"a rule that would allow it +exec\(=npm install left-pad\)", shown)
+    assert re.search(r"and a rule that opens the host +exec\(domain:registry.npmjs.org:443\)", shown)
+    said = cli("approvals", "approve", request, "--always").stderr
+    assert said.count("Wrote the rule") == 2
+    assert "takes no answer for the session" in cli("approvals", "approve", _pending(
+        cli, "exec", "command=npm install react"), "--session", code=1).stderr  # fmt: skip
