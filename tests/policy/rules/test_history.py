@@ -22,7 +22,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
-        return Toolbox(build(without_walls(load_settings(workspace=folder / "work"))))
+        return Toolbox(build(without_walls(load_settings(workspace=folder / "work"), {})))
 
 
 def call(box: Toolbox, tool: str, arguments: str, person: Person = "", denied: bool = False) -> PastCall:
