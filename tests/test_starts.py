@@ -26,7 +26,7 @@ MODULES = {
 }
 NAMES = {
     "Spawn", "NoSandbox", "async_playwright", "ProcessPoolExecutor", "entry_points", "spec_from_file_location",
-    "stdio_client", "Popen",
+    "stdio_client", "Popen", "Monty",
 }  # fmt: skip
 # Only `programs.py` looks programs up, and says which interpreter is ours.
 ONLY_IN_PROGRAMS = {("shutil", "which"), ("sys", "executable")}
@@ -100,7 +100,6 @@ def test_programs_are_looked_up_in_one_place() -> None:
     }
     assert found == {
         "boundary.programs executable",  # the answer
-        "boundary.ripgrep executable",  # where the packaged program lies
         "boundary.sandbox.outlet executable",  # the interpreter without its environment
         "cli.install executable",  # names it in the settings of a client
     }

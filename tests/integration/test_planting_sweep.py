@@ -32,6 +32,7 @@ USED = {
     "the proxy's helper": "only with allowed domains: the interpreter and its text are those of the worker",
     "document and page worker": "read_file on a document",
     "ripgrep": "grep, glob",
+    "the interpreter of scripts": "a program of the environment, as the packaged ripgrep",
     "browser": "looked up: `doctor` starts it",
     "secrets' commands": "exec with two secrets",
     "hooks' commands": "list_dir with two hooks",

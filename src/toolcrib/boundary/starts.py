@@ -84,6 +84,11 @@ STARTS = (
         ("rg",),
     ),
     Start(
+        "the interpreter of scripts",
+        ("builtin.code.monty:MontyInterpreter.script",),
+        f"the packaged one: {_ENVIRONMENT}",
+    ),
+    Start(
         "browser",
         ("builtin.browser.launch:launch", "builtin.browser.launch:_driver", "cli.doctor:_browser"),
         f"{_FOUND}; its driver is a part of the package playwright: {_ENVIRONMENT}",

@@ -90,7 +90,7 @@ def mark(text: str) -> str:
     return f"⟦{''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest[:12])}⟧"
 
 
-def why_missing(*modules: str) -> str | None:
+def why_missing(*modules: str, extra: str = "web") -> str | None:
     """Return why tools that need these modules are not available; None if they are. Does not import anything."""
-    absent = any(find_spec(name) is None for name in modules)
-    return "needs the extra `web`: pip install 'toolcrib[web]'" if absent else None
+    absent = [name for name in modules if find_spec(name) is None]
+    return f"needs {', '.join(absent)}: pip install 'toolcrib[{extra}]'" if absent else None

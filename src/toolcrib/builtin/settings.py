@@ -125,6 +125,8 @@ class ToolsSettings(Section):
 
     builtin: Annotated[bool, Only(False)] = True
     """false: no built-in tools, only those of servers, plugins and other sources."""
+    code: Annotated[bool, Only(False)] = False
+    """true: `run_code` runs scripts that call the other tools."""
     disabled: Annotated[tuple[str, ...], More()] = ()
     """Names of built-in tools to leave out, which may contain `*`."""
     errors_as_text: tuple[str, ...] = ()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..boundary.capture import Excerpt
     from ..builtin.following import Stream
     from ..builtin.transcript import Printed
+    from ..config import Settings
 
 QUIET_SECONDS = 0.5  # a call that ends before that needs no display
 FRAME_SECONDS = 0.1
@@ -92,7 +93,20 @@ def call(
     own, words = own_tools([name, *(pairs or [])], options.module)
     name, pairs = own.call(words)
     arguments = read_arguments(pairs, text)
-    result, printed = run(_call(options, own, name, arguments, dry_run, effects))
+    settings = options.settings()
+    if effects is not None:
+        settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
+    if dry_run:
+        settings = replace(settings, dry_run=True)
+    return call_and_show(options, own, name, arguments, settings, raw=raw)
+
+
+def call_and_show(
+    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings, *,
+    raw: bool = False,
+) -> int:  # fmt: skip
+    """Call a tool and print its output. Returns the exit code."""
+    result, printed = run(_call(options, own, name, arguments, settings))
     if options.json:
         show.out_json(as_json(name, result))
     elif printed is not None and raw:
@@ -120,14 +134,10 @@ def call(
 
 
 async def _call(
-    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, dry_run: bool,
-    effects: str | None,
-) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
+    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings
+) -> tuple[ToolOutput, Printed | None]:
     """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
-    settings = options.settings()
-    if effects is not None:
-        settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
-    box = await own.open(options, replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
+    box = await own.open(options, settings, warm_up=False)
     if has_wing("jobs"):
         from .jobs import SCHEDULE_TOOLS, offer_schedules
 

@@ -27,6 +27,11 @@ class ToolCall:
         return self.arguments
 
 
+def inner_id(call_id: str, number: object) -> str:
+    """Return the id of a call that a script makes: that of the script, and a number."""
+    return f"{call_id}#{number}"
+
+
 class Call:
     """A call, as the stages, the authorizer and the record see it. `text` is the JSON that is bound and run; "" before.
 

@@ -32,6 +32,7 @@ JOB_COMMANDS = {"jobs": "See, cancel and repeat work in the background.",
 WINGS = {
     "agent": Wing("agent", AGENT_COMMANDS, "cli.agent"),
     "browser": Wing("builtin.browser"),
+    "code": Wing("builtin.code", {"code": "Run a script that calls the tools."}),
     "composed": Wing("sources.composed"),
     "docker": Wing("boundary.sandbox.docker"),
     "documents": Wing("builtin.documents"),

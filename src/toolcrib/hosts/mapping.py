@@ -73,7 +73,11 @@ def _place(event: HostEvent, text: str) -> str:
     in another way than we do: it removes blanks, composes letters, or follows a link before `..`."""
     if text != unicodedata.normalize("NFC", text.strip()):
         raise Unmapped
-    if not text.startswith(("/", "~")) and not _is_at_top(event):
+    if (
+        event.cwd
+        and not text.startswith(("/", "~"))
+        and os.path.realpath(event.cwd) != os.path.realpath(workspace_of(event))
+    ):
         text = os.path.join(event.cwd, text)
     whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(text))
     if (
@@ -83,11 +87,6 @@ def _place(event: HostEvent, text: str) -> str:
     ):
         raise Unmapped
     return text
-
-
-def _is_at_top(event: HostEvent) -> bool:
-    """Return whether the host works in the workspace itself, so that its paths mean what ours do."""
-    return not event.cwd or os.path.realpath(event.cwd) == os.path.realpath(workspace_of(event))
 
 
 def _several(value: object) -> list[Any]:
@@ -145,8 +144,6 @@ def _deletes(given: Json, event: HostEvent) -> Calls:
 
 
 def _patches(given: Json, event: HostEvent) -> Calls:
-    if not _is_at_top(event):  # the names in it are relative to that folder
-        raise Unmapped
     yield "apply_patch", {"patch": _need(given, "command", "patch", "input")}
 
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, field
 from typing import Any, Literal, Protocol
 
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
+from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from .state import StateFolder
@@ -187,8 +188,11 @@ class ChangeTable:
     # Reading
 
     def of_call(self, call: str) -> list[Change]:
-        """Return the changes of a call that are not undone, newest first."""
-        rows = self.execute("SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", call)
+        """Return the changes of a call, and of the calls that its script made, that are not undone, newest first."""
+        rows = self.execute(
+            "SELECT * FROM change WHERE (call_id = ?1 OR substr(call_id, 1, length(?2)) = ?2) AND status != 'undone'"
+            " ORDER BY id DESC", call, inner_id(call, ""),
+        )  # fmt: skip
         return [Change(**dict(row)) for row in rows]
 
     def listed(self, call_id: str | None, limit: int) -> list[Change]:

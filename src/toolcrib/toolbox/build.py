@@ -358,12 +358,26 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
         network=ground.network, web=settings.web, tools=settings.tools, gate=_gate(house), missing=missing,
         effects=house.effects, saver=house.saver,
     )  # fmt: skip
+    if settings.tools.code:
+        tools += _code(house, missing, closers)
     for close in closers:
         ground.closing.callback(close)
     ground.sandboxes.judge_in_thread([tool for tool in tools if tool.category == "shell"])
     has = settings.tools.has
     missing += [(tool.name, "disabled by tools.disabled") for tool in tools if not has(tool.name)]
     return [tool for tool in tools if has(tool.name)]
+
+
+def _code(house: House, missing: list[tuple[str, str]], closers: list[Callable[[], object]]) -> list[Tool]:
+    """Return the tool that runs scripts. Raises ConfigError without the package."""
+    if not has_wing("code"):
+        raise ConfigError(f"tools.code = true: {absent('code')}")
+    from ..builtin.code import code_tools
+
+    ground = house.ground
+    return code_tools(
+        house.registry, ground.state, audit=ground.audit, approvals=ground.approvals, missing=missing, closers=closers
+    )
 
 
 def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:

@@ -135,11 +135,8 @@ def _answered(found: Judgement) -> bool:
 
 
 def _is_plain(command: Command) -> bool:
-    """Return whether a command prints, filters or writes: one that reads files would do so without the wall that hides
-    secrets from commands that only read."""
     settles = not command.assigns and command.function is None and command.name not in _UNSETTLING
-    kinds = {effect.kind for effect in effects_of(command)}
-    return settles and kinds <= {"write", "create"}
+    return settles and not any(True for _ in _network(command))
 
 
 def _is_fetch(command: Command, place: CommandPlace) -> bool:
@@ -153,11 +150,4 @@ def _is_fetch(command: Command, place: CommandPlace) -> bool:
 
 
 def _sends_nothing(known: re.Pattern[str], texts: Iterable[str]) -> bool:
-    for text in texts:
-        name, _, value = text.partition("=")
-        if text.startswith("-") and not known.fullmatch(name):
-            return False
-        # `-w @file` prints a file, and `%output{…}` writes one
-        if text.startswith("@") or (name.startswith("-") and value.startswith("@")) or "%output" in text:
-            return False
-    return True
+    return all(not text.startswith("-") or known.fullmatch(text.partition("=")[0]) for text in texts)

@@ -1,0 +1,55 @@
+"""Code mode: the tool `run_code` runs a script in which each tool is an async function.
+
+`script` makes the calls of a script, and `stored` keeps its state while it waits for a person. `stubs` writes the tools
+as typed Python functions. `interpreter` is the interface of what runs a script, `monty` the one that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...boundary.programs import packaged
+from ..outgoing import why_missing
+from .monty import MontyInterpreter
+from .script import MAX_CODE, NAME, RunCodeTool, ScriptServices
+from .stored import ScriptStore
+
+if TYPE_CHECKING:
+    from ...core.registry import ToolRegistry
+    from ...core.tool import Tool
+    from ...record.approvals import Approvals
+    from ...record.audit import Audit
+    from ...record.state import StateFolder
+
+
+__all__ = ["MAX_CODE", "NAME", "code_tools"]
+
+
+def code_tools(
+    registry: ToolRegistry,
+    state: StateFolder,
+    *,
+    audit: Audit,
+    approvals: Approvals,
+    missing: list[tuple[str, str]],
+    closers: list[Callable[[], object]],
+) -> list[Tool]:
+    """Return `run_code` for the tools of a registry; nothing without the interpreter, which then is in `missing`."""
+    binary = next(packaged("monty"), None)
+    why = why_missing("pydantic_monty", extra="code") or (None if binary else "the program `monty` is not installed")
+    if why is not None or binary is None:
+        missing.append(("run_code", why or ""))
+        return []
+
+    def began(call_id: str) -> bool:
+        rows = audit.query(call_id=call_id, kind=None, after=0, limit=1_000)
+        return any(row["kind"] == "intent" or row["intent"] is not None for row in rows)
+
+    def state_of(approval_id: str) -> str | None:
+        row = approvals.get(approval_id)
+        return None if row is None else row["state"]
+
+    interpreter, store = MontyInterpreter(binary), ScriptStore(state)
+    closers += [interpreter.close, store.close]
+    return [RunCodeTool(ScriptServices(registry, interpreter, store, began, state_of))]

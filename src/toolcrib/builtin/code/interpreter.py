@@ -1,0 +1,63 @@
+"""What a script needs of the interpreter that runs it. The interpreter has no files, network, clock waits or imports of
+its own: everything that a script does goes through `ScriptCall`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ...core.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """One call that a script makes: the function's name and its arguments."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptWaiting:
+    """All parts of the script wait for calls. `asked` are the new ones, by number; `pending` all that wait."""
+
+    asked: Mapping[int, ScriptCall]
+    pending: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEnded:
+    """The script has ended with the value of its last expression."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFailed:
+    """The script ended by an error, or was not run: `text` is what a programmer needs. `unchecked`: it never ran."""
+
+    text: str
+    unchecked: bool = False
+
+
+Step = ScriptWaiting | ScriptEnded | ScriptFailed
+
+
+class RunningScript(Protocol):
+    """One script under way. Its methods block; `kill` may be called from any thread meanwhile."""
+
+    def start(self, code: str, stubs: str) -> Step: ...
+    def load(self, snapshot: bytes) -> Step: ...
+    def resume(self, results: Mapping[int, Any]) -> Step: ...
+    def dump(self) -> bytes: ...
+    def printed(self) -> str: ...
+    def kill(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Interpreter(Protocol):
+    """Starts scripts. A result in `resume` is a value, or an exception that is raised in the script."""
+
+    def script(self, names: frozenset[str], seconds: float) -> RunningScript: ...
+    def close(self) -> None: ...

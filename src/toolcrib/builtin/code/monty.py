@@ -1,0 +1,168 @@
+"""Runs scripts with pydantic-monty: an interpreter in Rust, in worker processes.
+
+The calls of its synchronous interface run in our threads: with the asynchronous one, a process that ends right after it
+closes a pool can abort (pydantic-monty 1.4). A dump is only loaded if our own code signed it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from .interpreter import ScriptCall, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+
+if TYPE_CHECKING:
+    import pydantic_monty
+
+MEMORY = 256 << 20
+"""Bytes of values that a script may hold."""
+MAX_PRINTED = 1 << 20
+"""Bytes that a script may print."""
+MAX_SUSPENSIONS = 5_000
+MAX_WORKERS = 8
+
+
+class MontyInterpreter:
+    """Worker processes for scripts. Made at the first script."""
+
+    def __init__(self, binary: str) -> None:
+        self._binary = binary
+        self._lock = threading.Lock()
+        self._pool: pydantic_monty.Monty | None = None
+
+    def script(self, names: frozenset[str], seconds: float) -> MontyScript:
+        """Return a script that may call functions of these names, and compute for this many seconds."""
+        import pydantic_monty
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = pydantic_monty.Monty(binary_path=self._binary, max_processes=MAX_WORKERS)
+                self._pool.__enter__()
+        limits: pydantic_monty.ResourceLimits = {
+            "max_memory": MEMORY, "max_feed_duration_secs": seconds, "max_suspensions": MAX_SUSPENSIONS,
+        }  # fmt: skip
+        return MontyScript(self._pool, limits, names)
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.__exit__(None, None, None)
+
+
+class MontyScript:
+    """One script in a worker process."""
+
+    def __init__(
+        self, pool: pydantic_monty.Monty, limits: pydantic_monty.ResourceLimits, names: frozenset[str]
+    ) -> None:
+        self._pool, self._limits, self._names = pool, limits, names
+        self._closing = ExitStack()
+        self._pid: int | None = None
+        self._at: Any = None
+        self._printed: Any = None
+
+    def start(self, code: str, stubs: str) -> Step:
+        """Check the types of a script and run it until it waits or ends."""
+        import pydantic_monty
+
+        session = self._checkout(type_check=True, type_check_stubs=stubs, type_check_format="concise")
+        try:
+            return self._until_it_waits(session.feed_start(code, print_callback=self._printed))
+        except (pydantic_monty.MontyTypingError, pydantic_monty.MontySyntaxError) as error:
+            return ScriptFailed(error.display(), unchecked=True)
+        except pydantic_monty.MontyError as error:
+            return self._failed(error)
+
+    def load(self, snapshot: bytes) -> Step:
+        """Go on with the state of a script, which only our own code may have dumped."""
+        import pydantic_monty
+
+        session = self._checkout()
+        try:
+            return self._until_it_waits(session.load_snapshot(snapshot, print_callback=self._printed))
+        except pydantic_monty.MontyError as error:
+            return self._failed(error)
+
+    def resume(self, results: Mapping[int, Any]) -> Step:
+        """Give the script the results of calls, by number."""
+        import pydantic_monty
+
+        settled: Any = {
+            number: {"exception": value} if isinstance(value, Exception) else {"return_value": value}
+            for number, value in results.items()
+        }
+        try:
+            return self._until_it_waits(self._at.resume(settled))
+        except pydantic_monty.MontyError as error:
+            return self._failed(error)
+
+    def dump(self) -> bytes:
+        """Return the state of the waiting script."""
+        return self._at.dump()
+
+    def printed(self) -> str:
+        """Return what it has printed."""
+        return "" if self._printed is None else self._printed.output
+
+    def kill(self) -> None:
+        """End its process now."""
+        if self._pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Give the process back."""
+        self._pid = None
+        self._closing.close()
+
+    def _checkout(self, **checks: Any) -> pydantic_monty.MontySession:
+        import pydantic_monty
+
+        checkout = self._pool.checkout(script_name="script.py", limits=self._limits, **checks)
+        session = self._closing.enter_context(checkout)
+        self._pid = session.worker_pid
+        self._printed = pydantic_monty.CollectString(MAX_PRINTED)
+        return session
+
+    def _until_it_waits(self, at: Any) -> Step:
+        """Take each call of the script, until all its parts wait or it has ended."""
+        import pydantic_monty as monty
+
+        asked: dict[int, ScriptCall] = {}
+        while not isinstance(at, (monty.FutureSnapshot, monty.MontyComplete)):
+            if isinstance(at, monty.NameLookupSnapshot):
+                name = at.variable_name
+                at = at.resume(value=_reference(name)) if name in self._names else at.resume()
+            elif at.is_os_function:
+                at = at.resume_not_handled()
+            elif at.function_name in self._names and at.object_id is None:
+                asked[at.call_id] = ScriptCall(at.function_name, at.args, at.kwargs)
+                at = at.resume({"future": ...})
+            else:
+                at = at.resume({"exception": NameError(f"name {at.function_name!r} is not defined")})
+        self._at = at
+        if isinstance(at, monty.MontyComplete):
+            return ScriptEnded(at.output)
+        return ScriptWaiting(asked, tuple(sorted(at.pending_call_ids)))
+
+    def _failed(self, error: pydantic_monty.MontyError) -> ScriptFailed:
+        import pydantic_monty
+
+        if isinstance(error, pydantic_monty.MontyRuntimeError):
+            return ScriptFailed(error.display())
+        return ScriptFailed(f"the script was ended: {error}")
+
+
+def _reference(name: str) -> Any:
+    """Return a function of this name: the value of a tool's name in a script that does not call it at once."""
+
+    def function() -> None: ...
+
+    function.__name__ = function.__qualname__ = name
+    return function

@@ -1,0 +1,286 @@
+"""Run a script and make its calls: each goes through the same pipeline as any other call.
+
+A script has no effects but those of its calls. Before a call that may have an effect, and when it waits for a person,
+its state is stored. The same script, called again by the same caller, goes on from there: a call whose result is stored
+is not made again, and one that began and has no result is an error in the script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+from pydantic import Field
+
+from ...core.call import ToolCall, inner_id
+from ...core.context import SHARED, ToolContext
+from ...core.dataclass import dataclass
+from ...core.errors import ToolError
+from ...core.finish import for_person
+from ...core.output import LABELS, ToolOutput
+from ...core.registry import ToolRegistry
+from ...core.threads import shared_threads
+from ...core.tool import Tool, ToolCategory
+from ...policy.callers import caller_of
+from .interpreter import Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .stored import ScriptState, ScriptStore
+from .stubs import ScriptFunction, functions_of, stubs_text
+
+NAME = "run_code"
+MAX_CODE = 100_000  # characters
+MAX_CALLS = 500  # of one script
+MAX_DIAGNOSTICS = 4_000  # characters of what the checker of types says
+NOT_CALLED = frozenset({NAME, "ask_user", "search_tools", "call_tool"})
+"""Tools that a script has no function for: they are for the model itself."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptServices:
+    """What scripts need of a toolbox. `began(call_id)` says whether the record has a call that began to run, `state_of`
+    the state of a stored approval."""
+
+    registry: ToolRegistry
+    interpreter: Interpreter
+    store: ScriptStore
+    began: Callable[[str], bool]
+    state_of: Callable[[str], str | None]
+
+
+class RunCodeTool(Tool):
+    """Run a Python script that calls your other tools, and return what it prints and the value of its last expression.
+
+    Use it for several calls whose results you only pass on, count, filter or compare: only what the script returns
+    comes back to you. Each tool is an async function of the same name with the same parameters, for example
+    `text = await read_file(path="a.txt")`; `exec` is `exec_`. Results are text, or data where the tool has an output
+    schema. Run calls together with `await asyncio.gather(...)`. A failed call raises RuntimeError, a denied one
+    PermissionError. There are no other imports than those of the language's own small library (json, re, math,
+    datetime, itertools, collections …), no files and no network: use the tools. Types are checked before it runs.
+    """
+
+    name = NAME
+    category = ToolCategory.MEMORY  # its calls are judged one by one
+    read_only = True
+    open_world = False
+    sequential = True
+    timeout = None  # the limit counts the time of the code, not that of people
+    title = "Run a script of tool calls"
+    max_output = 50_000
+
+    def __init__(self, services: ScriptServices) -> None:
+        super().__init__()
+        self._services = services
+
+    async def execute(
+        self,
+        code: Annotated[str, Field(min_length=1, max_length=MAX_CODE, description="The script.")],
+        timeout: Annotated[float, Field(gt=0, le=300, description="Seconds that the code itself may take.")] = 30.0,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Run the script, or go on with it where it waited."""
+        services = self._services
+        session = None if SHARED in ctx.metadata else ctx.session_id
+        key = hashlib.sha256(json.dumps([caller_of(ctx), session, code]).encode()).hexdigest()
+        tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
+        functions = await shared_threads.run(functions_of, tools)
+        with services.store.hold(key):
+            script = services.interpreter.script(frozenset(functions), timeout)
+            try:
+                return await _Run(services, key, functions, script, ctx).run(code)
+            finally:
+                await shared_threads.run(script.close)
+
+
+class _Run:
+    """One script under way."""
+
+    def __init__(
+        self, services: ScriptServices, key: str, functions: Mapping[str, ScriptFunction], script: RunningScript,
+        ctx: ToolContext,
+    ) -> None:  # fmt: skip
+        self._services, self._key, self._functions, self._script, self._ctx = services, key, functions, script, ctx
+        self._run_id = ctx.call_id or services.registry.pipeline.new_id()
+        self._calls: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._results: dict[int, Any] = {}  # that the script has not got yet, as JSON data
+        self._approvals: dict[int, str] = {}
+        self._questions: dict[int, ToolOutput] = {}
+        self._before = ""
+        self._made = 0
+        self._labels = LABELS[False, False]
+        self._stored = False
+
+    async def run(self, code: str) -> ToolOutput:
+        """Run it until it ends or waits for a person."""
+        found = await shared_threads.run(self._services.store.load, self._key)
+        if found is None:
+            step = await self._in_script(self._script.start, code, stubs_text(self._functions.values()))
+        else:
+            step = await self._go_on(*found)
+        while isinstance(step, ScriptWaiting):
+            wrong = self._take(step)
+            self._results |= wrong
+            await self._make_calls([number for number in step.pending if number not in self._results])
+            known = {number: _value(self._results[number]) for number in step.pending if number in self._results}
+            if not known:
+                return await self._park()
+            for number in known:
+                self._calls.pop(number, None)
+                self._results.pop(number)
+            step = await self._in_script(self._script.resume, known)
+        if self._stored:
+            await shared_threads.run(self._services.store.delete, self._key)
+        return self._answer(step)
+
+    async def _go_on(self, state: ScriptState, results: dict[int, Any]) -> Step:
+        self._run_id, self._before, self._made, self._stored = state.run, state.printed, state.made, True
+        self._calls, self._results, self._approvals = dict(state.calls), results, dict(state.approvals)
+        self._labels = LABELS[state.labels]
+        for number, (name, _) in self._calls.items():
+            if number in self._results:
+                continue
+            if self._functions[name].tool.is_read_only if name in self._functions else True:
+                continue
+            approval = self._approvals.get(number)
+            if approval is not None and await shared_threads.run(self._services.state_of, approval) == "expired":
+                text = f"nobody answered the request {approval} in time, so {name} was not run"
+                self._results[number] = {"denied": text}
+            elif await shared_threads.run(self._services.began, self._call_id(number)):
+                text = f"{name} began to run, and was cut off. It may have had all, some or none of its effects"
+                self._results[number] = {"error": text}
+        return await self._in_script(self._script.load, state.snapshot)
+
+    def _take(self, step: ScriptWaiting) -> dict[int, Any]:
+        """Note the new calls of a step. Returns the errors of those that cannot be made."""
+        wrong: dict[int, Any] = {}
+        for number, asked in step.asked.items():
+            self._made += 1
+            try:
+                if self._made > MAX_CALLS:
+                    raise TypeError(f"a script may make {MAX_CALLS} calls")
+                given = self._functions[asked.name].arguments(asked.args, asked.kwargs)
+                json.dumps(given, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                wrong[number] = {"type": str(error)}
+            else:
+                self._calls[number] = asked.name, given
+        return wrong
+
+    async def _make_calls(self, numbers: Sequence[int]) -> None:
+        """Make calls: those that only read together, the others one by one, each after the state is stored."""
+        reading = [number for number in numbers if self._tool(number).is_read_only]
+        if reading:
+            calls = [ToolCall(self._call_id(n), self._tool(n).name, self._calls[n][1]) for n in reading]
+            outputs = await self._services.registry.execute_parallel(calls, self._inner())
+            for number, output in zip(reading, outputs, strict=True):
+                self._note(number, output)
+        acting = [number for number in numbers if number not in reading]
+        if acting and not all(number in self._approvals for number in acting):
+            await self._save()
+        for number in acting:
+            output = await self._services.registry.execute(
+                self._tool(number).name, self._calls[number][1], self._inner(), call_id=self._call_id(number)
+            )
+            if self._note(number, output):
+                await shared_threads.run(self._services.store.add_result, self._key, number, self._results[number])
+
+    def _note(self, number: int, output: ToolOutput) -> bool:
+        """Note how a call ended. Returns whether it has ended, or waits for a person."""
+        if output.labels is not None:
+            self._labels = self._labels.join(output.labels)
+        if output.error_kind == "pending" or output.pause_for_input:
+            self._questions[number] = output
+            self._approvals[number] = str(output.meta.get("approval_id") or "")
+            return False
+        self._approvals.pop(number, None)
+        if output.is_error:
+            self._results[number] = {"denied" if output.error_kind == "denied" else "error": for_person(output)}
+        elif self._tool(number).output_schema is not None and output.data is not None:
+            self._results[number] = {"value": output.data}
+        else:
+            self._results[number] = {"value": output.for_llm}
+        return True
+
+    async def _park(self) -> ToolOutput:
+        await self._save()
+        asked = [output for number, output in sorted(self._questions.items()) if number in self._calls]
+        calls = [
+            f"- {output.tool_name} ({output.meta.get('reason')}): {output.meta.get('approval_id')}" for output in asked
+        ]
+        text = "\n".join(
+            (
+                "The script waits for a person, who can answer with `toolcrib approvals`. These calls need approval:",
+                *calls,
+                f"After the answers repeat exactly this {NAME}: it goes on where it waits, and makes no call twice.",
+            )
+        )
+        approvals = [str(output.meta.get("approval_id")) for output in asked]
+        meta = {"approval_id": approvals[0], "approvals": approvals}
+        return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta, labels=self._labels)
+
+    async def _save(self) -> None:
+        self._stored = True
+        snapshot = await self._in_script(self._script.dump)
+        labels = self._labels.integrity == "untrusted", self._labels.confidentiality == "private"
+        state = ScriptState(
+            self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, labels
+        )  # fmt: skip
+        await shared_threads.run(self._services.store.save, self._key, state, self._results)
+
+    def _answer(self, step: ScriptEnded | ScriptFailed) -> ToolOutput:
+        printed = self._printed()
+        if isinstance(step, ScriptFailed) and step.unchecked:
+            text = f"The script was not run, because it is wrong:\n{step.text[:MAX_DIAGNOSTICS]}"
+            return ToolOutput.error(text, "invalid", labels=self._labels)
+        if isinstance(step, ScriptFailed):
+            return ToolOutput.error("\n".join(filter(None, (printed, step.text))), "tool", labels=self._labels)
+        shown = "" if step.value is None else step.value if isinstance(step.value, str) else _json(step.value)
+        text = printed + ("\n" if printed and shown and not printed.endswith("\n") else "") + shown
+        return ToolOutput(text or "(the script ended, printed nothing and has no value)", labels=self._labels)
+
+    def _printed(self) -> str:
+        return self._before + self._script.printed()
+
+    def _tool(self, number: int) -> Tool:
+        name = self._calls[number][0]
+        if name not in self._functions:
+            raise ToolError(f"the script waits for {name}, which is no tool any more")
+        return self._functions[name].tool
+
+    def _call_id(self, number: int) -> str:
+        return inner_id(self._run_id, number)
+
+    def _inner(self) -> ToolContext:
+        return replace(self._ctx, call_id=None, is_cancelled=None, secret_of=None, wall=None)
+
+    async def _in_script(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Let the interpreter work, in a thread. If this is cancelled, the interpreter's process ends at once."""
+        working = asyncio.ensure_future(shared_threads.run_to_end(act, *args, **kwargs))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            self._script.kill()
+            await asyncio.wait({working})
+            raise
+
+
+def _value(result: Mapping[str, Any]) -> Any:
+    """Return a stored result as the script gets it: a value, or an exception."""
+    if "value" in result:
+        return result["value"]
+    if "denied" in result:
+        return PermissionError(result["denied"])
+    return TypeError(result["type"]) if "type" in result else RuntimeError(result["error"])
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        return repr(value)

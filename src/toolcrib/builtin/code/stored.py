@@ -1,0 +1,153 @@
+"""Store the state of scripts, so that any process of this machine goes on with one.
+
+A state holds values of the interpreter, which trusts them: so it is signed with a key of the state folder. A row that
+was written by somebody else, or on another machine, is refused, and the script is not run again from its start: some of
+its calls have had their effects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hmac
+import json
+import os
+import secrets
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Generator, Mapping
+from typing import Any, cast
+
+from ...boundary.own_files import lock_file, replace_file
+from ...core.dataclass import dataclass
+from ...core.errors import ToolError
+from ...record.database import RecordPart
+from ...record.state import StateFolder, private_folder
+
+KEPT_SECONDS = 30 * 86400.0
+"""Seconds that the state of a script is kept that nobody goes on with."""
+_STATE = -1  # the number of the row with a script's state; the others are results of its calls
+
+STEPS = (
+    """
+CREATE TABLE IF NOT EXISTS script (
+    key TEXT NOT NULL,               -- caller, session and code
+    number INTEGER NOT NULL,         -- -1: the state; else the number of a call, with its result
+    time REAL NOT NULL,
+    body TEXT NOT NULL,              -- JSON
+    mac TEXT NOT NULL,               -- HMAC-SHA256 of the other columns but the time
+    PRIMARY KEY (key, number)
+) WITHOUT ROWID;
+""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptState:
+    """A waiting script: its run, the interpreter's state, the calls that wait by number (name and arguments), the
+    approvals that these wait for, what was printed, and how many calls were made."""
+
+    run: str
+    snapshot: bytes
+    calls: Mapping[int, tuple[str, dict[str, Any]]]
+    approvals: Mapping[int, str]
+    printed: str
+    made: int
+    labels: tuple[bool, bool]
+    """Whether something untrusted, and something private, was read."""
+
+
+class ScriptStore(RecordPart):
+    """The states of scripts."""
+
+    def __init__(self, state: StateFolder) -> None:
+        super().__init__(state.record, part="scripts", steps=STEPS)
+        self._folder = state.path / "scripts"
+
+    @contextlib.contextmanager
+    def hold(self, key: str) -> Generator[None]:
+        """Hold the lock of a script. Raises ToolError if it runs already."""
+        private_folder(self._folder)
+        fd = lock_file(self._folder / key, wait=False)
+        if fd is None:
+            raise ToolError("exactly this script runs already, for the same caller; wait for its end")
+        try:
+            yield
+            with contextlib.suppress(OSError):
+                os.unlink(self._folder / key)
+        finally:
+            os.close(fd)
+
+    def load(self, key: str) -> tuple[ScriptState, dict[int, Any]] | None:
+        """Return a script's state and the stored results of its calls, as JSON data. Raises ToolError for a state that
+        this state folder has not signed."""
+        rows = self._run("SELECT number, body, mac FROM script WHERE key = ?", key)
+        if not rows:
+            return None
+        for row in rows:
+            if not hmac.compare_digest(self._mac(key, row["number"], row["body"]), row["mac"]):
+                raise ToolError(
+                    "this script waits on another machine, or its stored state was changed. It was not started again, "
+                    "because some of its calls have run. Change the script, for example a comment, to start anew"
+                )
+        found = {row["number"]: json.loads(row["body"]) for row in rows}
+        state = found.pop(_STATE, None)
+        return None if state is None else (_state(state), found)
+
+    def save(self, key: str, state: ScriptState, results: Mapping[int, Any]) -> None:
+        """Store a state in the place of the one before, with the results that the script has not got yet."""
+        with self._transaction():
+            self._run("DELETE FROM script WHERE key = ? OR time < ?", key, time.time() - KEPT_SECONDS)
+            self._insert(key, _STATE, _data(state))
+            for number, result in results.items():
+                self._insert(key, number, result)
+
+    def add_result(self, key: str, number: int, result: Any) -> None:
+        """Store the result of one call."""
+        with self._transaction():
+            self._insert(key, number, result)
+
+    def delete(self, key: str) -> None:
+        """Remove a script that has ended."""
+        self._run("DELETE FROM script WHERE key = ?", key)
+
+    def _insert(self, key: str, number: int, data: Any) -> None:
+        body = json.dumps(data)
+        self._run(
+            "INSERT INTO script VALUES (?,?,?,?,?)", key, number, time.time(), body, self._mac(key, number, body)
+        )  # fmt: skip
+
+    def _mac(self, key: str, number: int, body: str) -> str:
+        return hmac.new(self._key, f"{key}\0{number}\0{body}".encode(), "sha256").hexdigest()
+
+    @functools.cached_property
+    def _key(self) -> bytes:
+        """The key of this state folder; made at the first use."""
+        private_folder(self._folder)
+        path = self._folder / "key"
+        fd = lock_file(self._folder / "key.lock")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if len(found := path.read_bytes()) == 32:
+                    return found
+            replace_file(path, made := secrets.token_bytes(32))
+            return made
+        finally:
+            os.close(fd)
+
+
+def _data(state: ScriptState) -> dict[str, Any]:
+    return {
+        "run": state.run, "snapshot": b64encode(state.snapshot).decode(), "printed": state.printed, "made": state.made,
+        "calls": {str(number): call for number, call in state.calls.items()}, "labels": state.labels,
+        "approvals": {str(number): approval for number, approval in state.approvals.items()},
+    }  # fmt: skip
+
+
+def _state(data: dict[str, Any]) -> ScriptState:
+    calls = cast("Mapping[str, tuple[str, dict[str, Any]]]", data["calls"])
+    approvals = cast("Mapping[str, str]", data["approvals"])
+    return ScriptState(
+        data["run"], b64decode(data["snapshot"]), {int(n): (name, given) for n, (name, given) in calls.items()},
+        {int(n): approval for n, approval in approvals.items()}, data["printed"], data["made"], tuple(data["labels"]),
+    )  # fmt: skip

@@ -1,0 +1,281 @@
+"""Scripts through a real toolbox: their calls, what waits for a person, and what is stored meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox, tool
+from toolcrib.core.output import LABELS, ToolOutput
+from toolcrib.record.undoing import undo
+
+pytest.importorskip("pydantic_monty")
+
+DELETES = """
+import asyncio
+texts = await asyncio.gather(read_file(path="a.txt"), read_file(path="b.txt"))
+try:
+    await delete_file(path="a.txt")
+    said = "deleted"
+except PermissionError as error:
+    said = f"denied: {error}"
+print(len(texts), "read")
+said
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "work" / name).write_text(f"text of {name}\n")
+    (tmp_path / "c.toml").write_text("[tools]\ncode = true\n[approval]\nrequire_for = ['delete_file']\n")
+    return tmp_path
+
+
+def opened(folder: Path, **more: Any) -> Any:
+    return Toolbox.open(folder / "work", config=folder / "c.toml", **more)
+
+
+async def run(box: Toolbox, code: str, **more: Any) -> ToolOutput:
+    return await box.call("run_code", {"code": code, **more})
+
+
+async def test_results_and_errors_are_those_of_python(folder: Path) -> None:
+    async with opened(folder) as box:
+        done = await run(box, 'x = await read_file("a.txt")\nprint("b" in x)\n{"n": len(x.splitlines())}')
+        assert done.for_llm == 'False\n{"n": 1}' or done.for_llm.startswith("False\n{"), done.for_llm
+        wrong = 'try:\n    await read_file(path="none")\nexcept RuntimeError as e:\n    print(e)'
+        assert "none" in (await run(box, wrong)).for_llm
+        ended = await run(box, "print(1)\nraise ValueError('no')")
+        assert ended.is_error and ended.for_llm.startswith("1\n") and "ValueError: no" in ended.for_llm
+        assert "(exec)" not in ended.for_llm
+        said = await run(box, 'await exec_(command="echo hello")')
+        assert "hello" in said.for_llm, said.for_llm
+
+
+async def test_a_wrong_script_is_not_run(folder: Path) -> None:
+    async with opened(folder) as box:
+        out = await run(box, 'await write_file(path="new", content="x")\nawait read_file(pth="a.txt")\nnothing()')
+        assert out.error_kind == "invalid" and "`pth`" in out.for_llm and "`nothing`" in out.for_llm
+        assert (await run(box, "def f(:")).error_kind == "invalid"
+    assert not (folder / "work" / "new").exists()
+
+
+async def test_each_call_is_a_row_of_its_own(folder: Path) -> None:
+    async with opened(folder) as box:
+        await box.call("run_code", {"code": 'await read_file("a.txt")\nawait list_dir()'}, call_id="run1")
+        box.audit.flush()
+        rows = {row["call_id"]: row["tool"] for row in box.audit.query(after=0, limit=10)}
+    assert rows == {"run1": "run_code", "run1#0": "read_file", "run1#1": "list_dir"}
+
+
+async def test_another_process_goes_on_after_the_answer(folder: Path) -> None:
+    async with opened(folder) as box:
+        waits = await run(box, DELETES)
+        assert waits.error_kind == "pending" and waits.pause_for_input
+        (request,) = waits.meta["approvals"]
+        assert request in waits.for_llm and "delete_file" in waits.for_llm
+        again = await run(box, DELETES)
+        assert again.meta["approvals"] == [request]
+    async with opened(folder) as box:
+        assert box.approvals.resolve(request, True, approver="me")
+        done = await run(box, DELETES)
+        assert done.for_llm == "2 read\ndeleted", done.for_llm
+        box.audit.flush()
+        tools = [row["tool"] for row in box.audit.query(after=0, limit=50) if row["outcome"] == "ok"]
+        assert sorted(tools) == ["delete_file", "read_file", "read_file", "run_code"]
+        fresh = await run(box, DELETES)  # it has ended: the next one is another script
+        assert fresh.error_kind == "tool" and "a.txt" in fresh.for_llm
+    assert not (folder / "work" / "a.txt").exists()
+
+
+async def test_a_no_and_its_reason_reach_the_script(folder: Path) -> None:
+    async with opened(folder) as box:
+        (request,) = (await run(box, DELETES)).meta["approvals"]
+        box.approvals.resolve(request, False, approver="me", reason="keep it")
+        done = await run(box, DELETES)
+        assert "denied: " in done.for_llm and "keep it" in done.for_llm
+        (second,) = (await run(box, DELETES)).meta["approvals"]
+        box.approvals.expire(second)
+        assert "in time" in (await run(box, DELETES)).for_llm
+    assert (folder / "work" / "a.txt").exists()
+
+
+async def test_all_questions_come_together(folder: Path) -> None:
+    code = 'import asyncio\nawait asyncio.gather(delete_file(path="a.txt"), delete_file(path="b.txt"))\n1'
+    async with opened(folder) as box:
+        waits = await run(box, code)
+        first, second = waits.meta["approvals"]
+        box.approvals.resolve(second, True, approver="me")
+        assert (await run(box, code)).meta["approvals"] == [first]
+        assert not (folder / "work" / "b.txt").exists()
+        box.approvals.resolve(first, True, approver="me")
+        assert (await run(box, code)).for_llm == "1"
+
+
+async def test_a_changed_state_is_refused_and_nothing_runs_again(folder: Path) -> None:
+    async with opened(folder) as box:
+        (request,) = (await run(box, DELETES)).meta["approvals"]
+        box.approvals.resolve(request, True, approver="me")
+        script = box.registry.require("run_code")
+        store: Any = vars(script)["_services"].store
+        store._run("UPDATE script SET body = replace(body, 'a.txt', 'b.txt')")
+        refused = await run(box, DELETES)
+        assert refused.is_error and "was changed" in refused.for_llm
+    assert (folder / "work" / "b.txt").exists() and (folder / "work" / "a.txt").exists()
+
+
+async def test_undo_takes_back_all_changes_of_a_script(folder: Path) -> None:
+    code = 'await write_file(path="a.txt", content="1")\nawait write_file(path="c.txt", content="2")\nawait edit_file('
+    code += 'path="a.txt", old_text="1", new_text="3")'
+    async with opened(folder, yes=True) as box:
+        done = await run(box, code)
+        assert not done.is_error, done.for_llm
+        assert (folder / "work" / "a.txt").read_text() == "3"
+        undo(box.journal, done.call_id)
+    assert (folder / "work" / "a.txt").read_text() == "text of a.txt\n"
+    assert not (folder / "work" / "c.txt").exists()
+
+
+def test_the_command(folder: Path) -> None:
+    (folder / "s.py").write_text(DELETES)
+    words = ["code", str(folder / "s.py"), "-w", str(folder / "work"), "--config", str(folder / "c.toml")]
+
+    def command(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "toolcrib", *more], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    waits = command(*words)
+    assert waits.returncode == 3 and "delete_file" in waits.stderr, waits
+    request = waits.stderr.partition("ap_")[2][:10]
+    assert command("approvals", "approve", f"ap_{request}", *words[2:]).returncode == 0
+    done = command(*words)
+    assert (done.returncode, done.stdout) == (0, "2 read\ndeleted\n"), done
+    assert command("code", str(folder / "none.py")).returncode == 2
+
+
+CUT_OFF = """
+import asyncio, os, sys
+from toolcrib import Toolbox, tool
+
+@tool(category="messaging")
+async def send(text: str) -> str:
+    "Send."
+    with open("../sent", "a") as out:
+        out.write(text + "\\n")
+    if text == "second" and not os.path.exists("../died"):
+        open("../died", "w").close()
+        os._exit(9)
+    return "sent"
+
+async def main():
+    async with Toolbox.open(".", config="../c.toml", tools=[send], yes=True) as box:
+        print((await box.call("run_code", {"code": sys.argv[1]})).for_llm)
+
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_makes_no_call_twice(folder: Path) -> None:
+    code = 'for text in ["first", "second", "third"]:\n    try:\n        print(await send(text=text))\n'
+    code += "    except RuntimeError as error:\n        print(error)"
+    ended = [
+        subprocess.run(
+            [sys.executable, "-c", CUT_OFF, code], cwd=folder / "work", capture_output=True, text=True, check=False
+        )
+        for _ in range(2)
+    ]
+    assert [each.returncode for each in ended] == [9, 0], ended
+    assert (folder / "sent").read_text().split() == ["first", "second", "third"]
+    assert ended[1].stdout.startswith("sent\nsend began to run, and was cut off"), ended[1].stdout
+    assert ended[1].stdout.rstrip().endswith("sent")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("while True:\n    pass", "time limit"),
+        ("x = [0] * 10**9", "memory limit"),
+        ("x = 'y' * 10**10", "memory limit"),
+        ("while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass", "time limit"),
+        ("import os\nos.listdir('/')", "Error"),
+        ("open('/etc/passwd').read()", "not defined"),
+        ("import subprocess", "rror"),
+        ("def f():\n    return f()\nf()", "RecursionError"),
+        ("for i in range(600):\n    await list_dir()", "500 calls"),
+        ("eval('9**9**9')", "rror"),
+    ],
+)
+async def test_what_a_script_cannot_do(folder: Path, code: str, said: str) -> None:
+    async with opened(folder) as box:
+        out = await run(box, code, timeout=0.5)
+        assert out.is_error and said in out.for_llm, out.for_llm
+        assert (await run(box, "1 + 1")).for_llm == "2"
+
+
+async def test_much_output_is_bounded(folder: Path) -> None:
+    async with opened(folder) as box:
+        out = await run(box, "for i in range(10000):\n    print('x' * 100)")
+        assert len(out.for_llm) <= 51_000
+        flood = await run(box, "while True:\n    print('x' * 1000)", timeout=5)
+        assert flood.is_error
+
+
+async def test_cancelling_ends_the_script_and_its_process(folder: Path) -> None:
+    async with opened(folder) as box:
+        running = asyncio.create_task(run(box, "while True:\n    pass", timeout=60))
+        await asyncio.sleep(0)
+        while not vars(box.registry.require("run_code"))["_services"].interpreter._pool:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (await run(box, "1 + 1")).for_llm == "2"
+
+
+async def test_what_it_read_labels_its_output(folder: Path) -> None:
+    @tool(category="network_read")
+    async def fetch() -> str:
+        """Fetch."""
+        return "from elsewhere"
+
+    async with opened(folder, tools=[fetch]) as box:
+        assert (await run(box, "1")).labels == LABELS[False, False]
+        assert (await run(box, "await fetch()\n1")).labels == LABELS[True, False]
+        assert (await run(box, 'await read_file("a.txt")\n1')).labels == LABELS[False, True]
+
+
+async def test_the_same_script_runs_once_at_a_time(folder: Path) -> None:
+    async with opened(folder) as box:
+        code = "n = 0\nfor i in range(3000000):\n    n += 1\nn"
+        outs = await asyncio.gather(run(box, code), run(box, code))
+        assert sorted(out.is_error for out in outs) == [False, True]
+        assert any("runs already" in out.for_llm for out in outs)
+
+
+def test_a_process_that_ends_at_once_ends_well(folder: Path) -> None:
+    text = CUT_OFF.replace("yes=True", "yes=True, builtin=True")
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", text, "1 + 1"], cwd=folder / "work", capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "2\n"), done
+
+
+async def test_without_the_interpreter_it_is_missing_with_the_command_to_install_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.builtin.outgoing.find_spec", lambda name: None)
+    async with opened(folder) as box:
+        out = await run(box, "1")
+        assert out.error_kind == "not_found" and "toolcrib[code]" in out.for_llm
+    assert os.environ.get("HOME")
