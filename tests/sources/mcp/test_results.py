@@ -207,7 +207,7 @@ async def test_from_a_server_through_ours_to_a_client(client: Any, era: str) -> 
         "annotations": {"title": "An answer"}, "icons": [{"src": "https://x.example/"}],
         "_meta": {"ui": {"resourceUri": "ui://x"}},
     }  # fmt: skip
-    servers = await client(raw(tools=[entry, {"name": "broken"}]))
+    servers = await client(raw(tools=[entry, {"name": "broken", "inputSchema": 7}]))
     async with Client(McpServer(servers.registered.registry).sdk, mode=era) as outer:
         (listed,) = (await outer.list_tools()).tools
         result = await outer.call_tool(listed.name, {"result": FULL})
