@@ -31,7 +31,7 @@ class World:
             script = self.ws / name
             script.write_text(f"#!/bin/sh\ncat > /dev/null\necho {name} >> '{self.notes}'\necho secret-value-1234\n")
             script.chmod(0o755)
-        options = json.dumps({"tools": ["echo"], "offers": ["resources"]})
+        options = json.dumps({"tools": ["echo"], "offers": {"resources": ["memo"]}})
         self.config = folder / "own.toml"
         self.config.write_text(
             f'[sandbox]\nbackend = "{backend}"\n'

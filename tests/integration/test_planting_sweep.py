@@ -89,7 +89,7 @@ class Sweep(Project):
         subprocess.run(["git", "init", "-q", str(self.ws)], check=True)
         (self.ws / "a.txt").write_text("needle\n")
         (self.ws / "a.docx").write_bytes(b"PK\x03\x04 no document")
-        options = json.dumps({"tools": ["echo"], "offers": ["resources"]})
+        options = json.dumps({"tools": ["echo"], "offers": {"resources": ["memo"]}})
         self.config = folder / "own.toml"
         self.config.write_text(
             f'[sandbox]\nbackend = "{backend}"\n[plugins]\nenabled = false\n'
