@@ -72,7 +72,8 @@ def test_a_call_is_stored_by_hand(cli: Cli) -> None:
     ident = done.stdout.strip()
     assert "1 job waits for a worker, and none is there" in done.stderr
     (row,) = cli.json("jobs", "--json")
-    assert (row["id"], row["state"], row["body"]) == (ident, "queued", {"tool": "list_dir", "arguments": {"path": "."}})
+    body = {"tool": "list_dir", "arguments": {"path": "."}, "mode": "assistant"}
+    assert (row["id"], row["state"], row["body"]) == (ident, "queued", body)
     assert "is cancelled" in cli("jobs", "cancel", ident).stderr
     assert "has ended already" in cli("jobs", "cancel", ident, code=1).stderr
     assert "there is no job nothing" in cli("jobs", "show", "nothing", code=2).stderr

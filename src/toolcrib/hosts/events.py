@@ -106,9 +106,11 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
     if name == "beforeMCPExecution" or name == "afterMCPExecution":
         server = server or _text(event, "server_name", "url", "command") or "unknown"
     output, failed = _output(event)
+    given: Any = event.get("workspace_roots")
+    roots = cast("list[Any]", given) if isinstance(given, list) else []
     return HostEvent(
         host, name, moment, tool, _arguments(event, name), server, _text(event, "cwd"),
-        tuple(root for root in event.get("workspace_roots") or () if isinstance(root, str)),
+        tuple(root for root in roots if isinstance(root, str)),
         _text(event, "session_id", "sessionId", "conversation_id"), _text(event, "tool_use_id", "toolUseId"),
         output, failed or name.endswith("Failure"),
     )  # fmt: skip

@@ -48,7 +48,7 @@ async def test_a_call_asks_and_is_recorded(config: Any) -> None:
         assert output.labels is not None
         assert output.labels.integrity == "untrusted"
     assert asked[0].tool == "mcp_raw_echo"
-    assert "mcp_servers.raw.category" in asked[0].reason
+    assert "what it does is not known" in asked[0].reason and "MCP server raw" in asked[0].reason
     async with Toolbox.open(**config({"tools": ["echo"]})) as box:  # nobody can be asked
         assert (await box.call("mcp_raw_echo", {})).error_kind == "pending"
 
