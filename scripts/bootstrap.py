@@ -117,7 +117,7 @@ def find_uv() -> str:
     return str(own)
 
 
-EXTRAS = ("acp", "channels", "chat", "web", "docs", "browser", "jobs")
+EXTRAS = ("acp", "channels", "chat", "code", "web", "docs", "browser", "jobs")
 
 
 def sync(uv: str, runtime: bool) -> None:

@@ -15,8 +15,6 @@ from toolcrib import Toolbox, tool
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.undoing import undo
 
-pytest.importorskip("pydantic_monty")
-
 DELETES = """
 import asyncio
 texts = await asyncio.gather(read_file(path="a.txt"), read_file(path="b.txt"))
