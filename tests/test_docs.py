@@ -82,3 +82,10 @@ def test_the_glossary_names_classes_that_exist() -> None:
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     assert [name for name in COMMANDS if not re.search(rf"^\| `{name}\b", page, re.MULTILINE)] == []
+
+
+def test_texts_refer_only_to_what_a_reader_has() -> None:
+    unknown = re.compile(r"\bspec \d|\b(?:first|second|third|one|other) design\b|\bthe designs\b|\bdesigns'")
+    texts = [*PAGES, *(ROOT / "examples").rglob("*.py"), *(ROOT / "src").rglob("*.py")]
+    found = [f"{path}: {line}" for path in texts for line in path.read_text().splitlines() if unknown.search(line)]
+    assert found == []

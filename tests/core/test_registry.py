@@ -1,4 +1,4 @@
-"""Names to tools: conflicts, order, caching, views, the designs' aliases."""
+"""Names to tools: conflicts, order, caching, views, aliases for ported code."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class CommandJudge:
         )
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
-        """Judge a command in a folder. `bare`: without grants, sandbox and settings (spec 11.3).
+        """Judge a command in a folder. `bare`: without grants, sandbox and settings.
 
         `held`: a person sees the changes of the command before they are applied.
         """

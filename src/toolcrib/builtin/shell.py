@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
+GRACE_SECONDS = 5.0  # between the command's time limit and the call's
 # Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), with the closing NUL.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 # What programs print when the wall of a command stops them: the texts of EROFS, EACCES, EPERM, EXDEV, EAFNOSUPPORT, and

@@ -1,4 +1,4 @@
-"""The tools search_tools and call_tool: they give access to tools when there are too many to list (spec 1.10)."""
+"""The tools search_tools and call_tool: they give access to tools when there are too many to list."""
 
 from __future__ import annotations
 

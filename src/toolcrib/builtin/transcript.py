@@ -12,7 +12,7 @@ from ..core.dataclass import dataclass
 if TYPE_CHECKING:
     from ..boundary.process import ProcessResult
 
-MAX_CHARACTERS = 10_000  # of both streams together (spec 5.1)
+MAX_CHARACTERS = 10_000  # of both streams together
 
 NO_UNDO = "(undo does not cover what a command changes)"
 

@@ -90,7 +90,7 @@ class Settings(Section):
     """Everything that can be set. `toolcrib config` shows the result and where each value came from."""
 
     spellings = {"default_mode": "mode", "agent_mode": "mode"}
-    # Top-level keys of the designs' own files, and of files that we share with other programs.
+    # Top-level keys of files of Nanobot, ZeptoClaw and NanoBot.Net, and of files that we share with other programs.
     foreign = frozenset({"agents", "model", "models", "node", "project", "providers", "session", "tool"})
 
     mode: Annotated[Mode, Rank(("autonomous", "assistant", "observer"))] = "assistant"
@@ -123,7 +123,7 @@ class Settings(Section):
 
 
 def config_schema() -> dict[str, Any]:
-    """Return the schema. Files may also use camelCase and the designs' other shapes, but the schema shows one
+    """Return the schema. Files may also use camelCase and the shapes of docs/migration.md, but the schema shows one
     spelling."""
     from pydantic import TypeAdapter
 

@@ -1,4 +1,4 @@
-"""Convert the spellings and shapes that people use to ours: key case, the designs' keys, lists of servers.
+"""Convert the spellings and shapes that people use to ours: key case, keys of ported files, lists of servers.
 
 Our own keys may be written in snake_case, camelCase or PascalCase. Keys of maps (server names, variables, headers) are
 names that a person chose, and are never changed.
@@ -17,7 +17,7 @@ from ..core.settings import Keys, Section, annotations_of, snake
 from ..core.text import one_line
 from .settings import Settings
 
-# The place of a setting in the designs, and its place here.
+# The place of a setting in the files of Nanobot, ZeptoClaw and NanoBot.Net, and its place here.
 MOVED: dict[Keys, Keys] = {
     ("tools", "mcp_servers"): ("mcp_servers",),
     ("mcp", "servers"): ("mcp_servers",),
@@ -222,7 +222,7 @@ def _value(value: Any, annotation: Any, path: Keys, spelled: Keys, out: Shaped) 
 
 
 def _servers(value: Any, spelled: Keys) -> Any:
-    """Convert servers: the designs write them as a map or as a list of objects with a name."""
+    """Convert servers: they may be written as a map or as a list of objects with a name."""
     if not isinstance(value, list):
         return value
     found: dict[str, Any] = {}

@@ -23,7 +23,7 @@ class ToolCall:
 
     @property
     def input(self) -> Mapping[str, Any] | str:
-        """The first design's name for `arguments`."""
+        """Nanobot's name for `arguments`."""
         return self.arguments
 
 

@@ -2,7 +2,7 @@
 
 Runs only after a strict parse failed. In this order: broken JSON is repaired where that is lossless,
 double-encoded arguments are decoded, a wrapper like `{"arguments": …}` is removed, other spellings of
-parameters are renamed, and then one table converts single values (spec 2.2, 2.3):
+parameters are renamed, and then one table converts single values:
 
     "42", "4.5"          where only a number fits       42, 4.5
     "true", "false"      where only a boolean fits      True, False

@@ -5,7 +5,7 @@
     anthropic         {name, description, input_schema}
     gemini            {name, description, parameters}        OpenAPI 3.0 subset; other keywords move to descriptions
     mcp               {name, title?, description, inputSchema, outputSchema?, annotations, …}   and `Tool.mcp_fields`
-    flat              {name, description, input_schema}      the first design's `list_schemas()`
+    flat              {name, description, input_schema}      `list_schemas()`, as in Nanobot
 
 If a provider cannot express a part, the description says it instead. Validation always uses the full schema.
 Sources: OpenAI "Structured outputs: supported schemas", Gemini API `Schema` reference, MCP 2025-11-25 `Tool`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.core")
 
 LIST_LIMIT = 40
-"""Most tools that are shown without a search (spec 1.10)."""
+"""Most tools that are shown without a search."""
 MAX_FOUND = 100
 """The most found tools that a session sees: the latest ones."""
 MAX_SESSIONS = 1_000

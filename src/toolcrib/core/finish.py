@@ -36,7 +36,7 @@ def for_person(output: ToolOutput) -> str:
     return (output.user_text or output.for_llm).removesuffix(HINT)
 
 
-"""Ends every error output, once (text of the second design)."""
+"""Ends every error output, once. The text is Nanobot's."""
 
 _SILENT_KINDS = ("pending", "cancelled")
 

@@ -171,7 +171,7 @@ class ToolRegistry:
 
     @property
     def tool_names(self) -> list[str]:
-        """The second design's name for `names`."""
+        """Nanobot's name for `names`."""
         return self.names
 
     def __iter__(self) -> Iterator[Tool]:
@@ -264,11 +264,11 @@ class ToolRegistry:
         return [tool for tool in self if not tool.unlisted and (authorizer is None or not authorizer.hides(tool))]
 
     def get_definitions(self) -> list[dict[str, Any]]:
-        """The second design's name: definitions in OpenAI form."""
+        """Nanobot's name: definitions in OpenAI form."""
         return self.definitions("openai")
 
     def list_schemas(self) -> list[dict[str, Any]]:
-        """The first design's name: flat `{name, description, input_schema}`."""
+        """Nanobot's name: flat `{name, description, input_schema}`."""
         return self.definitions("flat")
 
     def definitions_for_tools(self, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -344,7 +344,7 @@ class ToolRegistry:
         return self.pipeline.run(tool, arguments, ctx, call_id, waiting, announced)
 
     def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
-        """The third design's name for `execute` with a context."""
+        """ZeptoClaw's name for `execute` with a context."""
         return self.execute(name, arguments, ctx)
 
     async def _run_resolved(
@@ -385,7 +385,7 @@ if TYPE_CHECKING:
     default_registry: ToolRegistry
     """An optional global registry, made at first use. Toolcrib itself does not use it."""
     tool_registry: ToolRegistry
-    """The first design's name for `default_registry`."""
+    """Nanobot's name for `default_registry`."""
 
 
 def __getattr__(name: str) -> ToolRegistry:

@@ -282,7 +282,7 @@ def _said_closed(said: Json, core: Json) -> Json:
 
 
 def full_schema(parameters: Mapping[str, Any]) -> Json:
-    """Return a complete object schema, from one or from a map of properties (spec 1.2). Raises ToolDefinitionError."""
+    """Return a complete object schema, from one or from a map of properties. Raises ToolDefinitionError."""
     composed = any(isinstance(parameters.get(key), list) for key in ("anyOf", "allOf", "oneOf"))
     if parameters.get("type") == "object" or isinstance(parameters.get("$ref"), str) or composed:
         return dict(parameters)

@@ -18,11 +18,11 @@ class Judgement:
     """A tool's own judgement of one call's arguments.
 
     `unknown` marks an `ask` with only such reasons as the sandbox answers: the effect cannot be known beforehand, or
-    the sandbox confines it. In an active workspace sandbox without network, policy turns that into allow (spec 6.0
-    step 4). `insists` marks an `ask` that stays in every mode and with every allow rule: a change of what the host
-    itself runs. `wall` is for an `allow`: the call runs behind it. An `ask` with `unknown` can have one, too: behind it
-    the call may run unasked where no sandbox is. Without one, the call can do what the settings give to every call.
-    `hosts` are those that the call names and cannot reach, each as `host:port`: a person's yes opens them to it.
+    the sandbox confines it. In an active workspace sandbox without network, policy turns that into allow (step 4 of
+    docs/security.md). `insists` marks an `ask` that stays in every mode and with every allow rule: a change of what the
+    host itself runs. `wall` is for an `allow`: the call runs behind it. An `ask` with `unknown` can have one, too:
+    behind it the call may run unasked where no sandbox is. Without one, the call can do what the settings give to every
+    call. `hosts` are those that the call names and cannot reach, each as `host:port`: a person's yes opens them to it.
     """
 
     verdict: Verdict

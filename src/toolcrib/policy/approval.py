@@ -121,7 +121,7 @@ class ApprovalService:
 
         `hosts` are what a yes opens.
 
-        `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (spec 6.0 step 2):
+        `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (step 2):
         then no rule is offered, and an approval for the session covers only questions from this source. Labels ask each
         time, because a value may come from an untrusted source.
         """

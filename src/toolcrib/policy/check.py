@@ -1,4 +1,4 @@
-"""Predict the result of a call without running it: find the tool, validate the arguments, judge them (spec 6.5, 11.3).
+"""Predict the result of a call without running it: find the tool, validate the arguments, judge them.
 
 `bare` judges the arguments alone, without configuration, mode, rules, approval or sandbox. Without a person to ask and
 without a sandbox, some judgements of paths then differ from those in a call: reading outside the workspace asks,

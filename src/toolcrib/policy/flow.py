@@ -1,4 +1,4 @@
-"""Control information flow: ask a person before a call uses values from an untrusted result (spec 6.9).
+"""Control information flow: ask a person before a call uses values from an untrusted result.
 
 Results carry labels, which are joined over a session. If the destination or a value of a sink occurs in an untrusted
 result of its session, a person is asked, and the question names that result. A tool that destroys asks after anything

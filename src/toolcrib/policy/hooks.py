@@ -38,14 +38,14 @@ NOTIFY_SECONDS = 30.0
 
 DANGEROUS_TOOLS = ("delete_file", "exec")
 DANGEROUS_PATTERNS = (r"rm -rf", r"\bsudo\b", r"drop table")
-"""The first design's SafetyHook: https://github.com/HKUDS/nanobot, `DANGEROUS_TOOLS` and `DANGEROUS_PATTERNS`."""
+"""The lists of Nanobot's SafetyHook (https://github.com/HKUDS/nanobot): `DANGEROUS_TOOLS` and `DANGEROUS_PATTERNS`."""
 
 
 def safety_hook(
     tools: Sequence[str] = DANGEROUS_TOOLS, patterns: Sequence[str] = DANGEROUS_PATTERNS
 ) -> tuple[HookRule, ...]:
-    """Return the first design's preset: dangerous patterns are refused first, then every call of a dangerous tool
-    asks."""
+    """Return the hooks of Nanobot's SafetyHook: dangerous patterns are refused first, then every call of a dangerous
+    tool asks."""
     names = tuple(tools)
     blocks = tuple(
         HookRule("block", names, pattern=(pattern,), message=f"the safety hook refuses {pattern!r}")

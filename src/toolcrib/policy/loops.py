@@ -1,4 +1,4 @@
-"""Detect a model that repeats itself in a loop, per session, since the last user message (spec 2.10).
+"""Detect a model that repeats itself in a loop, per session, since the last user message.
 
 The same tool with the same arguments *and* the same result: a warning at the third time, refused after the fifth. The
 same for alternating pairs and triples (A B A B A B), counted in rounds, and for edits that change nothing, whatever

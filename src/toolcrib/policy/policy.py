@@ -1,4 +1,4 @@
-"""Combine verdicts (spec 6.0): deny before ask before allow; the first step that applies wins."""
+"""Combine verdicts: deny before ask before allow; the first step that applies wins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ strictest one is the first."""
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in spec 6.0.
+    """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in docs/security.md.
 
     `others` are further questions about the call: a session approval for one question does not cover the next. `wall`
     is what a command can do at most, if it is allowed for that reason. `hosts`: what a yes opens, or a rule has opened.
@@ -72,7 +72,7 @@ class Check:
 class Policy:
     """Decides whether a call may run. An `Authorizer` for a registry.
 
-    `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools (with
+    `mode` is observer, assistant or autonomous; `approval` a policy of `approval.policy`; `ask_for` names tools (with
     `*`) that always ask. With `require_for_dangerous` the mode's table and the judgement of commands ask as well; with
     `require_for_tools` they do not. Rules, hooks and labels ask under both. `yes` turns asks into allow;
     `never_ask` into denials, even with `yes`. `sandboxed` returns whether commands run in an active sandbox without

@@ -25,7 +25,7 @@ RuleText = Annotated[str | Json, ErrorText("should be a rule: a text or a table"
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """Names that an environment variable may have."""
 
-# 0 in the designs' `auto_approve_timeout_secs` meant "never"; ours expires to a refusal, after this long.
+# 0 in ZeptoClaw's `auto_approve_timeout_secs` means "never"; ours expires to a refusal, after this long.
 APPROVAL_SECONDS = 300.0
 
 

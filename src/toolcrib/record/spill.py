@@ -18,7 +18,7 @@ from pathlib import Path
 from ..core.recent import Recent
 from .state import SPILL_QUOTA, folder_entries, private_folder, prune_folder
 
-CALL_LIMIT = 64 * 2**20  # spec 2.8
+CALL_LIMIT = 64 * 2**20
 _RECOUNT_BYTES = 64 * 2**20  # check the folder again after this many written bytes (other processes write there too)
 _REMEMBERED_CALLS = 1024
 

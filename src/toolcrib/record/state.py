@@ -24,7 +24,7 @@ from .connection import Where
 
 GIB = 2**30
 
-SPILL_QUOTA = 2 * GIB  # spec 2.8
+SPILL_QUOTA = 2 * GIB
 JOURNAL_QUOTA = 2 * GIB  # before-images and trash together; the same as the spill quota, without a measured reason
 SPILL_AGE = 7 * 86400.0
 JOURNAL_AGE = 30 * 86400.0  # a usual limit for a desktop's trash

@@ -24,7 +24,7 @@ from .parameters import check_names, parameter_schema
 from .settings import CustomToolSettings
 from .template import CommandTemplate, command_template
 
-GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
+GRACE_SECONDS = 5.0  # between the command's time limit and the call's
 MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

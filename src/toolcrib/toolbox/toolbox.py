@@ -343,7 +343,7 @@ class Toolbox:
                 self._background = None
 
     def watch(self) -> None:
-        """Report coroutines that block the running loop (spec 2.6), and look for changes of plugins."""
+        """Report coroutines that block the running loop, and look for changes of plugins."""
         import asyncio
 
         from ..core.watchdog import Watchdog

@@ -1,4 +1,4 @@
-"""Combine the rules of all layers: deny before ask before allow, whichever layer has the rule (spec 6.0, 6.2).
+"""Combine the rules of all layers: deny before ask before allow, whichever layer has the rule.
 
 A rule is compiled once for each tool that it can apply to. For a tool without rules, the policy needs one dictionary
 look-up to see that its calls need no check, and nothing per call.

@@ -1,4 +1,4 @@
-"""Judge whether a shell command may run: the strictest judgement of its parts, with one reason (spec 6.0, 6.3)."""
+"""Judge whether a shell command may run: the strictest judgement of its parts, with one reason."""
 
 from __future__ import annotations
 
