@@ -1,5 +1,6 @@
 """Links in README and docs lead to files and headings that exist; the glossary and the list of commands are right."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,3 +90,19 @@ def test_texts_refer_only_to_what_a_reader_has() -> None:
     texts = [*PAGES, *(ROOT / "examples").rglob("*.py"), *(ROOT / "src").rglob("*.py")]
     found = [f"{path}: {line}" for path in texts for line in path.read_text().splitlines() if unknown.search(line)]
     assert found == []
+
+
+def test_every_section_is_on_the_page_of_the_configuration() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    keys = json.loads((ROOT / "docs" / "config.schema.json").read_text())["properties"].keys() - {
+        "$schema",
+        "mcpServers",
+    }
+    assert [key for key in sorted(keys) if not re.search(rf"^\|.*`(?:\[+)?{key}\b.*\|.*\|", page, re.MULTILINE)] == []
+
+
+def test_the_number_of_attack_lines_is_right() -> None:
+    lines = (ROOT / "tests" / "policy" / "shell" / "corpus" / "attacks.txt").read_text().splitlines()
+    count = f"{sum(not line.startswith('# ') for line in lines if line):,}"
+    assert f"harmful commands that attack the judgement: {count} |" in (ROOT / "docs" / "security.md").read_text()
+    assert f"has {count} lines that must never be allowed" in (ROOT / "docs" / "shell.md").read_text()

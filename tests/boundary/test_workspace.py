@@ -436,3 +436,13 @@ def test_no_grant_leads_through_a_link_that_tools_may_change(tmp_path: Path, whe
     Workspace(ws, write_roots=[tmp_path / "mine/in"]).close()  # no tool can change this link
     with pytest.raises(ConfigError, match="which tools may change"):
         Workspace(shared, write_roots=[ws], read_roots=[given])
+
+
+def test_a_folder_that_is_not_there_is_named_with_its_setting(tmp_path: Path) -> None:
+    none = str(tmp_path / "none")
+    with pytest.raises(ConfigError, match=r"sandbox\.read_roots: \S+none: No such file"):
+        Workspace(tmp_path, read_roots=[none])
+    with pytest.raises(ConfigError, match=r"sandbox\.write_roots: \S+none: No such file"):
+        Workspace(tmp_path, write_roots=[none])
+    with pytest.raises(ConfigError, match="workspace directory"):
+        Workspace(none)

@@ -80,12 +80,14 @@ def test_import(cli: Cli) -> None:
     servers = {
         "gh": {"command": "npx", "args": ["-y", "s"], "alwaysAllow": ["x"]},
         "web": {"type": "http", "url": "https://w.example"},
+        "ours": {"command": "/opt/bin/toolcrib", "args": ["serve"]},
     }
     file = cli.write("claude.json", json.dumps({"mcpServers": servers, "other": {"a": 1}}))
     cli("mcp", "import", str(file), "--yes")
     found = tomllib.loads(own_file(cli).read_text())["mcp_servers"]
     assert found["gh"] == {"command": "npx", "args": ["-y", "s"]}
     assert found["web"]["url"] == "https://w.example"
+    assert "ours" not in found
     assert "has no MCP servers" in cli("mcp", "import", str(cli.write("x.json", '{"mcpServers": {}}')), code=2).stderr
 
 

@@ -78,7 +78,8 @@ class WorkspaceRoots:
         try:
             self._fds[root] = os.open(folder, LOOK | os.O_DIRECTORY)
         except OSError as error:
-            raise ConfigError(f"workspace directory {spelled}: {error.strerror}") from None
+            what = "folder" if ours else f"sandbox.{'write' if writable else 'read'}_roots:"
+            raise ConfigError(f"{what if self._fds else 'workspace directory'} {spelled}: {error.strerror}") from None
         self._spellings[real] = root
         self._spellings.setdefault(spelled, root)
         return root

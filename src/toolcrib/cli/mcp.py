@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast
 from ..config.files import read_config_file
 from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
+from ..config.load import is_ourselves
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from ..sources.mcp import ServerConfig, ServerStatus, server_config
@@ -108,13 +109,14 @@ def added(
 def imported(
     options: Options, file: Annotated[str, Argument(metavar="FILE", help="A file such as .mcp.json.")]
 ) -> None:
-    """Show the servers in another program's file, and add them to your own after a yes."""
+    """Show the servers in another program's file, and add them to your own after a yes. Toolcrib itself is left out."""
     found = foreign_servers(read_config_file(Path(file).expanduser()))
     for warning in found.warnings:
         show.warn(warning)
-    if not found.entries:
+    servers = {name: entry for name, entry in found.entries.items() if not is_ourselves(entry)}
+    if not servers:
         raise Usage(f"{file} has no MCP servers{' that can be used' if found.warnings else ''}")
-    _put(options, found.entries)
+    _put(options, servers)
 
 
 def _put(options: Options, servers: Mapping[str, Any]) -> None:
