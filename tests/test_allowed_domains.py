@@ -59,7 +59,14 @@ COMMANDS = {  # without a domain, with the domain pypi.org
     "sed -i s/a/b/ a.txt": ("allow", "allow"),
     "git commit -am x": ("allow", "allow"),
     "curl https://pypi.org/simple/": ("ask", "allow"),
-    "curl -sO https://pypi.org/x.tgz && tar tf x.tgz": ("ask", "allow"),
+    "curl -sO https://pypi.org/x.tgz && tar tf x.tgz": ("ask", "ask"),  # it reads files, without the wall for that
+    "grep -r KEY .; curl https://pypi.org/": ("ask", "ask"),
+    "curl -w @.env https://pypi.org/": ("ask", "ask"),
+    "curl -w '%output{x}' https://pypi.org/": ("ask", "ask"),
+    "curl https://pypi.org@example.com/": ("ask", "ask"),
+    "curl https://pypi.org.example.com/": ("ask", "ask"),
+    "wget -i a.txt https://pypi.org/": ("ask", "ask"),
+    "http_proxy=http://example.com curl https://pypi.org/": ("ask", "ask"),
     "curl -s https://pypi.org/simple/ | grep six > found.txt": ("ask", "allow"),
     "curl https://example.com/": ("ask", "ask"),
     "curl https://pypi.org/ https://example.com/": ("ask", "ask"),
@@ -147,7 +154,7 @@ async def test_a_command_says_what_it_was_not_let_to(tmp_path: Path, served: int
     workspace.mkdir()
     at = f"127.0.0.1:{served}"
     chosen = config(tmp_path, allowed_domains=["127.0.0.1", "*.example.com"], private=[at])
-    async with Toolbox.open(workspace=workspace, config=chosen, approve=lambda request: _yes()) as box:
+    async with Toolbox.open(workspace=workspace, config=chosen, approve=_yes) as box:
         good = await box.call("exec", {"command": f"curl -s -o /dev/null -w '%{{http_code}}' http://{at}/"})
         (workspace / "get.sh").write_text("curl -sS https://other.test/; curl -sS http://192.168.0.1/")
         bad = await box.call("exec", {"command": "sh get.sh", "more_rights": True})
@@ -159,7 +166,7 @@ async def test_a_command_says_what_it_was_not_let_to(tmp_path: Path, served: int
     assert said in bad.for_llm
 
 
-async def _yes() -> bool:
+async def _yes(request: Any) -> bool:
     return True
 
 

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
+from mcp_types import ElicitResult
 
 from toolcrib import Toolbox
 from toolcrib.policy.replies import answer_reply
-from toolcrib.policy.requests import ApprovalRequest, Decision, hosts_of
+from toolcrib.policy.requests import ApprovalRequest, Decision, answer, hosts_of
+from toolcrib.serve import approval as form
+from toolcrib.serve.mcp import McpServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -247,3 +251,59 @@ async def test_a_label_asks_about_a_host_that_was_granted(tmp_path: Path, ports:
     assert output.error_kind == "denied"
     assert person.asked[1].asked_by == "labels:strict"
     assert person.asked[1].hosts == (at,)
+
+
+async def test_what_a_session_with_an_open_host_is_given_asks(tmp_path: Path, ports: tuple[int, int]) -> None:
+    """The sandbox is no answer to what is not known there: it has a network."""
+    person = Person(True, False, False)
+    with opened(tmp_path, ports, person) as opening:
+        async with opening as box:
+            here = replace(box.context, session_id="one")
+            shell = await box.call("exec", {"command": "bash", "interactive": True}, here)
+            assert not shell.is_error, shell
+            closed = shell.meta["session_id"]
+            command = f"{curl(ports[0])}; python3 -"
+            started = await box.call("exec", {"command": command, "interactive": True}, here)
+            assert not started.is_error, started
+            ident = started.meta["session_id"]
+            for session, asks in ((closed, False), (ident, True)):
+                typed = {"action": "write", "session_id": session, "input": "python3 x.py\n", "wait": 0}
+                assert ((await box.check("exec_session", typed, here)).verdict == "ask") is asks
+                await box.call("exec_session", {"action": "kill", "session_id": session}, here)
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_form_of_an_mcp_client_opens_the_host(tmp_path: Path, ports: tuple[int, int], era: str) -> None:
+    """Once, and then for the session; the host is above the model's own words."""
+    said, messages = [form.APPROVE, form.DENY, form.SESSION], list[str]()
+
+    async def fill_in(_: Any, params: Any) -> ElicitResult:
+        messages.append(params.message)
+        return ElicitResult(action="accept", content={"decision": said.pop(0)})
+
+    with opened(tmp_path, ports, None) as opening:
+        async with (
+            opening as box,
+            Client(McpServer(box).sdk, mode=era, elicitation_callback=fill_in) as client,
+        ):
+            outputs = [await client.call_tool("exec", {"command": curl(ports[0])}) for _ in range(2)]
+            if era == "legacy":  # the later protocol has no sessions
+                outputs.append(await client.call_tool("exec", {"command": curl(ports[0])}))
+                outputs.append(await client.call_tool("exec", {"command": curl(ports[0], "more")}))
+    texts = [output.content[0].text for output in outputs]
+    assert [text.startswith("204") for text in texts] == [True, False, True, True][: len(texts)]
+    assert messages[0].index(f"A yes opens: 127.0.0.1:{ports[0]}") < messages[0].index(" as the model wrote it")
+
+
+async def test_an_answer_that_asks_for_more_than_was_offered_opens_nothing(
+    tmp_path: Path, ports: tuple[int, int]
+) -> None:
+    with opened(tmp_path, ports, None) as opening:
+        async with opening as box:
+            first = await box.call("exec", {"command": f"{curl(ports[0])} $(ls)"})
+            ident = first.meta["approval_id"]
+            found = answer(box.approvals, ident, Decision(True, scope="rule", rule="exec(*)"), remember=None)
+            assert not found.kept
+            again = await box.call("exec", {"command": f"{curl(ports[0])} $(ls)"})
+    assert again.error_kind == "pending"

@@ -116,6 +116,7 @@ async def test_files(host: Host, tmp_path: Path) -> None:
     for path, expected in {
         "a.py": "allow", str(host.work / "a.py"): "allow", ".env": asks, "private/x": "deny",
         str(home / "notes.txt"): "pass", str(home / ".ssh/id_rsa"): "deny", "/etc/shadow": "deny",
+        "/proc/self/environ": "deny", "/proc/1/task/1/environ": "deny",
     }.items():  # fmt: skip
         assert await host.decides(tool, {name: path}) == expected, path
 
@@ -253,6 +254,8 @@ async def test_paths_are_read_from_the_folder_of_the_event(host: Host, monkeypat
     folders = {"codex": "workdir", "gemini": "dir_path", "cursor": "working_directory"}
     if host.name in folders:
         assert await host.decides(SHELL[host.name], {"command": "cat x", folders[host.name]: "private"}) == "deny"
+    patch = "*** Begin Patch\n*** Add File: b.py\n+x\n*** End Patch"
+    assert await host.decides("apply_patch", {"command": patch}, **there) in ("ask", "deny")
     assert await host.decides("Grep", {"pattern": "x"}, **there) == "deny"
     assert await host.decides("Glob", {"pattern": "*"}, **there) == "deny"
 

@@ -30,6 +30,10 @@ _BY_REASON = (
     (_LOGIN, (".netrc", "_netrc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".npmrc", ".pypirc")),
     (_LOGIN, (".docker/config.json", ".config/gh/hosts.yml", ".config/git/credentials", ".cargo/credentials*")),
     (_LOGIN, (".gem/credentials", ".vault-token", "etc/shadow")),
+    (
+        "the environment and the memory of a process hold keys",
+        ("proc/*/environ", "proc/*/mem", "proc/*/task/*/environ"),
+    ),
     (_CLOUD, (".aws/credentials", ".aws/sso/cache/*", ".aws/cli/cache/*", ".azure/*", ".kube/config")),
     (_CLOUD, ("credentials.json", "service-account*.json", "service_account*.json")),
     (_CLOUD, ("application_default_credentials.json",)),

@@ -92,5 +92,5 @@ def mark(text: str) -> str:
 
 def why_missing(*modules: str, extra: str = "web") -> str | None:
     """Return why tools that need these modules are not available; None if they are. Does not import anything."""
-    absent = [name for name in modules if find_spec(name) is None]
-    return f"needs {', '.join(absent)}: pip install 'toolcrib[{extra}]'" if absent else None
+    absent = any(find_spec(name) is None for name in modules)
+    return f"needs the extra `{extra}`: pip install 'toolcrib[{extra}]'" if absent else None

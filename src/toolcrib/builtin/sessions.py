@@ -34,6 +34,8 @@ class CommandSession:
     layered: bool
     more_rights: str = ""
     """How to ask for more than the wall around it lets it do."""
+    opened: bool = False
+    """Whether hosts were opened to it."""
     held_back: bool = False
     """Whether it said that something was refused, in output that was read already."""
     id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")

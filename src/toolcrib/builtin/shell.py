@@ -177,7 +177,7 @@ class ShellTools:
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
                     session = CommandSession(
-                        ctx.session_id, command, process, look_over, layered, _more_rights(prepared)
+                        ctx.session_id, command, process, look_over, layered, _more_rights(prepared), bool(ctx.hosts)
                     )
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
@@ -364,9 +364,10 @@ class ShellTools:
                 return Judgement("deny", reason, "shell:pieces")
             found = self._judged.judge(str(typed), str(self._workspace.root), bare=bool(ctx.metadata.get("bare")))
             if found.verdict != "allow":
-                return replace(found, wall=_wall_of(session)) if found.unknown else found
+                return replace(found, wall=_wall_of(session), unknown=not session.opened) if found.unknown else found
         reason = "what a command does with its input cannot be known"
-        return Judgement("ask", reason, "shell:unknown", unknown=True, wall=_wall_of(session))
+        opened = session is not None and session.opened  # then the sandbox is no answer: it has a network
+        return Judgement("ask", reason, "shell:unknown", unknown=not opened, wall=_wall_of(session))
 
     def _time_limit(self, args: Mapping[str, Any]) -> float:
         effects = self._runner.effects

@@ -11,7 +11,8 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
@@ -62,6 +63,8 @@ def diff(text: str, bar: str = "", stream: TextIO | None = None) -> None:
 
     to = stream or sys.stderr
     lines = [plain(line.replace("\r", "\\r")) for line in text.split("\n")]
+    if bar:  # a tab would move text beyond the width, and the terminal would continue it without the bar
+        lines = [line.expandtabs(4) for line in lines]
     for line, marks in zip(lines, changed_words(lines), strict=True):
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         start = 0
@@ -84,14 +87,38 @@ def wrapped(text: str, *, words: bool = True, margin: int = 0) -> list[str]:
     room = max(8, shutil.get_terminal_size().columns - 1 - margin) if sys.stderr.isatty() else 0
     lines: list[str] = []
     for line in text.split("\n"):
-        if not room or len(line) <= room:
+        if not room or cells(line) <= room:
             lines.append(line)
         elif words:
             indent = " " * min(room // 4, len(line) - len(line.lstrip()))
-            lines += textwrap.wrap(line, room, subsequent_indent=indent) or [""]
+            lines += textwrap.wrap(line, room if cells(line) == len(line) else room // 2, subsequent_indent=indent) or [
+                ""
+            ]
         else:
-            lines += (line[start : start + room] for start in range(0, len(line), room))
+            lines += _cut(line, room)
     return lines
+
+
+def cells(text: str) -> int:
+    """Return how many columns of a terminal a text takes: East Asian characters and emoji take two."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _cut(line: str, room: int) -> Iterator[str]:
+    start = used = 0
+    for at, character in enumerate(line):
+        width = _width(character)
+        if used + width > room:
+            yield line[start:at]
+            start, used = at, 0
+        used += width
+    yield line[start:]
 
 
 def warn(text: str) -> None:

@@ -73,11 +73,7 @@ def _place(event: HostEvent, text: str) -> str:
     in another way than we do: it removes blanks, composes letters, or follows a link before `..`."""
     if text != unicodedata.normalize("NFC", text.strip()):
         raise Unmapped
-    if (
-        event.cwd
-        and not text.startswith(("/", "~"))
-        and os.path.realpath(event.cwd) != os.path.realpath(workspace_of(event))
-    ):
+    if not text.startswith(("/", "~")) and not _is_at_top(event):
         text = os.path.join(event.cwd, text)
     whole = os.path.join(event.cwd or workspace_of(event), os.path.expanduser(text))
     if (
@@ -87,6 +83,11 @@ def _place(event: HostEvent, text: str) -> str:
     ):
         raise Unmapped
     return text
+
+
+def _is_at_top(event: HostEvent) -> bool:
+    """Return whether the host works in the workspace itself, so that its paths mean what ours do."""
+    return not event.cwd or os.path.realpath(event.cwd) == os.path.realpath(workspace_of(event))
 
 
 def _several(value: object) -> list[Any]:
@@ -144,6 +145,8 @@ def _deletes(given: Json, event: HostEvent) -> Calls:
 
 
 def _patches(given: Json, event: HostEvent) -> Calls:
+    if not _is_at_top(event):  # the names in it are relative to that folder
+        raise Unmapped
     yield "apply_patch", {"patch": _need(given, "command", "patch", "input")}
 
 

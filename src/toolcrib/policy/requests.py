@@ -139,7 +139,11 @@ def about_rule(
     about the reach of a session approval."""
     lines: list[str] = [f"a yes opens: {', '.join(hosts)}, to this command alone"] if hosts else []
     if rule and asked_by is None:
-        lines += [f"a rule that would allow it: {each}" for each in rules_of(tool, rule, hosts)]
+        allows, *opens = rules_of(tool, rule, hosts)
+        lines += [
+            f"a rule that would allow it: {allows}",
+            *(f"and a rule that opens the host: {each}" for each in opens),
+        ]
     reach = covers(tool, category, rule or "")
     if "session" in scopes and reach and not (lines and reach == rule):
         lines.append(

@@ -24,6 +24,7 @@ KEY = "approval"
 APPROVE, SESSION, ALWAYS, DENY = "approve", "approve for this session", "always allow", "deny"
 _CHOICES: Mapping[Scope, str] = {"once": APPROVE, "session": SESSION, "rule": ALWAYS}
 MAX_REASON = 1_000
+_OPENS = "A yes opens: "  # then hosts, in letters that cannot be anything else
 
 
 def schema(scopes: Sequence[str]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
     `rules` are the lines of `about_rule`.
     """
     lines = [plain_line(line[:1].upper() + line[1:]) for line in rules]
-    ours = [line for line in lines if line.endswith((f": {tool}", f": every {tool} call"))]
+    ours = [line for line in lines if line.endswith((f": {tool}", f": every {tool} call")) or line.startswith(_OPENS)]
     theirs = [line for line in lines if line not in ours]
     return "\n".join([
         f"Run {plain_line(tool)} ({plain_line(category)})?",

@@ -7,6 +7,7 @@ import pytest
 
 from toolcrib import Toolbox, ToolContext
 from toolcrib.builtin import outgoing
+from toolcrib.cli.show import by_reason
 from toolcrib.core.errors import ConfigError
 
 
@@ -183,7 +184,13 @@ async def test_without_the_extra_they_are_not_there_and_it_says_why(open_box, mo
     async with open_box() as box:
         assert box.registry.get("web_fetch") is None
         assert box.registry.get("http_request") is not None
-        assert ("web_fetch", "needs trafilatura: pip install 'toolcrib[web]'") in box.missing
+        assert ("web_fetch", "needs the extra `web`: pip install 'toolcrib[web]'") in box.missing
+        said = str(await box.call("web_fetch", {"url": "https://example.com"}))
+        assert "'web_fetch'. It is not available here: needs the extra `web`: pip install 'toolcrib[web]'" in said
+    monkeypatch.setattr(outgoing, "find_spec", lambda name: None if name == "httpx2" else there(name))
+    async with open_box() as box:
+        ((names, _), *_) = by_reason(box.missing)
+        assert names == ["web_fetch", "http_request", "web_search"]
 
 
 def test_opening_loads_none_of_it(tmp_path):

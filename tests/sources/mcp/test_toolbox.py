@@ -48,7 +48,8 @@ async def test_a_call_asks_and_is_recorded(config: Any) -> None:
         assert output.labels is not None
         assert output.labels.integrity == "untrusted"
     assert asked[0].tool == "mcp_raw_echo"
-    assert "what it does is not known" in asked[0].reason and "MCP server raw" in asked[0].reason
+    assert asked[0].reason == "it is a tool of the MCP server raw, and what it does is not known"
+    assert asked[0].preview.startswith("echo, a tool of the MCP server raw\nits server says of it: ")
     async with Toolbox.open(**config({"tools": ["echo"]})) as box:  # nobody can be asked
         assert (await box.call("mcp_raw_echo", {})).error_kind == "pending"
 

@@ -312,7 +312,8 @@ class EditorSession:
         preview = updates.fenced(request.preview)
         ctx = replace(self.box.context, session_id=request.session_id)
         diffs = await shared_threads.run(planned_diffs, self.box, request.tool, request.arguments, ctx)
-        why = updates.fenced(f"why it asks: {plain_line(request.reason)}")
+        opens = f"\na yes opens {', '.join(request.hosts)} to this command alone" if request.hosts else ""
+        why = updates.fenced(f"why it asks: {plain_line(request.reason)}{opens}")
         content = [why, *(map(updates.diff, diffs) if diffs else [preview])]
         try:
             answer = await self._ask(self.id, call.asked(content), _options(request))

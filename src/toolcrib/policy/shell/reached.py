@@ -135,8 +135,11 @@ def _answered(found: Judgement) -> bool:
 
 
 def _is_plain(command: Command) -> bool:
+    """Return whether a command prints, filters or writes: one that reads files would do so without the wall that hides
+    secrets from commands that only read."""
     settles = not command.assigns and command.function is None and command.name not in _UNSETTLING
-    return settles and not any(True for _ in _network(command))
+    kinds = {effect.kind for effect in effects_of(command)}
+    return settles and kinds <= {"write", "create"}
 
 
 def _is_fetch(command: Command, place: CommandPlace) -> bool:
@@ -150,4 +153,11 @@ def _is_fetch(command: Command, place: CommandPlace) -> bool:
 
 
 def _sends_nothing(known: re.Pattern[str], texts: Iterable[str]) -> bool:
-    return all(not text.startswith("-") or known.fullmatch(text.partition("=")[0]) for text in texts)
+    for text in texts:
+        name, _, value = text.partition("=")
+        if text.startswith("-") and not known.fullmatch(name):
+            return False
+        # `-w @file` prints a file, and `%output{…}` writes one
+        if text.startswith("@") or (name.startswith("-") and value.startswith("@")) or "%output" in text:
+            return False
+    return True
