@@ -8,9 +8,11 @@ is not made again, and one that began and has no result is an error in the scrip
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -165,8 +167,8 @@ class _Run:
                 if self._made > MAX_CALLS:
                     raise TypeError(f"a script may make {MAX_CALLS} calls")
                 given = self._functions[asked.name].arguments(asked.args, asked.kwargs)
-                json.dumps(given, allow_nan=False)
-            except (TypeError, ValueError) as error:
+                given = json.loads(json.dumps(given, allow_nan=False))  # as it is when it was stored
+            except (TypeError, ValueError, RecursionError) as error:
                 wrong[number] = {"type": str(error)}
             else:
                 self._calls[number] = asked.name, given
@@ -201,10 +203,11 @@ class _Run:
         self._approvals.pop(number, None)
         if output.is_error:
             self._results[number] = {"denied" if output.error_kind == "denied" else "error": for_person(output)}
-        elif self._tool(number).output_schema is not None and output.data is not None:
-            self._results[number] = {"value": output.data}
         else:
             self._results[number] = {"value": output.for_llm}
+            if self._tool(number).output_schema is not None and output.data is not None:
+                with suppress(TypeError, ValueError, RecursionError):  # data that is no JSON stays text
+                    self._results[number] = {"value": json.loads(json.dumps(output.data))}
         return True
 
     async def _park(self) -> ToolOutput:
@@ -280,7 +283,7 @@ def _value(result: Mapping[str, Any]) -> Any:
 
 
 def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError):
-        return repr(value)
+    for write in (functools.partial(json.dumps, ensure_ascii=False, default=str), repr):
+        with suppress(TypeError, ValueError, RecursionError):
+            return write(value)
+    return "(the script ended, but its value is too deep or too large to be written as text)"
