@@ -36,6 +36,11 @@ class FileOrWay(LoadFileScheduling):
         return f"{super()._split_scope(nodeid)} {way[0] if way else ''}"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of processes for `-n auto`: one more than there are cores, because many tests wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 own_homes = pytest.StashKey[str]()
 
 
