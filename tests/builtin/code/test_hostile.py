@@ -258,3 +258,13 @@ async def test_no_script_gets_out_or_hangs(box: Toolbox, code: str) -> None:
     assert out.error_kind != "exception", out.for_llm
     assert len(out.for_llm) < 60_000
     assert (await run(box, "1 + 1", 5)).for_llm == "2"
+
+
+async def test_the_interpreter_inherits_no_secrets_and_no_files(box: Toolbox) -> None:
+    assert (await run(box, "1 + 1", 5)).for_llm == "2"
+    workers = children("monty")
+    assert workers and os.environ["CODE_SECRET"] == SECRET
+    for pid in workers:
+        assert not Path(f"/proc/{pid}/environ").read_bytes()
+        opened = {each.name: os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+        assert all(int(fd) < 3 or not to.startswith(("/tmp", "/home", "/root")) for fd, to in opened.items()), opened

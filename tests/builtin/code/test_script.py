@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,63 @@ def test_the_command(folder: Path) -> None:
     done = command(*words)
     assert (done.returncode, done.stdout) == (0, "2 read\ndeleted\n"), done
     assert command("code", str(folder / "none.py")).returncode == 2
+
+
+PARKS = """
+import asyncio, sys
+from dataclasses import replace
+from toolcrib import Toolbox
+
+async def main():
+    async with Toolbox.open(".", config="../c.toml") as box:
+        out = await box.call("run_code", {"code": sys.argv[1]}, replace(box.context, session_id="first"))
+        print(*out.meta["approvals"])
+
+asyncio.run(main())
+"""
+
+
+async def test_a_session_that_comes_back_under_another_id_goes_on(folder: Path) -> None:
+    words = [sys.executable, "-c", PARKS, DELETES]
+    ended = await asyncio.to_thread(
+        subprocess.run, words, cwd=folder / "work", capture_output=True, text=True, check=True
+    )
+    request = str(ended.stdout).strip()
+    async with opened(folder) as box:
+        second, third = (replace(box.context, session_id=name) for name in ("second", "third"))
+        other = replace(second, sender_id="other")
+        assert (await box.call("run_code", {"code": DELETES}, other)).meta["approvals"] != [request]
+        assert (await box.call("run_code", {"code": DELETES}, second)).meta["approvals"] == [request]
+        elsewhere = await box.call("run_code", {"code": DELETES}, third)  # `second` holds it now, and lives
+        box.approvals.resolve(request, True, approver="me")
+        assert (await box.call("run_code", {"code": DELETES}, second)).for_llm == "2 read\ndeleted"
+        assert elsewhere.error_kind == "pending"
+
+
+@pytest.mark.parametrize("change", ["mac = 'ü'", "mac = 1", "mac = ''", "body = '{}'", "body = x'ff00'", "number = -2"])
+async def test_a_forged_row_is_an_error_and_nothing_runs(folder: Path, change: str) -> None:
+    async with opened(folder) as box:
+        await run(box, DELETES)
+        store: Any = vars(box.registry.require("run_code"))["_services"].store
+        store._run(f"UPDATE script SET {change}")
+        refused = await run(box, DELETES)
+        assert refused.is_error and refused.error_kind != "exception" and "approvals" not in refused.meta, refused
+        assert (await run(box, "1 + 1")).for_llm == "2"
+
+
+async def test_an_expired_request_of_a_tool_that_only_reads_is_a_denial(folder: Path) -> None:
+    @tool(read_only=True)
+    async def peek() -> str:
+        """Peek."""
+        return "seen"
+
+    config = folder / "c.toml"
+    config.write_text(config.read_text().replace("'delete_file'", "'peek'"))
+    code = "try:\n    await peek()\nexcept PermissionError as error:\n    print(error)"
+    async with opened(folder, tools=[peek]) as box:
+        (request,) = (await run(box, code)).meta["approvals"]
+        box.approvals.expire(request)
+        assert "in time" in (await run(box, code)).for_llm
 
 
 CUT_OFF = """

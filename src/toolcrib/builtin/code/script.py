@@ -89,7 +89,7 @@ class RunCodeTool(Tool):
         """Run the script, or go on with it where it waited."""
         services = self._services
         session = None if SHARED in ctx.metadata else ctx.session_id
-        key = hashlib.sha256(json.dumps([caller_of(ctx), session, code]).encode()).hexdigest()
+        key = await shared_threads.run(services.store.key_of, _hash(caller_of(ctx), code), _hash(session))
         tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
         functions = await shared_threads.run(functions_of, tools)
         with services.store.hold(key):
@@ -147,12 +147,12 @@ class _Run:
         for number, (name, _) in self._calls.items():
             if number in self._results:
                 continue
-            if self._functions[name].tool.is_read_only if name in self._functions else True:
-                continue
             approval = self._approvals.get(number)
             if approval is not None and await shared_threads.run(self._services.state_of, approval) == "expired":
                 text = f"nobody answered the request {approval} in time, so {name} was not run"
                 self._results[number] = {"denied": text}
+            elif name in self._functions and self._functions[name].tool.is_read_only:
+                continue  # it is made again
             elif await shared_threads.run(self._services.began, self._call_id(number)):
                 text = f"{name} began to run, and was cut off. It may have had all, some or none of its effects"
                 self._results[number] = {"error": text}
@@ -271,6 +271,10 @@ class _Run:
             self._script.kill()
             await asyncio.wait({working})
             raise
+
+
+def _hash(*values: str | None) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def _value(result: Mapping[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, cast
 from ...boundary.own_files import lock_file, replace_file
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
+from ...policy.callers import has_ended, this_process
 from ...record.database import RecordPart
 from ...record.state import StateFolder, private_folder
 
@@ -31,7 +32,7 @@ _STATE = -1  # the number of the row with a script's state; the others are resul
 STEPS = (
     """
 CREATE TABLE IF NOT EXISTS script (
-    key TEXT NOT NULL,               -- caller, session and code
+    key TEXT NOT NULL,               -- hashes: of caller and code, and of the session
     number INTEGER NOT NULL,         -- -1: the state; else the number of a call, with its result
     time REAL NOT NULL,
     body TEXT NOT NULL,              -- JSON
@@ -78,6 +79,19 @@ class ScriptStore(RecordPart):
         finally:
             os.close(fd)
 
+    def key_of(self, script: str, session: str) -> str:
+        """Return the key of a session's script. A session without a state of it goes on with that of another session of
+        the same caller whose process has ended: that one cannot come back."""
+        own = f"{script}-{session}"
+        rows = self._run(
+            "SELECT key, body, mac FROM script WHERE number = ? AND key >= ? AND key < ? ORDER BY time DESC",
+            _STATE, f"{script}-", f"{script}.",
+        )  # fmt: skip
+        if any(row["key"] == own for row in rows):
+            return own
+        signed = (row for row in rows if self._is_signed(row["key"], _STATE, row["body"], row["mac"]))
+        return next((row["key"] for row in signed if has_ended(json.loads(row["body"])["process"])), own)
+
     def load(self, key: str) -> tuple[ScriptState, dict[int, Any]] | None:
         """Return a script's state and the stored results of its calls, as JSON data. Raises ToolError for a state that
         this state folder has not signed."""
@@ -85,7 +99,7 @@ class ScriptStore(RecordPart):
         if not rows:
             return None
         for row in rows:
-            if not hmac.compare_digest(self._mac(key, row["number"], row["body"]), row["mac"]):
+            if not self._is_signed(key, row["number"], row["body"], row["mac"]):
                 raise ToolError(
                     "this script waits on another machine, or its stored state was changed. It was not started again, "
                     "because some of its calls have run. Change the script, for example a comment, to start anew"
@@ -117,8 +131,11 @@ class ScriptStore(RecordPart):
             "INSERT INTO script VALUES (?,?,?,?,?)", key, number, time.time(), body, self._mac(key, number, body)
         )  # fmt: skip
 
+    def _is_signed(self, key: str, number: Any, body: Any, mac: Any) -> bool:
+        return hmac.compare_digest(self._mac(key, number, body).encode(), str(mac).encode(errors="replace"))
+
     def _mac(self, key: str, number: int, body: str) -> str:
-        return hmac.new(self._key, f"{key}\0{number}\0{body}".encode(), "sha256").hexdigest()
+        return hmac.new(self._key, f"{key}\0{number}\0{body}".encode(errors="replace"), "sha256").hexdigest()
 
     @functools.cached_property
     def _key(self) -> bytes:
@@ -138,8 +155,9 @@ class ScriptStore(RecordPart):
 
 def _data(state: ScriptState) -> dict[str, Any]:
     return {
-        "run": state.run, "snapshot": b64encode(state.snapshot).decode(), "printed": state.printed, "made": state.made,
-        "calls": {str(number): call for number, call in state.calls.items()}, "labels": state.labels,
+        "process": this_process(), "run": state.run, "snapshot": b64encode(state.snapshot).decode(),
+        "printed": state.printed, "made": state.made, "labels": state.labels,
+        "calls": {str(number): call for number, call in state.calls.items()},
         "approvals": {str(number): approval for number, approval in state.approvals.items()},
     }  # fmt: skip
 
