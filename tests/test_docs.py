@@ -1,14 +1,23 @@
-"""Links in README and docs lead to files and headings that exist; the glossary and the list of commands are right."""
+"""Links in README and docs lead to files and headings that exist; code blocks are valid; lists are complete."""
 
+import ast
+import doctest
+import itertools
 import json
 import re
+import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from toolcrib.cli.app import COMMANDS
+from toolcrib.cli.app import COMMANDS, load
+from toolcrib.cli.app import ROOT as COMMAND_LINE
+from toolcrib.cli.exit_codes import Usage
+from toolcrib.cli.reader import CommandGroup, read
+from toolcrib.config import load_settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
@@ -18,6 +27,10 @@ _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+\"[^\"]*\")?\s*\)")
 _DEFINED = re.compile(r"^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^(?: {4}|(?=\$ |toolcrib ))(?:\$ |[^`\n]*\| )?(toolcrib(?: .*)?)$", re.MULTILINE)
+_SHELL = "();<>|&"
+_INLINE = re.compile(r"(?<!`)`toolcrib ([a-z]+)\b")
 
 
 def links(text: str) -> list[str]:
@@ -106,3 +119,92 @@ def test_the_number_of_attack_lines_is_right() -> None:
     count = f"{sum(not line.startswith('# ') for line in lines if line):,}"
     assert f"harmful commands that attack the judgement: {count} |" in (ROOT / "docs" / "security.md").read_text()
     assert f"has {count} lines that must never be allowed" in (ROOT / "docs" / "shell.md").read_text()
+
+
+def faults(text: str) -> list[str]:
+    """What is wrong with the code blocks of a page."""
+    wrong: list[str] = []
+    for kind, block in _BLOCK.findall(text):
+        try:
+            if kind == "toml":
+                tomllib.loads(block)
+            elif kind == "json":
+                _json(block)
+            elif kind == "python":
+                compile(_typed(block), "block", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            elif kind not in ("", "sh", "text"):
+                wrong.append(f"{kind} is not a kind of block that is checked")
+        except ValueError as error:
+            wrong.append(f"{kind}: {error}: {block}")
+        except SyntaxError as error:
+            wrong.append(f"{kind}: {error}: {block}")
+    return wrong + [f"there is no command {name}" for name in _INLINE.findall(text) if name not in COMMANDS]
+
+
+def _json(block: str) -> None:
+    """Read one JSON value, or one on each line."""
+    try:
+        json.loads(block)
+    except ValueError:
+        for line in filter(str.strip, block.splitlines()):
+            json.loads(line)
+
+
+def _typed(block: str) -> str:
+    """The code of a block that shows what a person types at Python's prompt."""
+    return doctest.script_from_examples(block) if block.startswith(">>>") else block
+
+
+def wrong_commands(text: str) -> list[str]:
+    """The `toolcrib` commands of a page that the command line refuses, with the reason."""
+    wrong: list[str] = []
+    for line in _COMMAND.findall(text.replace("\\\n", "")):
+        words = shlex.shlex(line, posix=True, punctuation_chars=_SHELL)
+        words.whitespace_split = True
+        command = itertools.takewhile(lambda word: not set(word) <= set(_SHELL), words)
+        try:
+            read(COMMAND_LINE, "toolcrib", [*command][1:])  # what it returns would run it
+        except (Usage, ValueError) as error:
+            wrong.append(f"{line}: {error}")
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_and_commands_are_valid(page: Path) -> None:
+    text = page.read_text()
+    assert faults(text) + wrong_commands(text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_settings_in_blocks_load(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    file = tmp_path / "toolcrib.toml"
+    for kind, block in _BLOCK.findall(page.read_text()):
+        if kind == "toml" and "[project" not in block:
+            file.write_text(block)
+            load_settings(workspace=tmp_path, config=file)
+
+
+def test_the_check_sees_faults_in_blocks() -> None:
+    page = "```%s\n%s\n```\n"
+    assert faults(page % ("toml", "a = 1") + page % ("json", '{"a": 1}\n{"a": 2}') + page % ("python", "await x")) == []
+    assert faults(page % ("python", ">>> 1 + 1\n2")) == []
+    for kind, block in (("toml", "a = "), ("json", "{"), ("python", "x ="), ("rust", "x"), ("python", ">>> x =")):
+        assert len(faults(page % (kind, block))) == 1
+    assert faults("`toolcrib list`, `toolcrib lst`") == ["there is no command lst"]
+    good = "    toolcrib list --json | jq .  # the tools\n\n    $ toolcrib call exec 'a | b' > out\n"
+    assert wrong_commands(good) == []
+    assert (
+        len(wrong_commands("    toolcrib lst\n    ls | toolcrib call --nonsense\n```sh\n$ toolcrib mcp ad\n```\n")) == 3
+    )
+
+
+def test_every_subcommand_is_on_the_page_of_the_command_line() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    rows = {name: row for row in page.splitlines() for name in COMMANDS if row.startswith(f"| `{name}")}
+    groups = {name: group for name in COMMANDS if isinstance(group := load(name), CommandGroup)}
+    missing = [
+        f"{name} {sub}" for name, group in groups.items() for sub in group.summaries
+        if not re.search(rf"\b{sub}\b", rows[name])
+    ]  # fmt: skip
+    assert missing == []
