@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,10 @@ async def test_a_temporary_toolbox_has_its_files_and_leaves_nothing() -> None:
         assert str(box.state.path).startswith(str(root.parent))
     assert not root.parent.exists()
     assert {name: os.environ.get(name) for name in before} == before
+
+
+def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
+    program = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert program is not None
+    subprocess.run([sys.executable, "-c", program[1]], check=True, timeout=60, cwd=tmp_path)
