@@ -298,6 +298,28 @@ async def test_cancelling_ends_the_script_and_its_process(folder: Path) -> None:
         assert (await run(box, "1 + 1")).for_llm == "2"
 
 
+async def test_more_scripts_than_processes_are_refused_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.code.monty.MAX_WORKERS", 1)
+    monkeypatch.setattr("toolcrib.builtin.code.monty.MAX_WAIT", 0.05)
+    begun, ends = asyncio.Event(), asyncio.Event()
+
+    @tool(category="memory", read_only=True)
+    async def waits() -> str:
+        """Wait."""
+        begun.set()
+        await ends.wait()
+        return "done"
+
+    async with opened(folder, tools=[waits]) as box:
+        first = asyncio.create_task(run(box, "await waits()"))
+        await begun.wait()
+        second = await asyncio.wait_for(run(box, "2"), 5)
+        assert second.error_kind == "tool" and "1 scripts run already" in second.for_llm, second
+        ends.set()
+        assert (await first).for_llm == "done"
+        assert (await run(box, "2")).for_llm == "2"
+
+
 async def test_what_it_read_labels_its_output(folder: Path) -> None:
     @tool(category="network_read")
     async def fetch() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+from ...core.errors import ToolError
 from .interpreter import ScriptCall, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ MAX_PRINTED = 1 << 20
 """Bytes that a script may print."""
 MAX_SUSPENSIONS = 5_000
 MAX_WORKERS = 8
+MAX_WAIT = 5.0
+"""Seconds that a script waits for a worker process. A cancelled script waits as long."""
 
 
 class MontyInterpreter:
@@ -40,7 +43,9 @@ class MontyInterpreter:
 
         with self._lock:
             if self._pool is None:
-                self._pool = pydantic_monty.Monty(binary_path=self._binary, max_processes=MAX_WORKERS)
+                self._pool = pydantic_monty.Monty(
+                    binary_path=self._binary, max_processes=MAX_WORKERS, checkout_timeout=MAX_WAIT
+                )
                 self._pool.__enter__()
         limits: pydantic_monty.ResourceLimits = {
             "max_memory": MEMORY, "max_feed_duration_secs": seconds, "max_suspensions": MAX_SUSPENSIONS,
@@ -125,7 +130,10 @@ class MontyScript:
         import pydantic_monty
 
         checkout = self._pool.checkout(script_name="script.py", limits=self._limits, **checks)
-        session = self._closing.enter_context(checkout)
+        try:
+            session = self._closing.enter_context(checkout)
+        except TimeoutError:
+            raise ToolError(f"{MAX_WORKERS} scripts run already; repeat this one when one of them has ended") from None
         self._pid = session.worker_pid
         self._printed = pydantic_monty.CollectString(MAX_PRINTED)
         return session
