@@ -286,6 +286,15 @@ async def test_much_output_is_bounded(folder: Path) -> None:
         assert flood.is_error
 
 
+async def test_waiting_does_not_renew_what_a_script_may_print(folder: Path) -> None:
+    code = "for name in ['a.txt', 'b.txt']:\n    print('x' * 600_000)\n    await delete_file(path=name)"
+    async with opened(folder) as box:
+        (request,) = (await run(box, code)).meta["approvals"]
+        box.approvals.resolve(request, True, approver="me")
+        out = await run(box, code)
+        assert out.error_kind == "tool" and "memory limit exceeded" in out.for_llm, out.for_llm[-200:]
+
+
 async def test_cancelling_ends_the_script_and_its_process(folder: Path) -> None:
     async with opened(folder) as box:
         running = asyncio.create_task(run(box, "while True:\n    pass", timeout=60))

@@ -84,11 +84,12 @@ class MontyScript:
         except pydantic_monty.MontyError as error:
             return self._failed(error)
 
-    def load(self, snapshot: bytes) -> Step:
-        """Go on with the state of a script, which only our own code may have dumped."""
+    def load(self, snapshot: bytes, printed: str) -> Step:
+        """Go on with the state of a script, which only our own code may have dumped, and what it has printed."""
         import pydantic_monty
 
         session = self._checkout()
+        self._printed = pydantic_monty.CollectString(max(1, MAX_PRINTED - len(printed.encode())))
         try:
             return self._until_it_waits(session.load_snapshot(snapshot, print_callback=self._printed))
         except pydantic_monty.MontyError as error:

@@ -156,7 +156,7 @@ class _Run:
             elif await shared_threads.run(self._services.began, self._call_id(number)):
                 text = f"{name} began to run, and was cut off. It may have had all, some or none of its effects"
                 self._results[number] = {"error": text}
-        return await self._in_script(self._script.load, state.snapshot)
+        return await self._in_script(self._script.load, state.snapshot, state.printed)
 
     def _take(self, step: ScriptWaiting) -> dict[int, Any]:
         """Note the new calls of a step. Returns the errors of those that cannot be made."""
