@@ -71,13 +71,14 @@ def over_stdio(kind: str, era: str = "both") -> dict[str, Any]:
 def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: str) -> Iterator[str]:
     """`toolcrib serve` with these servers behind it; gives its address.
 
-    Their hints are believed, and what would ask is answered with yes: policy has tests of its own.
+    Their hints are believed, and what would ask is answered with yes: policy has tests of its own. Our own `echo` is
+    off: a server of the tests has one, too, and its names have no prefix here.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
     given = {name: {"prefix": "", "trust": "hints", "start_timeout": 60, **one} for name, one in servers.items()}
     config = folder / "toolcrib.json"
-    config.write_text(json.dumps({"mcpServers": given}))
+    config.write_text(json.dumps({"mcpServers": given, "tools": {"disabled": ["echo"]}}))
     toolcrib = str(Path(sys.executable).with_name("toolcrib"))
     with process(
         toolcrib, "serve", "--http", "127.0.0.1:0", "--token", "", "--all-tools", "--config", str(config),

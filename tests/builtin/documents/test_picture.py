@@ -4,6 +4,8 @@ import io
 
 import pytest
 
+from toolcrib import Toolbox
+
 from .conftest import png
 
 Image = pytest.importorskip("PIL.Image")
@@ -89,3 +91,10 @@ def test_what_cannot_be_shown_is_named(parse):
     assert "damaged image" in parse(data[:45])[0]["refused"]
     assert "50000×50000" in parse(png(50_000, 50_000))[0]["refused"]
     assert "image/heic" in parse(b"\0\0\0\x18ftypheic" + bytes(50))[0]["refused"]
+
+
+async def test_an_encoding_leaves_a_picture_a_picture(tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    async with Toolbox.open(workspace=tmp_path) as box:
+        output = await box.call("read_file", {"path": "a.png", "encoding": "utf-8"})
+    assert [block.type for block in output.content] == ["image"]
