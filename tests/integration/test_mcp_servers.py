@@ -63,7 +63,7 @@ def pypi_server(name: str, *args: str) -> dict[str, Any]:
             subprocess.run(install, check=True, timeout=600, env=environment())
             if name == "mcp-server-fetch":  # its scripts for node come at their first use, which a sandbox would stop
                 first_use = "from readabilipy.simple_json import have_node; have_node()"
-                subprocess.run([folder / "bin/python", "-c", first_use], check=True, timeout=600, env=environment())
+                subprocess.run([folder / "bin/python", "-c", first_use], check=True, timeout=600)
     return {"command": str(program), "args": list(args)}
 
 
