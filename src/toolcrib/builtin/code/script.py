@@ -89,15 +89,18 @@ class RunCodeTool(Tool):
         """Run the script, or go on with it where it waited."""
         services = self._services
         session = None if SHARED in ctx.metadata else ctx.session_id
-        key = await shared_threads.run(services.store.key_of, _hash(caller_of(ctx), code), _hash(session))
         tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
         functions = await shared_threads.run(functions_of, tools)
-        with services.store.hold(key):
+        take = functools.partial(services.store.take, _hash(caller_of(ctx), code), _hash(session))
+        held = await shared_threads.make(take, services.store.release)
+        try:
             script = services.interpreter.script(frozenset(functions), timeout)
             try:
-                return await _Run(services, key, functions, script, ctx).run(code)
+                return await _Run(services, held.key, functions, script, ctx).run(code)
             finally:
                 await shared_threads.run(script.close)
+        finally:
+            services.store.release(held)
 
 
 class _Run:

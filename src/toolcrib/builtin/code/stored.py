@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ...boundary.own_files import lock_file, replace_file
@@ -58,6 +58,14 @@ class ScriptState:
     """Whether something untrusted, and something private, was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class HeldScript:
+    """The key of a script, and the descriptor that holds its lock."""
+
+    key: str
+    fd: int
+
+
 class ScriptStore(RecordPart):
     """The states of scripts."""
 
@@ -65,19 +73,30 @@ class ScriptStore(RecordPart):
         super().__init__(state.record, part="scripts", steps=STEPS)
         self._folder = state.path / "scripts"
 
-    @contextlib.contextmanager
-    def hold(self, key: str) -> Generator[None]:
-        """Hold the lock of a script. Raises ToolError if it runs already."""
+    def take(self, script: str, session: str) -> HeldScript:
+        """Take the lock of a session's script. Raises ToolError if it runs already."""
         private_folder(self._folder)
-        fd = lock_file(self._folder / key, wait=False)
-        if fd is None:
-            raise ToolError("exactly this script runs already, for the same caller; wait for its end")
-        try:
-            yield
-            with contextlib.suppress(OSError):
-                os.unlink(self._folder / key)
-        finally:
+        while True:
+            key = self.key_of(script, session)
+            path = self._folder / key
+            fd = lock_file(path, wait=False)
+            if fd is None:
+                raise ToolError("exactly this script runs already, for the same caller; wait for its end")
+            try:  # the one who had it may have removed the file, and the state
+                if os.path.samestat(os.fstat(fd), os.stat(path)) and self.key_of(script, session) == key:
+                    return HeldScript(key, fd)
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(fd)
+                raise
             os.close(fd)
+
+    def release(self, held: HeldScript) -> None:
+        """Release the lock of a script."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._folder / held.key)
+        os.close(held.fd)
 
     def key_of(self, script: str, session: str) -> str:
         """Return the key of a session's script. A session without a state of it goes on with that of another session of
