@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
@@ -28,8 +28,9 @@ MAX_SOURCES = 20
 """The most servers and sources that the description of `search_tools` names."""
 
 
-def search_tools(exposure: Exposure) -> list[Tool]:
-    """Return the two tools that search and call the tools that `exposure` does not list."""
+def search_tools(exposure: Exposure, parameters_of: Callable[[Tool], str] | None = None) -> list[Tool]:
+    """Return the two tools that search and call the tools that `exposure` does not list. `parameters_of` writes the
+    parameters of a found tool; the default is its JSON Schema."""
     caller = tool(
         call_tool, title="Call a tool by its name", is_meta=True,
         # the called tool has its category; clients see the worst case
@@ -38,7 +39,7 @@ def search_tools(exposure: Exposure) -> list[Tool]:
         "and recorded as that tool's own call.",
     )  # fmt: skip
     caller.forward = _forward
-    return [SearchToolsTool(exposure), caller]
+    return [SearchToolsTool(exposure, parameters_of or _schema_of), caller]
 
 
 class SearchToolsTool(Tool):
@@ -52,8 +53,8 @@ class SearchToolsTool(Tool):
     is_meta = True
     title = "Search tools"
 
-    def __init__(self, exposure: Exposure) -> None:
-        self._exposure = exposure
+    def __init__(self, exposure: Exposure, parameters_of: Callable[[Tool], str]) -> None:
+        self._exposure, self._parameters_of = exposure, parameters_of
 
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -87,7 +88,16 @@ class SearchToolsTool(Tool):
             names = f" Names that look like it: {', '.join(close)}." if close else ""
             return ToolOutput.llm_only(f"No tool fits {query[:100]!r}.{names} Try other words for what it should do.")
         self._exposure.reveal(ctx.session_id, found)
-        return ToolOutput.llm_only("\n\n".join(_told(each) for each in found))
+        return ToolOutput.llm_only("\n\n".join(self._found(each) for each in found))
+
+    def _found(self, tool: Tool) -> str:
+        parameters = self._parameters_of(tool)
+        if len(parameters) > MAX_SCHEMA:
+            names = ", ".join(map(str, tool.schema.get("properties", {})))[:MAX_SCHEMA]
+            parameters = (
+                f"parameters: too long to show; their names: {names}; required: {tool.schema.get('required', [])}"
+            )
+        return f"{tool.name}: {clip(one_line(tool.description), MAX_DESCRIPTION)}\n{parameters}"
 
 
 async def call_tool(
@@ -107,14 +117,9 @@ def _forward(arguments: Mapping[str, Any]) -> tuple[str, Any]:
     return name, inner
 
 
-def _told(tool: Tool) -> str:
-    text = clip(one_line(tool.description), MAX_DESCRIPTION)
+def _schema_of(tool: Tool) -> str:
     schema = {key: value for key, value in tool.schema.items() if key not in ("title", "$schema", "description")}
-    parameters = json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=str)
-    if len(parameters) > MAX_SCHEMA:
-        names = ", ".join(map(str, tool.schema.get("properties", {})))[:MAX_SCHEMA]
-        parameters = f"too long to show; their names: {names}; required: {tool.schema.get('required', [])}"
-    return f"{tool.name}: {text}\nparameters: {parameters}"
+    return f"parameters: {json.dumps(schema, ensure_ascii=False, separators=(',', ':'), default=str)}"
 
 
 def _behind(hidden: list[Tool]) -> str:

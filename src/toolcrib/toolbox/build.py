@@ -332,7 +332,8 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     own = _builtin(house, missing) if builtin else []
     for tool in (*own, *tools):
         registry.register(tool)
-    exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
+    search = functools.partial(_search_tools, any(tool.name == "run_code" for tool in own))
+    exposure = Exposure(registry, search, ground.settings.tools.list_limit, [tool.name for tool in own])
     ground.ends.append(exposure.forget)
     servers, plugins = add_sources(house, missing, builtin=builtin)
     registry.unavailable = dict(missing)
@@ -341,10 +342,15 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     return ToolboxParts(house, exposure, missing, servers, plugins)
 
 
-def _search_tools(exposure: Exposure) -> list[Tool]:
+def _search_tools(in_scripts: bool, exposure: Exposure) -> list[Tool]:
+    """Return the tools that search; where there is `run_code`, they answer with functions, as scripts call them."""
     from ..builtin.tool_search import search_tools
 
-    return search_tools(exposure)
+    if not in_scripts:
+        return search_tools(exposure)
+    from ..builtin.code import described
+
+    return search_tools(exposure, described)
 
 
 def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from toolcrib import Toolbox, tool
+from toolcrib.builtin.code import stored
+from toolcrib.builtin.code.stored import ScriptStore
+from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
+from toolcrib.record.state import StateFolder
 from toolcrib.record.undoing import undo
 
 DELETES = """
@@ -119,6 +125,20 @@ async def test_all_questions_come_together(folder: Path) -> None:
         assert (await run(box, code)).for_llm == "1"
 
 
+async def test_a_search_answers_with_functions(folder: Path) -> None:
+    def weigh(parcel: Annotated[str, Field(description="The number on it.")], unit: Literal["kg", "lb"] = "kg") -> str:
+        """Weigh a parcel."""
+        return f"1 {unit} of {parcel}"
+
+    (folder / "c.toml").write_text("[tools]\ncode = true\nlist_limit = 1\n")
+    async with opened(folder, tools=[tool(weigh, category="memory")]) as box:
+        found = (await box.call("search_tools", {"query": "weigh a parcel", "limit": 1})).for_llm
+        assert "async def weigh(parcel: str, unit: Literal['kg', 'lb'] = ...) -> str:" in found
+        assert "# parcel: The number on it." in found and '"properties"' not in found
+        assert (await run(box, "await weigh('7', unit='lb')")).for_llm == "1 lb of 7"
+        assert "weigh" in (await run(box, "await weigh('7', unit='g')")).for_llm
+
+
 async def test_a_changed_state_is_refused_and_nothing_runs_again(folder: Path) -> None:
     async with opened(folder) as box:
         (request,) = (await run(box, DELETES)).meta["approvals"]
@@ -222,6 +242,9 @@ async def test_an_expired_request_of_a_tool_that_only_reads_is_a_denial(folder: 
 CUT_OFF = """
 import asyncio, os, sys
 from toolcrib import Toolbox, tool
+from toolcrib.builtin.code import stored
+from toolcrib.builtin.code.stored import ScriptStore
+from toolcrib.core.errors import ToolError
 
 @tool(category="messaging")
 async def send(text: str) -> str:
@@ -347,6 +370,39 @@ async def test_the_same_script_runs_once_at_a_time(folder: Path) -> None:
         outs = await asyncio.gather(run(box, code), run(box, code))
         assert sorted(out.is_error for out in outs) == [False, True]
         assert any("runs already" in out.for_llm for out in outs)
+
+
+async def test_a_result_of_an_earlier_run_is_refused(folder: Path) -> None:
+    async with opened(folder) as box:
+        store: Any = vars(box.registry.require("run_code"))["_services"].store
+        await run(box, DELETES)
+        ((key, earlier),) = (tuple(row) for row in store._run("SELECT key, run FROM script"))
+        store.add_result(key, earlier, 7, {"value": "deleted"})
+        (old,) = (tuple(row) for row in store._run("SELECT * FROM script WHERE number = 7"))
+        store.delete(key)
+        await run(box, DELETES)
+        store._run("INSERT INTO script VALUES (?,?,?,?,?,?)", *old)
+        assert "was changed" in (await run(box, DELETES)).for_llm
+
+
+def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(ScriptStore(StateFolder.for_workspace(folder / "work"))) as store:
+        real, removed = stored.lock_file, list[Path]()
+
+        def late(path: Path, *, wait: bool = True) -> int | None:
+            fd = real(path) if wait else real(path, wait=False)
+            if not wait and not removed:  # the one who had it removes the file just before it releases the lock
+                removed.append(path)
+                path.unlink()
+            return fd
+
+        monkeypatch.setattr(stored, "lock_file", late)
+        held = store.take("script", "session")
+        assert removed and os.path.samestat(os.fstat(held.fd), removed[0].stat())
+        with pytest.raises(ToolError, match="runs already"):
+            store.take("script", "session")
+        store.release(held)
+        store.release(store.take("script", "session"))
 
 
 def test_a_process_that_ends_at_once_ends_well(folder: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import Tool
-from toolcrib.builtin.code.stubs import function_name, functions_of, stubs_text
+from toolcrib.builtin.code.stubs import described, function_name, functions_of, stubs_text
 
 
 def made(schema: dict[str, Any], output: dict[str, Any] | None = None, name: str = "t") -> Any:
@@ -19,7 +19,7 @@ def made(schema: dict[str, Any], output: dict[str, Any] | None = None, name: str
         return ""
 
     each = Tool.from_schema(name, "Does it.\n\nMore.", {"type": "object", **schema}, nothing, output_schema=output)
-    return functions_of([each])[function_name(name)]
+    return functions_of([each], function_name(name))[function_name(name)]
 
 
 def test_a_stub_has_types_defaults_and_a_line_of_the_description() -> None:
@@ -83,4 +83,5 @@ ANY = st.recursive(
 def test_whatever_a_schema_says_the_stubs_are_python(properties: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": properties}
     odd: Any = SimpleNamespace(name="odd", description='""" \\ \n\'', schema=schema, output_schema=schema)
-    ast.parse(stubs_text(functions_of([odd]).values()))
+    ast.parse(stubs_text(functions_of([odd], "odd").values()))
+    ast.parse(described(odd))

@@ -14,6 +14,7 @@ from ..outgoing import why_missing
 from .monty import MontyInterpreter
 from .script import MAX_CODE, NAME, RunCodeTool, ScriptServices
 from .stored import ScriptStore
+from .stubs import described
 
 if TYPE_CHECKING:
     from ...core.registry import ToolRegistry
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ...record.state import StateFolder
 
 
-__all__ = ["MAX_CODE", "NAME", "code_tools"]
+__all__ = ["MAX_CODE", "NAME", "code_tools", "described"]
 
 
 def code_tools(

@@ -90,7 +90,7 @@ class RunCodeTool(Tool):
         services = self._services
         session = None if SHARED in ctx.metadata else ctx.session_id
         tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
-        functions = await shared_threads.run(functions_of, tools)
+        functions = await shared_threads.run(functions_of, tools, code)
         take = functools.partial(services.store.take, _hash(caller_of(ctx), code), _hash(session))
         held = await shared_threads.make(take, services.store.release)
         try:
@@ -193,7 +193,9 @@ class _Run:
                 self._tool(number).name, self._calls[number][1], self._inner(), call_id=self._call_id(number)
             )
             if self._note(number, output):
-                await shared_threads.run(self._services.store.add_result, self._key, number, self._results[number])
+                await shared_threads.run(
+                    self._services.store.add_result, self._key, self._run_id, number, self._results[number]
+                )
 
     def _note(self, number: int, output: ToolOutput) -> bool:
         """Note how a call ended. Returns whether it has ended, or waits for a person."""

@@ -33,6 +33,7 @@ STEPS = (
     """
 CREATE TABLE IF NOT EXISTS script (
     key TEXT NOT NULL,               -- hashes: of caller and code, and of the session
+    run TEXT NOT NULL,               -- the id of the call that began it
     number INTEGER NOT NULL,         -- -1: the state; else the number of a call, with its result
     time REAL NOT NULL,
     body TEXT NOT NULL,              -- JSON
@@ -103,26 +104,26 @@ class ScriptStore(RecordPart):
         the same caller whose process has ended: that one cannot come back."""
         own = f"{script}-{session}"
         rows = self._run(
-            "SELECT key, body, mac FROM script WHERE number = ? AND key >= ? AND key < ? ORDER BY time DESC",
+            "SELECT * FROM script WHERE number = ? AND key >= ? AND key < ? ORDER BY time DESC",
             _STATE, f"{script}-", f"{script}.",
         )  # fmt: skip
         if any(row["key"] == own for row in rows):
             return own
-        signed = (row for row in rows if self._is_signed(row["key"], _STATE, row["body"], row["mac"]))
-        return next((row["key"] for row in signed if has_ended(json.loads(row["body"])["process"])), own)
+        return next(
+            (row["key"] for row in filter(self._is_signed, rows) if has_ended(json.loads(row["body"])["process"])), own
+        )
 
     def load(self, key: str) -> tuple[ScriptState, dict[int, Any]] | None:
         """Return a script's state and the stored results of its calls, as JSON data. Raises ToolError for a state that
         this state folder has not signed."""
-        rows = self._run("SELECT number, body, mac FROM script WHERE key = ?", key)
+        rows = self._run("SELECT * FROM script WHERE key = ?", key)
         if not rows:
             return None
-        for row in rows:
-            if not self._is_signed(key, row["number"], row["body"], row["mac"]):
-                raise ToolError(
-                    "this script waits on another machine, or its stored state was changed. It was not started again, "
-                    "because some of its calls have run. Change the script, for example a comment, to start anew"
-                )
+        if len({row["run"] for row in rows}) > 1 or not all(map(self._is_signed, rows)):
+            raise ToolError(
+                "this script waits on another machine, or its stored state was changed. It was not started again, "
+                "because some of its calls have run. Change the script, for example a comment, to start anew"
+            )
         found = {row["number"]: json.loads(row["body"]) for row in rows}
         state = found.pop(_STATE, None)
         return None if state is None else (_state(state), found)
@@ -131,30 +132,30 @@ class ScriptStore(RecordPart):
         """Store a state in the place of the one before, with the results that the script has not got yet."""
         with self._transaction():
             self._run("DELETE FROM script WHERE key = ? OR time < ?", key, time.time() - KEPT_SECONDS)
-            self._insert(key, _STATE, _data(state))
+            self._insert(key, state.run, _STATE, _data(state))
             for number, result in results.items():
-                self._insert(key, number, result)
+                self._insert(key, state.run, number, result)
 
-    def add_result(self, key: str, number: int, result: Any) -> None:
+    def add_result(self, key: str, run: str, number: int, result: Any) -> None:
         """Store the result of one call."""
         with self._transaction():
-            self._insert(key, number, result)
+            self._insert(key, run, number, result)
 
     def delete(self, key: str) -> None:
         """Remove a script that has ended."""
         self._run("DELETE FROM script WHERE key = ?", key)
 
-    def _insert(self, key: str, number: int, data: Any) -> None:
+    def _insert(self, key: str, run: str, number: int, data: Any) -> None:
         body = json.dumps(data)
-        self._run(
-            "INSERT INTO script VALUES (?,?,?,?,?)", key, number, time.time(), body, self._mac(key, number, body)
-        )  # fmt: skip
+        mac = self._mac(key, run, number, body)
+        self._run("INSERT INTO script VALUES (?,?,?,?,?,?)", key, run, number, time.time(), body, mac)
 
-    def _is_signed(self, key: str, number: Any, body: Any, mac: Any) -> bool:
-        return hmac.compare_digest(self._mac(key, number, body).encode(), str(mac).encode(errors="replace"))
+    def _is_signed(self, row: Mapping[str, Any]) -> bool:
+        expected = self._mac(row["key"], row["run"], row["number"], row["body"])
+        return hmac.compare_digest(expected.encode(), str(row["mac"]).encode(errors="replace"))
 
-    def _mac(self, key: str, number: int, body: str) -> str:
-        return hmac.new(self._key, f"{key}\0{number}\0{body}".encode(errors="replace"), "sha256").hexdigest()
+    def _mac(self, *columns: Any) -> str:
+        return hmac.new(self._key, repr(columns).encode(), "sha256").hexdigest()
 
     @functools.cached_property
     def _key(self) -> bytes:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
+from ...core.text import one_line
 from ...core.tool import Tool
 
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _MAX_DEPTH = 6  # objects in objects; deeper ones are `Any`
 _HEAD = "from typing import Any, Literal, NotRequired, TypedDict\nclass PermissionError(OSError): ...\n"
 """`PermissionError` is in the interpreter, but not in what its checker of types knows."""
@@ -25,7 +27,12 @@ class ScriptFunction:
     name: str
     tool: Tool
     parameters: tuple[str, ...]
-    stub: str
+    signature: str
+
+    @property
+    def stub(self) -> str:
+        """The function as a checker of types reads it."""
+        return f"{self.signature}    {_docstring(self.tool)}\n"
 
     def arguments(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call. Raises TypeError, as Python does, for too many or doubled ones."""
@@ -47,14 +54,26 @@ def function_name(tool: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) else name
 
 
-def functions_of(tools: Iterable[Tool]) -> dict[str, ScriptFunction]:
-    """Return the functions by name. Of two tools whose names become the same, the first has it."""
+def functions_of(tools: Iterable[Tool], code: str) -> dict[str, ScriptFunction]:
+    """Return the functions by name that code may call. Of two tools whose names become the same, the first has it."""
+    used = set(_WORD.findall(code))
     found: dict[str, ScriptFunction] = {}
     for tool in sorted(tools, key=lambda each: each.name):
         name = function_name(tool.name)
-        if name not in found:
+        if name in used and name not in found:
             found[name] = _function(name, tool)
     return found
+
+
+def described(tool: Tool) -> str:
+    """Return a tool as a model reads it that writes scripts: its function, and what each parameter is for."""
+    properties = _mapping(tool.schema.get("properties"))
+    about = [
+        f"# {name}: {one_line(text)}\n"
+        for name, each in properties.items()
+        if (text := _mapping(each).get("description"))
+    ]
+    return f"{_function(function_name(tool.name), tool).signature}    ...\n{''.join(about)}"
 
 
 def stubs_text(functions: Iterable[ScriptFunction]) -> str:
@@ -74,8 +93,8 @@ def _function(name: str, tool: Tool) -> ScriptFunction:
         shown.append("**more: Any")
     output = tool.output_schema
     result = "str" if output is None else _TypeWriter(f"{name}_result", output).within(writer).type_of(output, "result")
-    stub = f"{''.join(writer.classes)}async def {name}({', '.join(shown)}) -> {result}:\n    {_docstring(tool)}\n"
-    return ScriptFunction(name, tool, tuple(legal), stub)
+    signature = f"{''.join(writer.classes)}async def {name}({', '.join(shown)}) -> {result}:\n"
+    return ScriptFunction(name, tool, tuple(legal), signature)
 
 
 def _docstring(tool: Tool) -> str:
