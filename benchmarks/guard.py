@@ -322,6 +322,26 @@ def agent() -> Ratios:
     }
 
 
+def jobs() -> Ratios:
+    import jobs as j
+
+    with tempfile.TemporaryDirectory() as folder:
+        cost = {"ours": list[float](), "bare": list[float]()}
+        for number in range(3):
+            for name, times in cost.items():
+                times.append(j.child(name, f"sqlite:///{folder}/{name}{number}.db", 150)["cpu_ms"])
+    return {"jobs": _least(cost, "ours", "bare")}
+
+
+def scripts() -> Ratios:
+    import code_mode
+
+    with tempfile.TemporaryDirectory() as folder:
+        (work := Path(folder, "work")).mkdir()
+        took, _ = asyncio.run(code_mode.reads(work))
+    return {"script-reads": _least(took, "script", "direct")}
+
+
 GROUPS = {
     "imports": Group({"import": CPU}, imports),
     "calls": Group(
@@ -364,6 +384,8 @@ GROUPS = {
     "agent": Group(
         dict.fromkeys(("agent-turn-chat", "agent-turn-anthropic", "agent-turn-responses", "agent-start"), CPU), agent
     ),
+    "jobs": Group({"jobs": CPU}, jobs),
+    "scripts": Group({"script-reads": WALL}, scripts),
 }  # fmt: skip
 
 
