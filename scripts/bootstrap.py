@@ -117,7 +117,10 @@ def find_uv() -> str:
     return str(own)
 
 
-EXTRAS = ("acp", "channels", "chat", "code", "web", "docs", "browser", "jobs")
+EXTRAS = (
+    "acp", "channels", "chat", "code", "web", "docs", "browser", "jobs",
+    "agent-framework", "langchain", "openai-agents", "pydantic-ai", "smolagents",
+)  # fmt: skip
 
 
 def sync(uv: str, runtime: bool) -> None:

@@ -30,6 +30,7 @@ JOB_COMMANDS = {"jobs": "See, cancel and repeat work in the background.",
                 "worker": "Run jobs and schedules."}  # fmt: skip
 
 WINGS = {
+    "adapters": Wing("adapters"),
     "agent": Wing("agent", AGENT_COMMANDS, "cli.agent"),
     "browser": Wing("builtin.browser"),
     "code": Wing("builtin.code", {"code": "Run a script that calls the tools."}),

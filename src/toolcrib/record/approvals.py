@@ -80,6 +80,12 @@ class Approvals(RecordPart):
                     row["process"] = row["process"] if self._connection.lives(row["process"]) else None
         return rows
 
+    def open_of(self, call_id: str) -> list[ApprovalRow]:
+        """Return the requests of the call with this id that wait, or whose yes was not used yet, newest first."""
+        self._expire()
+        sql = "SELECT * FROM approval WHERE call_id=? AND state IN ('pending', 'approved') ORDER BY created DESC"
+        return self._run(sql, call_id)
+
     def cut_off(self, digest: str, workspace: str | None = None) -> ApprovalRow | None:
         """Return the approval that the latest run of exactly this call in a workspace (None: in any) used, if no
         outcome of that run is on record.

@@ -1,0 +1,65 @@
+"""Passes an answer that a person gave in a framework's own pause on to the stored request of the call.
+
+A call without a person to ask returns as pending, and its request is stored. The framework pauses, perhaps until
+another process goes on. The answer then goes to that request, and the call is made again: so the toolbox decides.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..core.threads import shared_threads
+from ..policy.callers import serves
+from ..policy.requests import Decision, answer
+
+if TYPE_CHECKING:
+    from ..core.context import ToolContext
+    from ..core.output import ToolOutput
+    from ..record.rows import ApprovalRow
+    from ..toolbox import Toolbox
+
+Question = dict[str, Any]
+"""What a person reads before they answer, as JSON data: `approval_id`, `tool`, `preview` and `reason`."""
+
+
+async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
+    """Return the question of a call that waits for a person; None if the call waits for nobody."""
+    if output.error_kind != "pending":
+        return None
+    row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
+    return None if row is None else shown(row)
+
+
+def shown(row: ApprovalRow) -> Question:
+    """Return a stored request as a question."""
+    return {"approval_id": row["id"], "tool": row["tool"], "preview": row["preview"], "reason": row["reason"]}
+
+
+async def open_request(box: Toolbox, call_id: str, ctx: ToolContext) -> ApprovalRow | None:
+    """Return the request that the call with this id has stored: it waits, or its yes was not used yet."""
+    rows = await shared_threads.run(box.approvals.open_of, call_id)
+    return next((row for row in rows if serves(row, ctx)), None)
+
+
+async def answer_request(box: Toolbox, row: ApprovalRow, decision: Decision) -> None:
+    """Answer a request. After a no the framework gives the model the refusal, so the next call asks again."""
+    answered = await shared_threads.run(answer, box.approvals, row["id"], decision)
+    if answered.kept and not decision.approve:
+        await shared_threads.run(box.approvals.refusal, row["id"])
+
+
+async def call_approved(
+    box: Toolbox, name: str, arguments: Any, ctx: ToolContext, call_id: str, decision: Decision
+) -> ToolOutput:
+    """Pass a yes on to the request of a call, and make the call again. It asks again if the request has ended."""
+    row, since = await open_request(box, call_id, ctx), time.time()
+    if row is None:  # the same call may have asked before, with another id
+        output = await box.call(name, arguments, ctx, call_id=call_id)
+        if output.error_kind != "pending":
+            return output
+        row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
+        if row is None or row["created"] >= since:  # nobody was shown this request
+            return output
+    await answer_request(box, row, decision)
+    return await box.call(name, arguments, ctx, call_id=call_id)

@@ -1,0 +1,39 @@
+"""The examples of the adapters run, with models of the tests."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .scenario import DONE
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs an example with a model, in a folder with two files; returns what it printed and what it asked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "b.txt").write_text("two\n")
+
+    async def start(name: str, model: Any) -> str:
+        asked: list[str] = []
+        monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "y")
+        await runpy.run_path(str(EXAMPLES / name))["main"]("Tidy up.", model)
+        (question,) = asked
+        assert "b.txt" in question and "destructive tools ask" in question
+        assert (tmp_path / "a.txt").read_text() == "uno\n"
+        assert not (tmp_path / "b.txt").exists()
+        return capsys.readouterr().out
+
+    return start
+
+
+async def test_pydantic_ai(run: Any) -> None:
+    from .test_pydantic_ai import model_of
+
+    assert DONE in await run("pydantic_ai_agent.py", model_of())
