@@ -124,6 +124,18 @@ def test_install_keeps_the_rest(cli: Cli) -> None:
     assert "no such entry" in cli("install", "cursor", "--remove").stderr
 
 
+def test_the_backup_of_install_replaces_a_link_that_came_with_the_project(cli: Cli, tmp_path: Path) -> None:
+    """Else the file of a project, as it is, would become any file of the person."""
+    path = cli.write(".codex/config.toml", 'a="$(touch planted)"\n')
+    target = tmp_path / "bashrc"
+    target.write_text("mine\n")
+    backup = path.with_name("config.toml.toolcrib-backup")
+    backup.symlink_to(target)
+    cli("install", "codex", "--yes")
+    assert target.read_text() == "mine\n"
+    assert not backup.is_symlink() and backup.read_text() == 'a="$(touch planted)"\n'
+
+
 SHARED = {
     "claude": (".mcp.json", ["serve"]),
     "cursor": (".cursor/mcp.json", ["serve", "--workspace", "${workspaceFolder}"]),

@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.config.channels import ChannelSettings
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.jobs.bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody, body_of
@@ -97,6 +98,23 @@ async def test_it_asks_before_it_changes_a_persons_schedule(action: str, mode: s
         await made.text(action=action, job_id="own")
 
 
+async def test_a_schedule_has_the_mode_of_who_made_it() -> None:
+    """A worker may have a looser one: no run of the schedule does."""
+    async with scheduled(mode="autonomous") as made:
+        made.box.use_mode("assistant")
+        await made.text(action="add", name="text", message="Delete the old files", every_seconds=600)
+        await made.text(action="add", name="call", tool="page", every_seconds=600)
+        task = {"task": "Delete the old files", "schedule": "every 20m", "channel": "team"}
+        assert not (await made.box.call("schedule_task", task, CHAT)).is_error
+        assert [made.body(each.name).mode for each in made.schedules.list()] == ["assistant"] * 3
+        made.box.use_mode("autonomous")
+        stricter = replace(CHAT, caller=Caller("tester", mode="assistant"))
+        await made.text(stricter, action="add", name="more", message="Delete the rest", every_seconds=600)
+        assert made.body("more").mode == "assistant"
+        again = await made.text(action="add", message="Delete the rest", every_seconds=600, name="own")
+        assert "Created" in again and made.body("own").mode == "autonomous"
+
+
 async def test_what_a_person_paused_stays_paused() -> None:
     async with scheduled(mode="autonomous") as made:
         await made.text(action="add", name="own", message="Drink water", every_seconds=600)
@@ -119,7 +137,7 @@ async def test_add_list_pause_resume_run_remove() -> None:
         text = await made.text(action="add", message="Drink water", every_seconds=600)
         assert text.startswith("Created job 'drink-water' (id: drink-water), every 10m\nNext run: 20")
         assert replace(made.body("drink-water"), labels={}) == MessageBody(
-            "Drink water", deliver=Delivery("team", "42"), schedule="drink-water"
+            "Drink water", deliver=Delivery("team", "42"), schedule="drink-water", mode="assistant"
         )
         assert made.schedules.get("drink-water").job.repeatable
         listed = await made.text(action="list")
@@ -212,7 +230,9 @@ async def test_a_scheduled_call_is_judged_when_it_is_made() -> None:
     async with scheduled(approve=approver) as made:
         await made.text(**call)
         assert asked == ["the scheduled call: destructive tools ask in assistant mode"]
-        assert made.body("boom") == CallBody("launch", {"what": "it"}, deliver=Delivery("team", "42"), schedule="boom")
+        assert made.body("boom") == CallBody(
+            "launch", {"what": "it"}, deliver=Delivery("team", "42"), schedule="boom", mode="assistant"
+        )
         assert not made.schedules.get("boom").job.repeatable
         await made.text(action="add", name="look", tool="page", every_seconds=60)
         assert len(asked) == 1

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import stat
 import sys
 from collections.abc import Callable
@@ -220,8 +219,8 @@ def _write(path: Path, text: str, backup: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = 0o644
     if path.exists():
-        shutil.copy2(path, backup)
         mode = stat.S_IMODE(path.stat().st_mode)
+        replace_file(backup, path.read_bytes(), mode)  # a link in its place is replaced, not followed
     replace_file(path, text, mode)
 
 

@@ -102,11 +102,12 @@ class Scheduling:
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
         if (message is None) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
+        mode = self.box.policy.of(ctx.caller).mode
         if call is None:
-            body, repeatable = MessageBody(message or "", deliver=deliver, labels=wire), True
+            body, repeatable = MessageBody(message or "", deliver=deliver, labels=wire, mode=mode), True
         else:
             tool, arguments = await self._allowed(*call, ctx)
-            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire)
+            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode)
             repeatable = tool.is_read_only or tool.idempotent is True
         text = json.dumps(body.to_json(), ensure_ascii=False)
         if self.box.redactor.redact(text) != text:
@@ -170,8 +171,8 @@ def _gap(arguments: Mapping[str, Any]) -> int | None:
 
 
 def _work(job: Job) -> dict[str, Any]:
-    """Return what a job does, whichever schedule it has and whatever its session had read."""
-    return {**job.body, "schedule": None, "labels": None}
+    """Return what a job does, whichever schedule and mode it has and whatever its session had read."""
+    return {**job.body, "schedule": None, "labels": None, "mode": None}
 
 
 def next_of(schedule: Schedule) -> str:
