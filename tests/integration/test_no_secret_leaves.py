@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import logging
 import os
+import ssl
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -280,3 +283,68 @@ def test_the_command_line_and_the_server_show_none(configured: Path, tmp_path: P
         assert not leaks(text), leaks(text)
     for path in (tmp_path / "state").rglob("*"):
         assert not path.is_file() or not leaks_in_bytes(path.read_bytes()), path
+
+
+async def test_a_secret_with_egress_leaves_by_the_proxy_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the command, nor what is kept and said of it, has the value; the server has it."""
+    got: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.append(str(self.headers))
+            body = f"you said {self.headers['Authorization']}".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
+
+    cert = tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", str(cert),
+         "-out", str(tmp_path / "chain.pem")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "chain.pem", cert)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    port = server.server_address[1]
+    (tmp_path / "token").write_text(FROM_FILE)
+    (tmp_path / "token").chmod(0o600)
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "conf.toml").write_text(f"""
+        [sandbox]
+        allowed_domains = ["localhost"]
+        [web]
+        allow_private = ["localhost:{port}"]
+        proxy_ca = "{tmp_path / "chain.pem"}"
+        [secrets.FILED]
+        file = "{tmp_path / "token"}"
+        tools = "exec"
+        egress = ["localhost:{port}"]
+    """)
+
+    async def yes(_: Any) -> bool:
+        return True
+
+    caplog.set_level(logging.DEBUG)
+    events: list[str] = []
+    async with Toolbox.open(tmp_path / "ws", config=tmp_path / "conf.toml", approve=yes) as box:
+        box.events.subscribe(lambda event: events.append(repr(event)))
+        command = (
+            f'curl -sSi -o kept -H "Authorization: Bearer $FILED" https://localhost:{port}/; cat kept; echo "[$FILED]"'
+        )
+        output = await box.call("exec", {"command": command})
+    kept = [path for path in box.state.path.rglob("*") if path.is_file()]
+    server.shutdown()
+    server.server_close()
+    assert f"Authorization: Bearer {FROM_FILE}" in got[0], output.for_llm
+    assert f"you said Bearer {'*' * len(FROM_FILE)}" in output.for_llm
+    for text in (shown(output), "\n".join(events), caplog.text):
+        assert FROM_FILE not in text
+    for path in (*kept, *(tmp_path / "ws").iterdir()):
+        assert FROM_FILE.encode() not in path.read_bytes(), path

@@ -27,8 +27,10 @@ from .transcript import MAX_CHARACTERS, appeared
 
 if TYPE_CHECKING:
     from ..boundary.process import Process, ProcessResult
+    from ..boundary.proxy.egress_secret import EgressSecret
     from ..policy.secrets.grants import Secrets
 
+ONLY_PROXY = "the command got placeholders for {}: only sandbox.backend bubblewrap puts their values into requests"
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
@@ -187,13 +189,17 @@ class CommandRunner:
         """
         granted: dict[str, str] = {}
         lacks: list[str] = []
+        egress: tuple[EgressSecret, ...] = ()
         if self._secrets is not None and self._secrets.names_for(asker):  # in a thread: they may come from a program
-            granted, lacks = await shared_threads.run(self._secrets.environment, asker)
+            granted, lacks, egress = await shared_threads.run(self._secrets.environment, asker)
         # in a thread, because the first use probes the sandbox with commands
         chosen = self.walls.behind(wall, lift)
         sandbox = chosen.known or await shared_threads.run(chosen)
-        if hosts and isinstance(sandbox, HostOpener) and sandbox.opens_hosts:
-            sandbox = await shared_threads.run(sandbox.opening, hosts)
+        opener = sandbox if isinstance(sandbox, HostOpener) else None
+        if opener is not None and opener.opens_hosts and (hosts or (egress and sandbox.domains)):
+            sandbox = await shared_threads.run(opener.opening, hosts, egress)
+        elif egress and opener is None:
+            lacks = [*lacks, f"[{ONLY_PROXY.format(', '.join(each.name for each in egress))}]"]
         cut_off = sandbox.active and not sandbox.domains and not hosts
 
         saved = None

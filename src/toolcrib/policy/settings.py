@@ -145,6 +145,20 @@ def is_tightening(hook: HookRule) -> bool:
     return not hook.file and not hook.command and (hook.action in ("ask", "block") or hook.preset == "safety")
 
 
+def _egress_host(text: str) -> str:
+    """Return `host:port`. Raises ValueError for patterns and addresses: a certificate vouches for one name."""
+    from ..boundary.network.url import parse_url
+    from ..core.errors import AddressRefused
+
+    try:
+        target = parse_url(f"https://{text}/")
+    except AddressRefused as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(target.host, str) or target.path != "/" or "@" in text:
+        raise ValueError(f"{text!r} should be the name of one host, such as api.example.com")
+    return f"{target.host}:{target.port}"
+
+
 @dataclass(frozen=True, slots=True)
 class SecretSettings(Section):
     """A secret by name: where its value comes from, and which tools get it. Exactly one source."""
@@ -161,6 +175,9 @@ class SecretSettings(Section):
     """`service/user` in the system's keyring; needs the package keyring."""
     tools: OneOrMore = ()
     """Names of tools that get it, which may contain `*`; `mcp:github` is an MCP server. Empty: none."""
+    egress: tuple[str, ...] = ()
+    """Hosts (`api.github.com`, `api.example.com:8443`) that alone get the value: a command gets a placeholder, and the
+    sandbox's proxy puts the value into its requests. Then no tool but commands gets it."""
     variable: str | None = None
     """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
 
@@ -169,6 +186,7 @@ class SecretSettings(Section):
         if len(given) != 1:
             said = " and ".join(given) or "none of them"
             raise ValueError(f"a secret has one source: env, file, command or keyring; it has {said}")
+        object.__setattr__(self, "egress", tuple(map(_egress_host, self.egress)))
         if self.keyring is not None and not all(self.keyring.rpartition("/")[::2]):
             raise ValueError("keyring should be service/user")
         if self.variable is not None and not VARIABLE.fullmatch(self.variable):

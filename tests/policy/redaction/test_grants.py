@@ -67,21 +67,36 @@ def test_what_cannot_be_read_is_said(source: SecretSettings, said: str) -> None:
     with pytest.raises(ToolError, match=said) as error:
         made.value("A", "t")
     assert VALUE not in str(error.value)
-    granted, failed = Secrets({"A": SecretSettings(tools=("exec",), env="GONE")}, Redactor(), (), {}).environment(
-        "exec"
-    )
+    gone = Secrets({"A": SecretSettings(tools=("exec",), env="GONE")}, Redactor(), (), {})
+    granted, failed, _ = gone.environment("exec")
     assert granted == {} and "GONE" in failed[0]
 
 
 def test_only_who_was_named_gets_it() -> None:
     made, _ = secrets(SecretSettings(tools=("exec", "mcp:git*"), variable="GH_TOKEN", env="MINE"), MINE=VALUE)
-    assert made.environment("exec") == ({"GH_TOKEN": VALUE}, [])
-    assert made.environment("http_request") == ({}, [])
+    assert made.environment("exec") == ({"GH_TOKEN": VALUE}, [], ())
+    assert made.environment("http_request") == ({}, [], ())
     assert made.names_for("exec") == ["GH_TOKEN"]
     assert made.resolve("Bearer ${secret:A}!", "mcp:github") == f"Bearer {VALUE}!"
     for text, asker in (("${secret:A}", "mcp:other"), ("${secret:B}", "exec")):
         with pytest.raises(ToolError):
             made.resolve(text, asker)
+
+
+def test_with_egress_nobody_gets_it_but_the_proxy() -> None:
+    source = SecretSettings(tools=("*",), env="MINE", egress=("API.example.com.", "git.example.com:8443"))
+    made, _ = secrets(source, MINE=VALUE)
+    granted, failed, egress = made.environment("exec")
+    hosts = ("api.example.com:443", "git.example.com:8443")
+    assert [(each.value, each.hosts) for each in egress] == [(VALUE, hosts)]
+    assert granted == {"A": egress[0].placeholder} and not failed
+    assert VALUE not in f"{granted}{egress}"
+    assert made.environment("exec")[0] == granted  # also for the next command
+    assert made.names_for("exec") == [f"A for {', '.join(hosts)} alone"]
+    with pytest.raises(ToolError, match="requests of commands"):
+        made.resolve("${secret:A}", "http_request")
+    _, failed, egress = secrets(source, MINE="two lines\nof text")[0].environment("exec")
+    assert "goes into a header" in failed[0] and egress == ()
 
 
 def test_variables_that_commands_get_are_secrets_by_their_names() -> None:
@@ -121,6 +136,11 @@ def test_the_configuration(tmp_path: Path) -> None:
         ('[secrets.A]\ntools = ["exec"]', "one source"),
         ('[secrets.A]\nenv = "X"\nfile = "/y"', "env and file"),
         ('[secrets.A]\nvalue = "v"', "no such setting"),
+        ('[secrets.A]\nenv = "X"\negress = ["*.example.com"]', "is not a host name"),
+        ('[secrets.A]\nenv = "X"\negress = ["*"]', "is not a host name"),
+        ('[secrets.A]\nenv = "X"\negress = ["10.0.0.1"]', "the name of one host"),
+        ('[secrets.A]\nenv = "X"\negress = ["https://example.com"]', "https"),
+        ('[secrets.A]\nenv = "X"\negress = ["example.com/path"]', "the name of one host"),
         ('[secrets."a b"]\nenv = "X"', "cannot name an environment variable"),
         ('[secrets.A]\nenv = "X"\nas = "a-b"', "cannot name an environment variable"),
         ('[secrets.A]\nkeyring = "x"', "service/user"),

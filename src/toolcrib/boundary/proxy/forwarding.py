@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import h11
 
 from ...core.dataclass import dataclass
 from .request_head import PIECE, BadRequest, Inbox, ProxyRequest, passed_on
+
+if TYPE_CHECKING:
+    from .egress import Masker
 
 
 async def relay_bytes(
@@ -60,6 +64,8 @@ class Forwarded:
     idle: float
     begun: bool = False
     """Whether the client has received some of the answer: then no other answer can be sent."""
+    masker: Masker | None = None
+    """Hides secrets in the answer."""
 
     def __post_init__(self) -> None:
         self._up = h11.Connection(h11.CLIENT, max_incomplete_event_size=self.max_head)
@@ -120,11 +126,17 @@ class Forwarded:
                 if self.request.event.http_version >= b"1.1":
                     await self._tell(h11.InformationalResponse(status_code=event.status_code, headers=[]))
             elif isinstance(event, h11.Response):
-                headers = passed_on(event.headers.raw_items())
-                await self._tell(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
+                headers, reason = passed_on(event.headers.raw_items()), event.reason
+                if self.masker is not None:
+                    if any(name == b"content-encoding" and value != b"identity" for name, value in event.headers):
+                        raise BadRequest(502, f"{self.request.where} compressed its answer, which nobody asked for")
+                    headers, reason = self.masker.headers(headers), self.masker.whole(reason)
+                await self._tell(h11.Response(status_code=event.status_code, reason=reason, headers=headers))
             elif isinstance(event, h11.Data):
-                await self._tell(h11.Data(data=event.data))
+                await self._tell_body(event.data if self.masker is None else self.masker.more(event.data))
             elif isinstance(event, h11.EndOfMessage):
+                if self.masker is not None:
+                    await self._tell_body(self.masker.rest())
                 await self._tell(h11.EndOfMessage())
                 return False
             else:
@@ -136,6 +148,10 @@ class Forwarded:
         kept = [(name, value) for name, value in event.headers if name in wanted] + passed_on(event.headers.raw_items())
         await self._tell(h11.InformationalResponse(status_code=101, headers=kept, reason=event.reason))
         return True
+
+    async def _tell_body(self, data: bytes) -> None:
+        if data:
+            await self._tell(h11.Data(data=data))
 
     async def _tell(self, event: h11.Event) -> None:
         data = self.conn.send(event)

@@ -1,7 +1,7 @@
 """The proxy for CONNECT and plain HTTP: it judges every request and dials only judged addresses.
 
-A client inside a sandbox, or a browser, has no other way out. TLS is not opened: the proxy does not see the content of
-a CONNECT tunnel, its server name included.
+A client inside a sandbox, or a browser, has no other way out. TLS is opened only for hosts that get a secret
+(`egress`): of other CONNECT tunnels the proxy does not see the content, their server name included.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ import contextlib
 import hmac
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import h11
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ..network.resolve import RULE_UNRESOLVED
+from ..network.special_addresses import Address
+from ..network.url import Target
 from .dialling import LINGER_SECONDS, Dial, Streams, dial_directly, end_connection
 from .domains import Admit
 from .forwarding import Forwarded, relay_bytes
 from .request_head import BadRequest, Inbox, ProxyRequest, read_request
+
+if TYPE_CHECKING:
+    from .egress import Egress
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +75,8 @@ class FilteringProxy:
     `only(patterns, guard)` for certain domains. It is called for every CONNECT and every plain request, also for later
     ones on the same connection. `credential` is a user name and password that clients must show (Proxy-Authorization:
     Basic). It keeps other users of the machine off the loopback port; without one, every client is served.
-    `dial` makes the connections: `dialling(settings)` goes through `web.proxy` where one is set.
+    `dial` makes the connections: `dialling(settings)` goes through `web.proxy` where one is set. `egress` are secrets
+    that the proxy puts into requests.
 
     A refused request gets an answer that says what was refused, why, and which setting would allow it. The refusal is
     stored in `refused`, and `on_refused` is called, in the loop. `http` uses plain requests, everything else (https,
@@ -83,12 +90,13 @@ class FilteringProxy:
         credential: tuple[str, str] | None = None,
         dial: Dial = dial_directly,
         limits: ProxyLimits | None = None,
+        egress: Egress | None = None,
         on_refused: Callable[[ProxyRefusal], object] | None = None,
     ) -> None:
         self.limits = limits or ProxyLimits()
         self.refused: dict[str, ProxyRefusal] = {}
         """The first refusals, by host:port."""
-        self._admit, self._dial = admit, dial
+        self._admit, self._dial, self._egress = admit, dial, egress
         self._credential = None if credential is None else base64.b64encode(":".join(credential).encode())
         self._on_refused = on_refused
         self._servers: list[asyncio.Server] = []
@@ -152,8 +160,9 @@ class FilteringProxy:
             if not again:
                 return
 
-    async def _serve_request(self, inbox: Inbox, writer: asyncio.StreamWriter) -> bool:
-        """Serve one request. Return whether another may follow."""
+    async def _serve_request(self, inbox: Inbox, writer: asyncio.StreamWriter, opened: Target | None = None) -> bool:
+        """Serve one request. Return whether another may follow. `opened` is the target of the tunnel around it, if the
+        proxy opened its TLS."""
         async with asyncio.timeout(self.limits.head_seconds):
             head = await inbox.head(self.limits.head_bytes)
         if head is None:
@@ -166,8 +175,17 @@ class FilteringProxy:
             raise BadRequest(400, f"this is not an HTTP request: {error}") from None
         if not isinstance(event, h11.Request):
             raise BadRequest(400, "this is not a complete HTTP request")
-        self._judge_credential(event)
-        request = read_request(event)
+        if opened is None:
+            self._judge_credential(event)
+        request = read_request(event, opened)
+        if self._egress is not None and request.tunnel and self._egress.opens(request.where):
+            await self._addresses(request)
+            await self._open(self._egress, request, inbox, writer)
+            while await self._serve_request(inbox, writer, request.target):
+                pass
+            return False
+        if self._egress is not None and not request.tunnel:
+            request = self._egress.put_in(request, opened is not None)
         server = await self._connect(request)
         try:
             if request.tunnel:
@@ -183,6 +201,8 @@ class FilteringProxy:
     ) -> bool:
         limits = self.limits
         forwarded = Forwarded(request, conn, inbox, writer, *server, max_head=limits.head_bytes, idle=limits.idle)
+        if self._egress is not None and request.target.scheme == "https":
+            forwarded.masker = self._egress.masker()
         try:
             return await forwarded.run()
         except (OSError, h11.ProtocolError, BadRequest) as error:  # TimeoutError is an OSError
@@ -192,7 +212,17 @@ class FilteringProxy:
             if isinstance(error, BadRequest):
                 raise
             status = 504 if isinstance(error, TimeoutError) else 502
-            raise BadRequest(status, f"{request.where} gave no usable answer: {error or 'it took too long'}") from None
+            why = str(error) or "it took too long"
+            if forwarded.masker is not None and not isinstance(error, OSError):  # it may show what the server said
+                why = "it is not HTTP"
+            raise BadRequest(status, f"{request.where} gave no usable answer: {why}") from None
+
+    async def _open(self, egress: Egress, request: ProxyRequest, inbox: Inbox, writer: asyncio.StreamWriter) -> None:
+        """Answer a CONNECT, and the TLS in it."""
+        if not inbox.empty:
+            raise BadRequest(400, "TLS begins after the answer to CONNECT")
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await writer.start_tls(egress.context(str(request.target.host)), ssl_handshake_timeout=self.limits.head_seconds)
 
     def _judge_credential(self, event: h11.Request) -> None:
         if self._credential is None:
@@ -204,19 +234,30 @@ class FilteringProxy:
                 return
         raise BadRequest(407, "this proxy serves one session of Toolcrib, which knows its password")
 
-    async def _connect(self, request: ProxyRequest) -> Streams:
+    async def _addresses(self, request: ProxyRequest) -> Sequence[Address]:
         where, target = request.where, request.target
         try:
-            addresses = await self._admit(str(target.host), target.port)
+            return await self._admit(str(target.host), target.port)
         except AddressRefused as error:
             status = 502 if error.rule == RULE_UNRESOLVED else 403
             raise BadRequest(status, str(error), error.rule, where) from None
         except Exception:  # a check that fails is a refusal
             log.exception("the proxy could not judge %s", where)
             raise BadRequest(403, "it could not be judged", None, where) from None
+
+    async def _connect(self, request: ProxyRequest) -> Streams:
+        where, host, port = request.where, str(request.target.host), request.target.port
+        addresses = await self._addresses(request)
         try:
             async with asyncio.timeout(self.limits.dial):
-                return await self._dial(str(target.host), addresses, target.port)
+                streams = await self._dial(host, addresses, port)
+                if self._egress is not None and request.target.scheme == "https":
+                    try:
+                        await streams[1].start_tls(self._egress.trusted, server_hostname=host)
+                    except BaseException:
+                        await end_connection(streams[1])
+                        raise
+                return streams
         except TimeoutError:
             raise BadRequest(504, f"{where} cannot be reached: it took too long") from None
         except OSError as error:
@@ -261,7 +302,8 @@ def _answer(refused: BadRequest) -> bytes:
 async def _linger(inbox: Inbox, writer: asyncio.StreamWriter) -> None:
     """Let a client that still sends read the answer first: closing with unread bytes would reset the connection."""
     with contextlib.suppress(OSError, TimeoutError):
-        writer.write_eof()
+        if writer.can_write_eof():
+            writer.write_eof()
         async with asyncio.timeout(LINGER_SECONDS):
             taken = 0
             while taken < _LINGER_BYTES and (data := await inbox.some()):

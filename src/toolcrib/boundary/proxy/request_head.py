@@ -51,6 +51,11 @@ class Inbox:
         self._reader = reader
         self._left = b""
 
+    @property
+    def empty(self) -> bool:
+        """Return whether nothing was handed back."""
+        return not self._left
+
     def give_back(self, data: bytes) -> None:
         """Hand bytes back: the next read returns them."""
         self._left = data + self._left
@@ -144,15 +149,22 @@ def _tokens(value: bytes) -> list[bytes]:
     return [token.strip().lower() for token in value.split(b",")]
 
 
-def read_request(event: h11.Request) -> ProxyRequest:
-    """Read a request. Raises BadRequest for a request that no client of a proxy should send."""
+def read_request(event: h11.Request, opened: Target | None = None) -> ProxyRequest:
+    """Read a request. `opened` is the target of the tunnel that it came through, if the proxy opened its TLS.
+
+    Raises BadRequest for a request that no client of a proxy should send."""
     tunnel = event.method == b"CONNECT"
     _judge_framing(event, tunnel)
-    target = _connect_target(event.target) if tunnel else _absolute_target(event.target)
+    if opened is not None:
+        target = _opened_target(event.target, opened, tunnel)
+    else:
+        target = _connect_target(event.target) if tunnel else _absolute_target(event.target)
     _judge_host(event, target)
     upgrade = None
     if any(b"upgrade" in _tokens(value) for value in _values(event.headers, b"connection")):
         upgrade = b", ".join(_values(event.headers, b"upgrade")) or None
+        if opened is not None:
+            raise BadRequest(403, "this host gets a secret, so no protocol but HTTP is spoken with it")
     return ProxyRequest(event, target, tunnel, upgrade)
 
 
@@ -175,6 +187,13 @@ def _connect_target(raw: bytes) -> Target:
     if not colon or not port.isdigit():
         raise BadRequest(400, "CONNECT names no port")
     return _parsed(f"http://{text}/")
+
+
+def _opened_target(raw: bytes, opened: Target, tunnel: bool) -> Target:
+    text = raw.decode("ascii")
+    if tunnel or not text.startswith("/"):
+        raise BadRequest(400, "a request to this host names a path; the host is that of the tunnel")
+    return _parsed(f"https://{opened.host}:{opened.port}{text}")
 
 
 def _absolute_target(raw: bytes) -> Target:
@@ -204,7 +223,7 @@ def _judge_host(event: h11.Request, target: Target) -> None:
     """
     for value in _values(event.headers, b"host"):
         try:
-            host = parse_url(f"http://{value.decode('ascii')}/")
+            host = parse_url(f"{target.scheme}://{value.decode('ascii')}/")
         except (AddressRefused, UnicodeDecodeError):
             raise BadRequest(400, "the Host header names no host") from None
         port_matches = host.port == target.port or (event.method == b"CONNECT" and b":" not in value)

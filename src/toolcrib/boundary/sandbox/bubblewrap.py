@@ -35,6 +35,7 @@ from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
     from ..network.address_guard import AddressGuard
+    from ..proxy.egress_secret import EgressSecret
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -109,12 +110,16 @@ class BubblewrapSandbox:
         for guarded in guards:
             arguments += guarded.arguments(pins=layer is None)
         arguments += self._hidden()
+        outlet = self._outlet()
         copies = open_system_files()
         for fd, target in copies:
             arguments += ["--perms", "0444", "--file", str(fd), target]
+        if outlet is not None and outlet.authorities is not None:
+            target, content = outlet.authorities
+            copies.append((memory_file(content), target))
+            arguments += ["--perms", "0444", "--ro-bind-data", str(copies[-1][0]), target]
         arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
 
-        outlet = self._outlet()
         handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet)
         filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
@@ -152,9 +157,10 @@ class BubblewrapSandbox:
         found = self._guard().judge_known(f"http://{host}/")
         return found.reason if found is not None and found.verdict == "deny" else ""
 
-    def opening(self, hosts: tuple[str, ...]) -> BubblewrapSandbox:
-        """Return this sandbox for a command that may also reach these hosts, each as `host:port`."""
-        settings = replace(self._settings, opened=hosts)
+    def opening(self, hosts: tuple[str, ...], egress: tuple[EgressSecret, ...] = ()) -> BubblewrapSandbox:
+        """Return this sandbox for a command that may also reach these hosts, each as `host:port`, and into whose
+        requests the proxy puts these secrets."""
+        settings = replace(self._settings, opened=hosts, egress=egress)
         return BubblewrapSandbox(self.program, settings, self.workspace, self.overlay_program)
 
     def layer_roots(self) -> list[Path]:
@@ -163,12 +169,11 @@ class BubblewrapSandbox:
         return _overlay_roots(self._writable.roots())
 
     def _outlet(self) -> Outlet | None:
-        settings = self._settings
-        if not (self.domains or settings.opened):
+        if not (self.domains or self._settings.opened):
             return None
         from .outlet import Outlet
 
-        return Outlet(self.domains, self._guard(), settings.opened)
+        return Outlet(self._settings, self._guard())
 
     def _guard(self) -> AddressGuard:
         from ..network.address_guard import AddressGuard

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from ...core.errors import SandboxUnavailable
@@ -30,10 +30,16 @@ from ..proxy.dialling import dialling
 from ..proxy.domains import only
 from ..proxy.proxy_server import FilteringProxy
 from . import opener
+from .settings import SandboxSettings
 
 log = logging.getLogger(__name__)
 
 PORT = 3128  # squid's port, known for a proxy; no other program inside the sandbox can have it
+_AUTHORITIES = (
+    "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE",
+    "PIP_CERT", "CARGO_HTTP_CAINFO", "DENO_CERT", "NIX_SSL_CERT_FILE",
+)  # fmt: skip
+"""The variables by which programs find the authorities that they trust."""
 _MAX_NAMED = 10
 _ANSWER_SECONDS = 5.0  # all commands wait meanwhile
 
@@ -42,14 +48,27 @@ class Outlet:
     """The proxy of one command. It is created before the command, opened when the command's namespace exists, and
     closed at its end."""
 
-    def __init__(self, domains: Sequence[str], guard: AddressGuard, opened: Sequence[str] = ()) -> None:
+    def __init__(self, settings: SandboxSettings, guard: AddressGuard) -> None:
         listeners.ready()
+        domains, opened = settings.domains, settings.opened
         self._hosts = (*domains, *(place.rpartition(":")[0].strip("[]") for place in opened))
-        self._proxy = FilteringProxy(only(domains, guard, opened), dial=dialling(guard.settings))
+        egress = None
+        if settings.egress:
+            from ..network.resolve import tls_context
+            from ..proxy.authority import authority
+            from ..proxy.egress import Egress
+
+            egress = Egress(settings.egress, tls_context(guard.settings.proxy_ca))
+            self.authorities = authority().bundle()
+        self._proxy = FilteringProxy(only(domains, guard, opened), dial=dialling(guard.settings), egress=egress)
+
+    authorities: tuple[str, bytes] | None = None
+    """If the proxy opens TLS: a file of the system, and what the command finds in its place."""
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment, with our proxy as the only one."""
-        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._hosts)}
+        env = {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._hosts)}
+        return {**env, **dict.fromkeys(_AUTHORITIES, self.authorities[0])} if self.authorities else env
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""

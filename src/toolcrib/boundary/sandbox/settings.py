@@ -12,6 +12,7 @@ from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
 from ..host_files import HostFile
 from ..network.settings import Domain
+from ..proxy.egress_secret import EgressSecret
 from ..workspace_paths import WHOLE_MACHINE
 
 Denied = Callable[[Literal["Read", "Edit"]], Callable[[str], bool] | None]
@@ -100,6 +101,8 @@ class SandboxSettings(Section):
     passes public addresses alone."""
     opened: Annotated[tuple[str, ...], NotASetting()] = ()
     """The hosts that were opened to one command, each as `host:port`."""
+    egress: Annotated[tuple[EgressSecret, ...], NotASetting()] = ()
+    """The secrets that the proxy puts into requests of one command."""
     host_files: Annotated[tuple[HostFile, ...], NotASetting()] = ()
     """Files that the host runs, besides our own environment: commands cannot change them."""
     host_files_writable: Annotated[bool, NotASetting()] = False

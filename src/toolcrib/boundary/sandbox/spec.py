@@ -14,6 +14,7 @@ from .settings import Profile
 
 if TYPE_CHECKING:
     from ...core.context import Wall
+    from ..proxy.egress_secret import EgressSecret
     from .protected_paths import ProtectedPaths
 
 
@@ -96,8 +97,9 @@ class HostOpener(Protocol):
         """Return why the settings keep this host (`host:port`) closed to every command; "" if they do not."""
         ...
 
-    def opening(self, hosts: tuple[str, ...]) -> Sandbox:
-        """Return this sandbox for a command that may also reach these hosts, each as `host:port`."""
+    def opening(self, hosts: tuple[str, ...], egress: tuple[EgressSecret, ...] = ()) -> Sandbox:
+        """Return this sandbox for a command that may also reach these hosts, each as `host:port`, and into whose
+        requests the proxy puts these secrets."""
         ...
 
 

@@ -12,13 +12,15 @@ import stat
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from secrets import token_hex
 
+from ...boundary.proxy.egress_secret import EgressSecret
 from ...core.errors import ConfigError, ToolError
 from ...core.text import matches
 from ...core.tool import Tool
 from ..settings import VARIABLE, SecretSettings
 from ..starts import Starts, of_secret
-from .redact import MIN_SECRET, Redactor
+from .redact import MIN_SECRET, Redactor, forms
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -27,6 +29,7 @@ MAX_BYTES = 64 * 1024
 _REFERENCE = re.compile(r"\$\{secret:([^}\s]{1,200})\}")
 # Variables granted to commands whose names show that their values are secrets.
 _SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+_IN_HEADER = re.compile(r"[\x21-\x7e]{1,8000}")
 _NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
 
 
@@ -54,6 +57,7 @@ class Secrets:
         self._variables = tuple(variables)
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, str] = {}
+        self._placeholders: dict[str, str] = {}
         self._lock = threading.Lock()
         for name, source in self._sources.items():
             if (source.env is not None and source.env in self._environ) or source.file is not None:
@@ -87,6 +91,8 @@ class Secrets:
             raise ToolError(
                 f"the secret {name!r} is not granted to {askers[0]}; add it to secrets.{name}.tools to do so"
             )
+        if askers and source.egress:
+            raise ToolError(f"the secret {name!r} is for requests of commands to {', '.join(source.egress)} alone")
         with self._lock:
             if name not in self._values:
                 value = _read(f"secrets.{name}", source, self._environ, self._starts)
@@ -100,23 +106,41 @@ class Secrets:
         return _REFERENCE.sub(lambda found: self.value(found[1], asker), text)
 
     def names_for(self, asker: str) -> list[str]:
-        """Return the names of the variables in which commands of this asker get secrets."""
-        named = [self._variable_of[name] for name, source in self._sources.items() if matches(asker, source.tools)]
+        """Return the variables in which commands of this asker get secrets, as people read them."""
+        named = [
+            self._variable_of[name] + (f" for {', '.join(source.egress)} alone" if source.egress else "")
+            for name, source in self._sources.items()
+            if matches(asker, source.tools)
+        ]
         return [*named, *(name for name in self._variables if name in self._environ and _SECRET_NAME.search(name))]
 
-    def environment(self, asker: str) -> tuple[dict[str, str], list[str]]:
-        """Return the variables for a command of this asker, and a message about each secret that could not be read."""
+    def environment(self, asker: str) -> tuple[dict[str, str], list[str], tuple[EgressSecret, ...]]:
+        """Return the variables for a command of this asker, a message about each secret that could not be read, and the
+        secrets of which a variable is only a placeholder."""
         self._learn()
         values: dict[str, str] = {}
         failed: list[str] = []
+        egress: list[EgressSecret] = []
         for name, source in self._sources.items():
             if not matches(asker, source.tools):
                 continue
+            variable = self._variable_of[name]
             try:
-                values[self._variable_of[name]] = self.value(name)
+                value = self.value(name)
+                if source.egress:
+                    egress.append(self._egress(name, value, source.egress))
+                    value = egress[-1].placeholder
+                values[variable] = value
             except (ToolError, ConfigError) as error:
-                failed.append(f"[{self._variable_of[name]} was not set: {error}]")
-        return values, failed
+                failed.append(f"[{variable} was not set: {error}]")
+        return values, failed, tuple(egress)
+
+    def _egress(self, name: str, value: str, hosts: tuple[str, ...]) -> EgressSecret:
+        if not _IN_HEADER.fullmatch(value):
+            raise ToolError(f"secrets.{name}: a secret with `egress` goes into a header: ASCII letters and signs alone")
+        chosen = f"placeholder-{self._variable_of[name]}-{token_hex(8)}"
+        placeholder = self._placeholders.setdefault(name, chosen)
+        return EgressSecret(name, placeholder, value, hosts, tuple(forms(value)))
 
     def _learn(self) -> None:
         """Give the redactor the values of granted variables whose names indicate secrets."""
