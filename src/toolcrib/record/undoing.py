@@ -67,7 +67,10 @@ class _Undoing:
             known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
             if known:
                 raise ToolError(f"call {call} is undone already")
-            raise UnknownName(f"no changes of a call {call} are known; `toolcrib undo --list` lists them")
+            raise UnknownName(
+                f"no changes of a call {call} are known; `toolcrib undo --list` lists them. "
+                "Those of a script have the id of the call that began it"
+            )
         seen: set[tuple[str, str]] = set()
         conflicts: list[str] = []
         for change in changes:

@@ -117,7 +117,7 @@ class _Run:
         self._approvals: dict[int, str] = {}
         self._questions: dict[int, ToolOutput] = {}
         self._before = ""
-        self._made = 0
+        self._made = self._ended = 0
         self._labels = LABELS[False, False]
         self._stored = False
 
@@ -184,7 +184,7 @@ class _Run:
             calls = [ToolCall(self._call_id(n), self._tool(n).name, self._calls[n][1]) for n in reading]
             outputs = await self._services.registry.execute_parallel(calls, self._inner())
             for number, output in zip(reading, outputs, strict=True):
-                self._note(number, output)
+                await self._note(number, output)
         acting = [number for number in numbers if number not in reading]
         if acting and not all(number in self._approvals for number in acting):
             await self._save()
@@ -192,13 +192,13 @@ class _Run:
             output = await self._services.registry.execute(
                 self._tool(number).name, self._calls[number][1], self._inner(), call_id=self._call_id(number)
             )
-            if self._note(number, output):
+            if await self._note(number, output):
                 await shared_threads.run(
                     self._services.store.add_result, self._key, self._run_id, number, self._results[number]
                 )
 
-    def _note(self, number: int, output: ToolOutput) -> bool:
-        """Note how a call ended. Returns whether it has ended, or waits for a person."""
+    async def _note(self, number: int, output: ToolOutput) -> bool:
+        """Note how a call ended, and report progress. Returns whether it has ended, or waits for a person."""
         if output.labels is not None:
             self._labels = self._labels.join(output.labels)
         if output.error_kind == "pending" or output.pause_for_input:
@@ -206,6 +206,8 @@ class _Run:
             self._approvals[number] = str(output.meta.get("approval_id") or "")
             return False
         self._approvals.pop(number, None)
+        self._ended += 1
+        await self._ctx.progress(self._ended, message=f"{output.tool_name}: {output.error_kind or 'ok'}")
         if output.is_error:
             self._results[number] = {"denied" if output.error_kind == "denied" else "error": for_person(output)}
         else:
@@ -221,16 +223,19 @@ class _Run:
         calls = [
             f"- {output.tool_name} ({output.meta.get('reason')}): {output.meta.get('approval_id')}" for output in asked
         ]
-        text = "\n".join(
-            (
-                "The script waits for a person, who can answer with `toolcrib approvals`. These calls need approval:",
-                *calls,
-                f"After the answers repeat exactly this {NAME}: it goes on where it waits, and makes no call twice.",
-            )
+        head = "The script waits for a person, who can answer with `toolcrib approvals`. These calls need approval:"
+        tail = f"After the answers repeat exactly this {NAME}: it goes on where it waits, and makes no call twice."
+        for_user = (
+            "The script waits for your answers: `toolcrib approvals approve ID`, or `deny ID`.",
+            *calls,
+            "Then run the same script again. It goes on where it waits, and makes no call twice.",
         )
         approvals = [str(output.meta.get("approval_id")) for output in asked]
         meta = {"approval_id": approvals[0], "approvals": approvals}
-        return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta, labels=self._labels)
+        return ToolOutput.error(
+            "\n".join((head, *calls, tail)), "pending", for_user="\n".join(for_user), pause_for_input=True, meta=meta,
+            labels=self._labels,
+        )  # fmt: skip
 
     async def _save(self) -> None:
         self._stored = True
