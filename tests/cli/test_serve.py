@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.cli.exit_codes import Usage
-from toolcrib.cli.serve import _address as address  # pyright: ignore[reportPrivateUsage]
+from toolcrib.cli.serve import address_of
 
 from .conftest import COMMAND, Cli
 
@@ -89,12 +89,12 @@ def test_http_starts_without_a_word_too_many_and_ends_on_a_signal(cli: Cli) -> N
     ],
 )
 def test_addresses(text: str, wanted: tuple[str, int]) -> None:
-    assert address(text) == wanted
+    assert address_of(text, 8808) == wanted
 
 
 def test_wrong_addresses(cli: Cli) -> None:
     with pytest.raises(Usage):
-        address("localhost:http")
+        address_of("localhost:http", 8808)
     assert "are for --http" in cli("serve", "--token", "x", code=2).stderr
 
 

@@ -26,7 +26,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
-from toolcrib.serve.guard import authorities
+from toolcrib.serve.addressed import authorities
 from toolcrib.serve.tokens import choose_token, is_loopback
 from toolcrib.toolbox import Toolbox
 

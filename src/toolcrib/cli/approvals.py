@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import time
 from collections.abc import Generator
@@ -15,10 +14,11 @@ from ..config.remembered import remember
 from ..core.errors import ConfigError
 from ..core.homes import state_home
 from ..core.wings import has_wing
+from ..policy.callers import person_at
 from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, hosts_of, scopes_of
-from ..record.approvals import Approvals
+from ..record.approvals import Approvals, find_request, local_records
 from ..record.connection import Where, is_url
 from ..record.rows import ApprovalRow
 from . import show
@@ -36,7 +36,7 @@ def listed(
     everywhere: Annotated[bool, Option("--all", help="List all workspaces, and answered requests too.")] = False,
 ) -> None:
     """List the calls that wait for an answer."""
-    records = list(dict.fromkeys([*_here(options), *(_databases() if everywhere else ())]))
+    records = list(dict.fromkeys([*records_here(options), *(local_records() if everywhere else ())]))
     if not records and not everywhere:
         try:
             options.state()
@@ -110,7 +110,8 @@ def approve(
     if session and always:
         raise Usage("give --session or --always, not both")
     scope: Scope = "rule" if always else "session" if session else "once"
-    decision = Decision(True, reason, json_object(edit, "--edit") if edit is not None else None, scope, _who())
+    edited = json_object(edit, "--edit") if edit is not None else None
+    decision = Decision(True, reason, edited, scope, person_at("cli"))
     with _request(options, request_id) as (approvals, row):
         return _said(answer(approvals, request_id, decision, _remember(row)), options)
 
@@ -118,7 +119,7 @@ def approve(
 def deny(options: RecordOptions, request_id: Id, reason: Reason = "") -> int:
     """Deny a request."""
     with _request(options, request_id) as (approvals, _):
-        return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())), options)
+        return _said(answer(approvals, request_id, Decision(False, reason, approver=person_at("cli"))), options)
 
 
 def _said(answered: Answered, options: RecordOptions) -> int:
@@ -137,30 +138,20 @@ def _remember(row: ApprovalRow) -> Remember | None:
     return (lambda rule: remember(workspace, "allow", rule)) if workspace else None
 
 
-def _who() -> str:
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):  # a user without a name
-        return "cli"
-
-
 @contextmanager
 def _request(options: RecordOptions, request_id: str) -> Generator[tuple[Approvals, ApprovalRow]]:
     """Find a request, in this workspace first and then in all others: ids are random, so the id is enough.
 
     The current folder need not be usable as a workspace: a new terminal opens in the home directory.
     """
-    for path in dict.fromkeys([*_here(options), *_databases()]):
-        with closing(Approvals(path)) as approvals:
-            row = approvals.get(request_id)
-            if row is not None:
-                yield approvals, row
-                return
-    raise Usage(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
+    with find_request(request_id, [*records_here(options), *local_records()]) as found:
+        if found is None:
+            raise Usage(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
+        yield found
 
 
-def _here(options: RecordOptions) -> list[Where]:
-    """The record that the settings name, or that of this folder; nothing if it cannot be a workspace."""
+def records_here(options: RecordOptions) -> list[Where]:
+    """Return the record that the settings name, or that of this folder; none if it cannot be a workspace."""
     try:
         settings = options.settings(quiet=True)
     except ConfigError:  # this folder's configuration is wrong: your own settings count all the same
@@ -173,10 +164,6 @@ def _here(options: RecordOptions) -> list[Where]:
     with suppress(ConfigError, Usage):
         return [options.state(settings).record]
     return []
-
-
-def _databases() -> list[Path]:
-    return sorted(state_home().glob("*/record.db"))
 
 
 COMMAND = group(

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from ..core.wings import has_wing
+from ..serve.defaults import DEFAULT_PORT
 from . import show
 from .exit_codes import Usage
 from .own_tools import OwnToolOptions, own_tools, reload_on_change
@@ -56,7 +57,7 @@ def serve(
         raise Usage("--dev is for a FILE.py or a MODULE of your own")
     if http is None and (token or allow_host):
         raise Usage("--token and --allow-host are for --http")
-    host, port = _address(http) if http is not None else ("", 0)
+    host, port = address_of(http, DEFAULT_PORT) if http is not None else ("", 0)
     if http is None and sys.stdin.isatty():
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
 
@@ -120,16 +121,13 @@ def _print_token(name: str) -> None:
     )
 
 
-def _address(text: str) -> tuple[str, int]:
+def address_of(text: str, default: int) -> tuple[str, int]:
+    """Return host and port of an option --http; it may lack one of them. Raises Usage."""
     host, found, port = text.rpartition(":")
-    if not found and text.isdigit():
-        host, port = "127.0.0.1", text
-    elif not found:
-        from ..serve import DEFAULT_PORT
-
-        host, port = text, str(DEFAULT_PORT)
+    if not found:
+        host, port = ("127.0.0.1", text) if text.isdigit() else (text, str(default))
     if not port.isdigit() or int(port) > 65535:
-        raise Usage(f"--http {text}: should be HOST:PORT, like 127.0.0.1:8808")
+        raise Usage(f"--http {text}: should be HOST:PORT, like 127.0.0.1:{default}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

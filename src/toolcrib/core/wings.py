@@ -35,6 +35,7 @@ WINGS = {
     "browser": Wing("builtin.browser"),
     "code": Wing("builtin.code", {"code": "Run a script that calls the tools."}),
     "composed": Wing("sources.composed"),
+    "console": Wing("serve.console", {"console": "Answer calls that wait, in the browser."}),
     "docker": Wing("boundary.sandbox.docker"),
     "documents": Wing("builtin.documents"),
     "effects": Wing("effects", {"changes": "See and apply what commands would change."}),

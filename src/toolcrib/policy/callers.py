@@ -9,6 +9,7 @@ asked has ended, or has said that its session is over.
 from __future__ import annotations
 
 import functools
+import getpass
 import json
 import os
 import platform
@@ -21,6 +22,14 @@ def caller_of(ctx: ToolContext) -> str:
     """Return the origin of a call, as JSON."""
     origin = [ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id]
     return json.dumps(origin if ctx.caller is None else [*origin, ctx.caller.name])
+
+
+def person_at(door: str) -> str:
+    """Return how the record names the person who answers there: the door, and the user of this machine."""
+    try:
+        return f"{door}:{getpass.getuser()}"
+    except (KeyError, OSError):  # a user without a name
+        return door
 
 
 def serves(row: ApprovalRow, ctx: ToolContext) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any, cast
 
+from ..core.homes import state_home
 from .connection import Database, RecordError, Where
 from .database import RecordPart
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
@@ -34,6 +36,23 @@ def use_up(connection: Database, request_id: str, run: str) -> ApprovalRow | Non
     )
     rows = connection.execute(sql, [request_id, run, time.time()]).fetchall()
     return cast("ApprovalRow", dict(rows[0])) if rows else None
+
+
+def local_records() -> list[Path]:
+    """Return the records of all workspaces on this machine that are files."""
+    return sorted(state_home().glob("*/record.db"))
+
+
+@contextmanager
+def find_request(request_id: str, records: Iterable[Where]) -> Generator[tuple[Approvals, ApprovalRow] | None]:
+    """Find a request in any of these records: ids are random, so the id is enough."""
+    for record in dict.fromkeys(records):
+        with closing(Approvals(record)) as approvals:
+            row = approvals.get(request_id)
+            if row is not None:
+                yield approvals, row
+                return
+    yield None
 
 
 class Approvals(RecordPart):

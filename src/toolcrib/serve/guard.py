@@ -10,8 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Callable, Mapping
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -20,12 +19,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core.caller import Caller
+from .addressed import is_one_of, only_one
 from .defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
 
 log = logging.getLogger("toolcrib.serve")
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
 REALM = 'Bearer realm="toolcrib"'
 MAX_TIMER = 24 * 3600.0
 """The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
@@ -33,22 +32,6 @@ INVALID = f'{REALM}, error="invalid_token"'
 
 Refusal = tuple[int, str, Mapping[str, str]]
 """Status, text and headers of the answer to a request that is not let through."""
-
-
-def authorities(names: Iterable[str], port: int) -> frozenset[str]:
-    """Return the Host headers to accept: each name with our port, or unchanged if it already has a port."""
-    accepted: set[str] = set()
-    for name in names:
-        bare = name.strip().lower().rstrip("/")
-        if not bare:
-            continue
-        if bare.count(":") > 1 and not bare.startswith("["):
-            bare = f"[{bare}]"
-        has_port = ":" in bare.rsplit("]", 1)[-1]
-        accepted.add(bare if has_port else f"{bare}:{port}")
-        if not has_port and port in DEFAULT_PORTS.values():
-            accepted.add(bare)  # a client omits the scheme's default port
-    return frozenset(accepted)
 
 
 class RequestGuard:
@@ -138,18 +121,18 @@ class RequestGuard:
                 timer.cancel()
 
     def _refusal(self, headers: Headers) -> Refusal | None:
-        host = _only(headers, "host")
+        host = only_one(headers, "host")
         if host is None or host.lower() not in self.hosts:
             return 421, "Invalid Host header", {}
         if "origin" in headers:
-            origin = _only(headers, "origin")
-            if origin is None or not self._origin_ok(origin):
+            origin = only_one(headers, "origin")
+            if origin is None or not is_one_of(origin, self.hosts):
                 return 403, "Invalid Origin header", {}
         return None
 
     def _holder(self, headers: Headers) -> tuple[Refusal | None, Token | None]:
         """Return the token of a request, or why there is none."""
-        given = _only(headers, "authorization")
+        given = only_one(headers, "authorization")
         if given is None:
             return (401, "A bearer token is needed", {"WWW-Authenticate": REALM}), None
         scheme, _, value = given.partition(" ")
@@ -159,19 +142,3 @@ class RequestGuard:
         if has_expired(token):
             return (401, "The bearer token has expired", {"WWW-Authenticate": INVALID}), None
         return None, token
-
-    def _origin_ok(self, origin: str) -> bool:
-        try:
-            parts = urlsplit(origin.lower())
-            port = parts.port or DEFAULT_PORTS.get(parts.scheme)
-        except ValueError:
-            return False
-        if parts.scheme not in DEFAULT_PORTS or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
-            return False
-        return parts.netloc in self.hosts or f"{parts.netloc}:{port}" in self.hosts
-
-
-def _only(headers: Headers, name: str) -> str | None:
-    """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
-    found = headers.getlist(name)
-    return found[0].strip() if len(found) == 1 else None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,12 +14,13 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from ..core.errors import ConfigError
 from ..core.registry import ToolRegistry
 from ..sources.mcp.sdk_private import session_manager
+from .addressed import LOOPBACK, authorities
 from .defaults import TOKEN_VARIABLE
 from .event_store import RETRY_MS, EventMemory
-from .guard import RequestGuard, authorities
+from .guard import RequestGuard
+from .listening import ReportingServer, listen
 from .mcp import McpServer
 from .monitoring import Monitoring
 from .reloading import Reloader, reloading
@@ -44,8 +43,6 @@ moment, a request would sometimes be lost."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
 
 async def serve(
     box: Toolbox | ToolRegistry,
@@ -62,7 +59,7 @@ async def serve(
     secret, made_up = choose_token(token, host, named)
     single = () if secret is None else (Token(digest_of(secret.encode())),)
     tokens = Tokens((*single, *named), required=bool(single or named))
-    listener = _listen(host, port)
+    listener = listen(host, port, "the MCP server")
     with listener:
         port = listener.getsockname()[1]
         shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
@@ -116,29 +113,9 @@ async def serve(
 
             reloader = Reloader(box, reload, use_tokens, lambda outcome: monitoring.reloads.update((outcome,)))
         try:
-            await _run(_Uvicorn(config, listening), manager, server, listener, reloader)
+            await _run(ReportingServer(config, listening), manager, server, listener, reloader)
         finally:
             unlisten()
-
-
-class _Uvicorn(uvicorn.Server):
-    """Uvicorn that reports when it listens and does not handle signals.
-
-    Uvicorn's own signal handling kills the process, including the toolbox.
-    """
-
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._listening = listening
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if not self.should_exit:
-            self._listening()
 
 
 async def _run(
@@ -168,26 +145,6 @@ async def _run(
                 await asyncio.gather(stop, return_exceptions=True)
                 if serving is not None:
                     await serving
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that are explicitly TCP. With
-    # it on, every answer of more than one segment waits 40 ms for the client's delayed acknowledgement.
-    hints = {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP, "flags": socket.AI_PASSIVE}
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host.strip("[]") or None, port, **hints)[0]
-        listener = socket.socket(family, kind, proto)
-        try:
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(128)
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, OverflowError) as error:
-        raise ConfigError(f"the MCP server cannot listen on {host}:{port}: {error}") from None
-    return listener
 
 
 def _is_any(host: str) -> bool:

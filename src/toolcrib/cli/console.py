@@ -1,0 +1,73 @@
+"""`toolcrib console`: a page in the browser where calls that wait are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from ..core.wings import has_wing
+from ..record.approvals import local_records
+from .approvals import records_here
+from .exit_codes import Usage
+from .options import RecordOptions
+from .reader import CliCommand, Option
+from .serve import address_of
+
+if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
+    from ..serve.console import NewLink
+
+PORT = 8809
+
+
+def console(
+    options: RecordOptions,
+    http: Annotated[
+        str, Option("--http", metavar="HOST:PORT", help="Listen here, on this machine only. Default: 127.0.0.1:8809.")
+    ] = "127.0.0.1:8809",
+) -> None:
+    """Open the console: a page in the browser that shows what waits, and takes answers.
+
+    It prints a link that works once. Whoever opens the link may answer for you.
+    """
+    if not sys.stderr.isatty():
+        raise Usage("toolcrib console prints its link at a terminal only: in a file, a tool could read it")
+    host, port = address_of(http, PORT)
+    here = records_here(options)
+    from ..serve.console import ConsoleSources, serve_console
+
+    sources = ConsoleSources(
+        records=lambda: list(dict.fromkeys([*here, *local_records()])),
+        continue_with=lambda row: _goes_on(options, row),
+    )
+    asyncio.run(serve_console(sources, host, port, started=_say))
+
+
+def _say(new_link: NewLink) -> None:
+    """Print a link, and another one for each Enter."""
+    print("Open this link in your browser. It works once, for ten minutes:", file=sys.stderr)
+    print(f"\n    {new_link()}\n", file=sys.stderr)
+    print("Enter prints another link. Ctrl-C ends the console.", file=sys.stderr)
+
+    def entered() -> None:
+        if sys.stdin.readline():
+            print(f"    {new_link()}\n", file=sys.stderr)
+        else:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+    if sys.stdin.isatty():
+        with contextlib.suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), entered)
+
+
+def _goes_on(options: RecordOptions, row: ApprovalRow) -> str | None:
+    if not has_wing("agent"):
+        return None
+    from .agent.sessions import go_on
+
+    return go_on(options, row)
+
+
+COMMAND = CliCommand(console, without=("json", "yes"))

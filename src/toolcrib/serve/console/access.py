@@ -1,0 +1,152 @@
+"""Who may see the console? A browser that came with a link from the terminal, and only pages of the console itself.
+
+The link works once, for a short time. It is in the part of the address that browsers do not send; the page posts it and
+gets a cookie. All addresses are below a folder with a random name: a browser sends a cookie to every port of a host, so
+without this a server that an agent started could be sent it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...core.errors import ToolcribError
+from ..addressed import LOOPBACK, authorities, only_one
+from .page import entrance, refused
+
+COOKIE = "toolcrib_console"
+LINK_SECONDS = 600.0
+MAX_BROWSERS = 20
+"""How many browsers may be in at once; the first one makes room."""
+MAX_FORM = 2**20
+FORM = "toolcrib.console.form"
+"""Where the secret of a browser's forms is, in the scope of a request."""
+OPEN = frozenset({"enter", "console.css", "console.js", "icon.svg"})
+"""What needs no cookie."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class FormRefused(ToolcribError):
+    """A form that was not sent by a page of the console."""
+
+
+class ConsoleAccess:
+    """ASGI middleware in front of the console that listens on a port of this machine. `place` is the folder of all
+    addresses."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app, self._hosts = app, authorities(LOOPBACK, port)
+        self.place = secrets.token_hex(16)
+        self._links: dict[bytes, float] = {}
+        self._browsers: dict[bytes, str] = {}
+
+    def new_link(self) -> str:
+        """Return the path of a new link; earlier ones do not work any more."""
+        link = secrets.token_urlsafe(32)
+        self._links = {_digest(link): time.monotonic() + LINK_SECONDS}
+        return f"/{self.place}/#{link}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
+        if scope["type"] != "http":
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        response = await self._answer(scope, receive)
+        await (self._app if response is None else response)(scope, receive, send_guarded)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
+        """Return the answer to a request that is not passed on."""
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            return HTMLResponse(refused("Refused", refusal), 403)
+        folder, _, name = scope["path"].removeprefix("/").partition("/")
+        if not hmac.compare_digest(folder.encode(), self.place.encode()):
+            return HTMLResponse(refused("Not found", "There is nothing at this address."), 404)
+        if name == "enter" and scope["method"] == "POST":
+            try:
+                return self._enter(await read_form(Request(scope, receive)))
+            except FormRefused as error:
+                return HTMLResponse(refused("Not opened", str(error)), 403)
+        scope[FORM] = next((self._browsers[each] for each in _cookies(headers) if each in self._browsers), None)
+        return None if scope[FORM] is not None or name in OPEN else HTMLResponse(entrance(), 401)
+
+    def _refusal(self, method: str, headers: Headers) -> str | None:
+        host, origin = only_one(headers, "host"), only_one(headers, "origin")
+        if host is None or host.lower() not in self._hosts:
+            return "The console is not known by this name (Host)."
+        if method not in ("GET", "HEAD", "POST"):
+            return "The console takes GET and POST."
+        ours = origin is not None and origin.lower() == f"http://{host.lower()}"
+        if not ours and ("origin" in headers or method == "POST"):
+            return "This request does not come from a page of the console (Origin)."
+        if "sec-fetch-site" in headers and only_one(headers, "sec-fetch-site") not in ("same-origin", "none"):
+            return "This request comes from another site (Sec-Fetch-Site). Type the address, or open a new link."
+        return None
+
+    def _enter(self, given: Mapping[str, str]) -> Response:
+        expires = self._links.pop(_digest(given.get("link", "").rpartition("#")[2]), 0.0)
+        if expires < time.monotonic():
+            text = "This link was used already, or is too old. Press Enter at the terminal for a new one."
+            return HTMLResponse(refused("Not opened", text), 403)
+        cookie = secrets.token_urlsafe(32)
+        while len(self._browsers) >= MAX_BROWSERS:
+            del self._browsers[next(iter(self._browsers))]
+        self._browsers[_digest(cookie)] = secrets.token_urlsafe(32)
+        response = RedirectResponse("inbox", 303)
+        response.set_cookie(COOKIE, cookie, path=f"/{self.place}/", httponly=True, samesite="strict")
+        return response
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form. Raises FormRefused if it is too long, or does not have the secret of this browser's
+    forms (where the browser has one)."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM:
+                raise FormRefused(f"a form may have at most {MAX_FORM:,} bytes")
+    except ClientDisconnect:
+        raise FormRefused("the form did not arrive whole") from None
+    found = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    secret = request.scope.get(FORM)
+    if secret is not None and not hmac.compare_digest(found.pop("form", "").encode(), secret.encode()):
+        raise FormRefused("this form was not made for this browser; load the page again")
+    return found
+
+
+def _cookies(headers: Headers) -> list[bytes]:
+    """Return the hashes of our cookies. There may be several: other servers of this machine may set one, too."""
+    pairs = (each.strip().partition("=") for value in headers.getlist("cookie") for each in value.split(";"))
+    return [_digest(value) for name, _, value in pairs if name == COOKIE]
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

@@ -1,0 +1,94 @@
+"""The addresses of the console, and what each shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from ...core.dataclass import dataclass
+from ...core.errors import ToolcribError
+from ...core.threads import shared_threads
+from ...record.connection import Where
+from ...record.rows import ApprovalRow
+from .access import FORM, FormRefused, read_form
+from .inbox import answer_request, inbox_page, read_inbox
+from .live import RecordWatch
+from .page import Frame, refused
+
+STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSources:
+    """What the console shows, as functions that read it. They may block.
+
+    `records` are all records with calls that may wait; `continue_with` returns the command with which an answered
+    request goes on.
+    """
+
+    records: Callable[[], Sequence[Where]]
+    continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
+
+
+class ConsoleViews:
+    """The pages."""
+
+    def __init__(self, sources: ConsoleSources, watch: RecordWatch) -> None:
+        self._sources, self._watch = sources, watch
+
+    def app(self) -> Starlette:
+        """Return the application; all addresses are below one folder."""
+        routes = [
+            Route("/", self.start),
+            Route("/inbox", self.inbox),
+            Route("/answer", self.answer, methods=["POST"]),
+            Route("/events", self.events),
+            *(Route(f"/{name}", self.static) for name in STATIC),
+        ]
+        return Starlette(
+            routes=[Mount("/{place}", routes=routes)],
+            exception_handlers={FormRefused: self.refuse, ToolcribError: self.fail},
+        )
+
+    async def start(self, request: Request) -> Response:
+        """Lead to the inbox."""
+        return RedirectResponse("inbox", 303)
+
+    async def inbox(self, request: Request) -> Response:
+        """Show what waits."""
+        return await self._inbox(request)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a call that waits, and show what waits then."""
+        given = await read_form(request)
+        said = await shared_threads.run(
+            lambda: answer_request(given, self._sources.records(), self._sources.continue_with)
+        )
+        return await self._inbox(request, said)
+
+    async def events(self, request: Request) -> Response:
+        """Say when something has changed."""
+        return StreamingResponse(self._watch.events(), media_type="text/event-stream")
+
+    async def static(self, request: Request) -> Response:
+        """Send the script, the style or the icon."""
+        name = request.url.path.rpartition("/")[2]
+        return Response(files("toolcrib.serve.console").joinpath("static", name).read_bytes(), media_type=STATIC[name])
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer a form that is not ours."""
+        return HTMLResponse(refused("Refused", str(error)), 403)
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        """Answer where something cannot be read."""
+        return HTMLResponse(refused("This cannot be shown", str(error)), 500)
+
+    async def _inbox(self, request: Request, said: str = "") -> Response:
+        inbox = await shared_threads.run(lambda: read_inbox(self._sources.records()))
+        frame = Frame("inbox", request.scope[FORM], len(inbox.waiting), said)
+        return HTMLResponse(inbox_page(inbox, frame))

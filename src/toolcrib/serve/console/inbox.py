@@ -1,0 +1,160 @@
+"""The inbox: every call that waits for a person, in all sessions and workspaces, and the latest answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from ...config.remembered import remember
+from ...core.dataclass import dataclass
+from ...core.errors import ToolcribError
+from ...policy.callers import person_at
+from ...policy.preview import fit
+from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
+from ...record.approvals import Approvals, find_request
+from ...record.connection import Where, shown
+from ...record.rows import ApprovalRow, Scope
+from .html import Child, Markup, el
+from .page import Frame, clock, exact, facts, form, page
+
+MAX_SHOWN = 100
+"""How many waiting calls a page has; the oldest first."""
+MAX_ARGUMENTS = 100_000
+ANSWERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCalls:
+    """What waits and what was answered, and the records that could not be read."""
+
+    waiting: list[ApprovalRow]
+    answered: list[ApprovalRow]
+    faults: list[str]
+
+
+def read_inbox(records: Iterable[Where]) -> WaitingCalls:
+    """Read all records."""
+    waiting: list[ApprovalRow] = []
+    answered: list[ApprovalRow] = []
+    faults: list[str] = []
+    for record in dict.fromkeys(records):
+        try:
+            with contextlib.closing(Approvals(record)) as approvals:
+                waiting += approvals.pending()
+                answered += [row for row in approvals.recent() if row["state"] != "pending"]
+        except ToolcribError as error:
+            faults.append(f"{shown(record)}: {error}")
+    waiting.sort(key=lambda row: (row["created"], row["id"]))
+    answered.sort(key=lambda row: (row["created"], row["id"]), reverse=True)
+    return WaitingCalls(waiting, answered[:ANSWERS], faults)
+
+
+def answer_request(
+    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None]
+) -> str:
+    """Answer a request as a form says, and return a sentence for the person. Blocks."""
+    said, ident = given.get("answer"), given.get("id", "")
+    scope: Scope = "session" if said == "session" else "once"
+    if said not in ("once", "session", "deny"):
+        return "Nothing was answered: the form names no answer."
+    decision = Decision(said != "deny", given.get("reason", "").strip(), scope=scope, approver=person_at("console"))
+    with find_request(ident, records) as found:
+        if found is None:
+            return f"There is no approval request {ident}. It may have been removed."
+        approvals, row = found
+        workspace = row["workspace"]
+        remembering = None if workspace is None else partial(remember, workspace, "allow")
+        answered = answer(approvals, ident, decision, remembering)
+    if not answered.kept or answered.row is None:
+        return f"Not taken: {answered.text}."
+    command = continue_with(answered.row)
+    return answered.text if command is None else f"{answered.text} The agent goes on with: {command}"
+
+
+def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
+    """Return the page."""
+    left = len(inbox.waiting) - MAX_SHOWN
+    return page(
+        frame,
+        "Inbox",
+        [el("p", fault, class_="fault", role="alert") for fault in inbox.faults],
+        el(
+            "section",
+            [_waiting(row, frame) for row in inbox.waiting[:MAX_SHOWN]] or el("p", "No call waits for an answer."),
+            el("p", f"{left} more wait; these are the oldest.") if left > 0 else None,
+            id="waiting", data_live=True, aria_label="Calls that wait",
+        ),
+        el("h2", "Answered"),
+        el(
+            "ul",
+            [_answered(row) for row in inbox.answered] or el("li", "No call was answered yet."),
+            id="answered", data_live=True,
+        ),
+    )  # fmt: skip
+
+
+def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
+    ident = row["id"]
+    about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row), hosts_of(row))
+    session = "session" in scopes_of(row)
+    return el(
+        "article",
+        el("h2", el("bdi", row["tool"]), " wants to run ", el("small", row["category"]), id=f"{ident}-name"),
+        exact(row["preview"]),
+        el("p", el("strong", "why it asks: "), row["reason"], class_="why"),
+        [el("p", line, class_="about") for line in about],
+        facts({
+            "who asks": who_asks(row),
+            "session": row["session_id"],
+            "workspace": row["workspace"],
+            "what asks": row["asked_by"],
+            "asked": clock(row["created"]),
+            "ends": clock(row["expires"]),
+            "request": ident,
+        }),
+        el("details", el("summary", "All arguments"), exact(arguments_of(row["arguments"]), diff=False)),
+        el(
+            "div",
+            form(
+                frame, "answer",
+                el("button", "Approve once", name="answer", value="once", class_="yes", data_key="a"),
+                el("button", "Approve for this session", name="answer", value="session") if session else None,
+                id=ident,
+            ),
+            form(
+                frame, "answer",
+                el("label", "Reason, for the model ", el("input", name="reason", autocomplete="off", data_key="d")),
+                el("button", "Deny", name="answer", value="deny", class_="no"),
+                id=ident,
+            ),
+            class_="answers",
+        ),
+        id=ident, tabindex=0, data_item=True, aria_labelledby=f"{ident}-name",
+    )  # fmt: skip
+
+
+def _answered(row: ApprovalRow) -> Markup:
+    scope = " for the session" if row["scope"] == "session" else " with a rule" if row["scope"] == "rule" else ""
+    by = f" by {row['approver']}" if row["approver"] else ""
+    why = f": {row['answer']}" if row["answer"] else ""
+    return el("li", clock(row["created"]), " ", el("bdi", row["tool"]), f" {row['id']} ",
+              el("strong", row["state"], class_=row["state"]), f"{scope}{by}{why}")  # fmt: skip
+
+
+def who_asks(row: ApprovalRow) -> Child:
+    """Return the origin of a call: channel, chat, sender, agent, and named token."""
+    try:
+        origin = json.loads(row["caller"] or "[]")
+    except ValueError:
+        return row["caller"]
+    names = ("channel", "chat", "sender", "agent", "token")
+    return ", ".join(f"{name} {each}" for name, each in zip(names, origin, strict=False) if each)
+
+
+def arguments_of(text: str) -> str:
+    """Return stored arguments, a line for each, cut in the middle if they are endless."""
+    with contextlib.suppress(ValueError):  # cut off, or withheld
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return fit(text, MAX_ARGUMENTS)

@@ -1,0 +1,121 @@
+"""Lays out a page: the head, the views, what was said, and the parts that several views have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from ...builtin.diffs import changed_words
+from ...core.dataclass import dataclass
+from ...policy.preview import visible
+from .html import Child, Markup, el
+
+VIEWS = {"inbox": "Inbox"}
+"""The views by their addresses, which are all in one folder: links are names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What every page has: the view, the secret of its forms, how many calls wait, and what an answer led to."""
+
+    here: str
+    form: str
+    waiting: int = 0
+    said: str = ""
+
+
+def page(frame: Frame, title: str, *body: Child) -> str:
+    """Return a page. Elements with `data-live` are kept up to date by the script."""
+    count = f" ({frame.waiting})" if frame.waiting else ""
+    links = [
+        el("li", el("a", name, count if view == "inbox" else "", href=view,
+                    aria_current="page" if view == frame.here else None))
+        for view, name in VIEWS.items()
+    ]  # fmt: skip
+    return _document(
+        f"{title}{count}",
+        el("a", "Skip to the content", href="#main", class_="skip"),
+        el(
+            "header",
+            el("strong", "Toolcrib"),
+            el("nav", el("ul", *links, id="views", data_live=True), aria_label="Views"),
+            el("p", "not connected", id="gone", hidden=True),
+        ),
+        el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
+        el("footer", el("details", el("summary", "Keys"), el("p", KEYS), id="keys")),
+        live="events",
+    )
+
+
+KEYS = "j and k: next and previous call. a: approve once. d: deny, after a reason. ?: this line. A key counts only for \
+the call that has the focus."
+
+
+def refused(title: str, text: str) -> str:
+    """Return a page for somebody who may not see more."""
+    return _document(title, el("main", el("h1", title), el("p", text)))
+
+
+def entrance() -> str:
+    """Return the page that takes a link from the terminal. The script sends it at once."""
+    return _document(
+        "Toolcrib console",
+        el(
+            "main",
+            el("h1", "Toolcrib console"),
+            el("p", "Open the link that `toolcrib console` printed at the terminal. It works once."),
+            el(
+                "form",
+                el("label", "The part of the link after #: ", el("input", name="link", autocomplete="off")),
+                el("button", "Open"),
+                method="post", action="enter", id="enter",
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _document(title: str, *body: Child, live: str | None = None) -> str:
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("title", f"{title} - Toolcrib"),
+        el("link", rel="icon", href="icon.svg"),
+        el("link", rel="stylesheet", href="console.css"),
+        el("script", type="module", src="console.js"),
+    )
+    return "<!doctype html>" + el("html", head, el("body", *body, data_events=live), lang="en")
+
+
+def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
+    """Return a form that posts, with the secret of this browser's forms."""
+    fields = [el("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
+    secret = el("input", type="hidden", name="form", value=frame.form)
+    return el("form", secret, *fields, *children, method="post", action=action)
+
+
+def facts(found: Mapping[str, Child]) -> Markup:
+    """Return what is known of a thing; what is empty is left out."""
+    return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in found.items() if value))
+
+
+def exact(text: str, *, diff: bool = True) -> Markup:
+    """Return a text as it is, a line for each of its lines. If it is a diff, changed words are marked."""
+    lines = visible(text).split("\n")
+    marks = changed_words(lines) if diff else [()] * len(lines)
+    return el("pre", *(_line(line, found) for line, found in zip(lines, marks, strict=True)), tabindex=0)
+
+
+def _line(line: str, marks: Iterable[tuple[int, int]]) -> Markup:
+    kind = {"+": "added", "-": "removed"}.get(line[:1])
+    parts: list[Child] = []
+    at = 0
+    for begin, end in marks if kind else ():
+        parts += line[at:begin], el("mark", line[begin:end])
+        at = end
+    return el("span", *parts, line[at:], "\n", class_=kind)
+
+
+def clock(when: float) -> Markup:
+    """Return a moment in local time."""
+    return el("time", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)))

@@ -1,0 +1,116 @@
+// Keeps the page up to date, sends forms without leaving it, and has the keys. It makes no HTML from text: pages come
+// from the server as whole documents.
+
+const entering = document.getElementById("enter");
+if (entering && location.hash.length > 1) {
+  entering.elements.link.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+  entering.requestSubmit();
+}
+
+/** Loads a page as a document, which runs nothing and needs no parser of ours. */
+function load(method, address, body) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open(method, address);
+    request.responseType = "document";
+    request.onload = () => (request.response ? resolve(request.response) : reject(new Error("no page")));
+    request.onerror = () => reject(new Error("no answer"));
+    if (body) request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
+    request.send(body);
+  });
+}
+
+const version = (node) => node.dataset.version ?? "";
+
+/** Makes the children of one element those of another. Those with the same id and version stay: with the focus, and
+ * what somebody is typing in them. */
+function merge(old, fresh) {
+  const kept = new Map();
+  for (const child of [...old.children]) if (child.id) kept.set(child.id, child);
+  const wanted = [...fresh.childNodes].map((child) => {
+    const same = child.id && kept.get(child.id);
+    return same && version(same) === version(child) ? same : document.importNode(child, true);
+  });
+  const lost = old.contains(document.activeElement) && old !== document.activeElement;
+  for (const child of [...old.childNodes]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((child, at) => {
+    if (old.childNodes[at] !== child) old.insertBefore(child, old.childNodes[at] ?? null);
+  });
+  if (lost && document.activeElement === document.body) document.getElementById("main").focus();
+}
+
+function show(page) {
+  if (!page.getElementById("main") || !page.body.dataset.events) return location.reload(); // not let in any more
+  document.title = page.title;
+  for (const old of document.querySelectorAll("[data-live]")) {
+    const fresh = page.getElementById(old.id);
+    if (fresh) merge(old, fresh);
+  }
+}
+
+let loading = false;
+let again = false;
+async function refresh() {
+  if (loading) return void (again = true);
+  loading = true;
+  try {
+    show(await load("GET", location.href));
+  } catch {
+    // the stream says that the console has gone
+  }
+  loading = false;
+  if (again) {
+    again = false;
+    setTimeout(refresh, 250);
+  }
+}
+
+if (document.body.dataset.events) {
+  const gone = document.getElementById("gone");
+  const events = new EventSource(document.body.dataset.events);
+  events.onopen = () => (gone.hidden = true);
+  events.onmessage = refresh;
+  events.onerror = () => (gone.hidden = false);
+
+  addEventListener("submit", async (event) => {
+    if (event.target.method !== "post") return;
+    event.preventDefault();
+    const sent = new URLSearchParams(new FormData(event.target, event.submitter));
+    for (const button of event.target.querySelectorAll("button")) button.disabled = true;
+    const said = document.getElementById("said");
+    try {
+      const page = await load("POST", event.target.getAttribute("action"), sent.toString());
+      show(page);
+      said.textContent = (page.getElementById("said") ?? page.querySelector("main p")).textContent;
+    } catch {
+      said.textContent = "The console did not answer. Nothing is known of this answer: look at the list again.";
+    }
+    for (const button of event.target.querySelectorAll("button")) button.disabled = false;
+    scrollTo(0, 0);
+  });
+}
+
+// A key counts only for the item that has the focus, and not in the moment in which it got it.
+let focused = 0;
+addEventListener("focusin", () => (focused = performance.now()));
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.target.closest("input, textarea, select, button, summary")) return;
+  const items = [...document.querySelectorAll("[data-item]")];
+  const here = event.target.closest("[data-item]");
+  if (event.key === "j" || event.key === "k") {
+    const at = items.indexOf(here) + (event.key === "j" ? 1 : -1);
+    items[here ? at : 0]?.focus();
+  } else if (event.key === "?") {
+    const keys = document.getElementById("keys");
+    keys.open = !keys.open;
+    if (keys.open) keys.scrollIntoView();
+  } else if (here && performance.now() - focused > 250) {
+    const found = here.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (!found) return;
+    if (found.matches("button")) found.click();
+    else found.focus();
+  } else return;
+  event.preventDefault();
+});

@@ -1,0 +1,183 @@
+"""Calls that wait, in a real browser: what is shown, and what an answer does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from toolcrib.core.context import ToolContext
+from toolcrib.policy.requests import Decision, answer
+
+from ...waiting import wait_until
+from .conftest import Open, Room
+
+
+def shown(page: Any, ident: str) -> Any:
+    found = page.locator(f"article#{ident}")
+    found.wait_for()
+    return found
+
+
+def test_the_cookie_and_the_link_are_out_of_reach_of_scripts(page: Any) -> None:
+    assert page.evaluate("document.cookie") == ""
+    assert "#" not in page.url
+
+
+def test_a_call_that_waits_is_shown_with_all_to_decide(room: Room, page: Any) -> None:
+    row = room.ask("a rocket", session="s1", channel="mcp", agent_id="helper")
+    article = shown(page, row["id"])
+    text = article.inner_text()
+    for part in ("launch", "destructive", "would launch a rocket", "why it asks: destructive tools ask", "s1",
+                 "channel mcp, agent helper", "a yes for this session covers: every launch call",
+                 str(room.box.workspace.root)):  # fmt: skip
+        assert part in text
+    article.get_by_text("All arguments").click()
+    assert '"what": "a rocket"' in article.inner_text()
+    assert page.title().startswith("Inbox (1)")
+
+
+def test_approved_once(room: Room, page: Any) -> None:
+    row = room.ask()
+    shown(page, row["id"]).get_by_role("button", name="Approve once").click()
+    page.get_by_text(f"Approved launch ({row['id']})").wait_for()
+    assert room.runs == []
+    assert str(room.row(row["id"])["approver"]).startswith("console:")
+    assert not room.box.call_sync("launch", {"what": "a rocket"}, ToolContext(session_id="s")).is_error
+    assert room.runs == ["a rocket"]
+    call = room.box.audit.query(tool="launch", outcome="ok")[0]
+    assert call["approver"] == room.row(row["id"])["approver"]
+
+
+def test_approved_for_the_session(room: Room, page: Any) -> None:
+    row = room.ask()
+    shown(page, row["id"]).get_by_role("button", name="Approve for this session").click()
+    page.get_by_text("Approved launch").wait_for()
+    for what in ("a rocket", "another"):
+        assert not room.box.call_sync("launch", {"what": what}, ToolContext(session_id="s")).is_error
+    assert room.ask(session="t")["state"] == "pending"
+
+
+def test_denied_with_a_reason(room: Room, page: Any) -> None:
+    row = room.ask()
+    article = shown(page, row["id"])
+    article.get_by_label("Reason").fill("not on Tuesdays")
+    article.get_by_role("button", name="Deny").click()
+    page.get_by_text(f"Denied launch ({row['id']})").wait_for()
+    output = room.box.call_sync("launch", {"what": "a rocket"}, ToolContext(session_id="s"))
+    assert output.error_kind == "denied"
+    assert "not on Tuesdays" in output.for_llm
+    assert room.runs == []
+
+
+def test_enter_in_the_reason_denies(room: Room, page: Any) -> None:
+    row = room.ask()
+    shown(page, row["id"]).get_by_label("Reason").press("Enter")
+    page.get_by_text("Denied launch").wait_for()
+    assert room.row(row["id"])["state"] == "denied"
+
+
+def test_answered_once_and_the_second_learns_by_whom(room: Room, console: Open, page: Any) -> None:
+    row = room.ask()
+    article = shown(page, row["id"])
+    page.route("**/inbox", lambda route: None)  # the page is late: it still shows the question
+    assert answer(room.box.approvals, row["id"], Decision(False, "no", approver="cli:ann")).kept
+    article.get_by_role("button", name="Approve once").click()
+    page.get_by_text(f"Not taken: {row['id']} is denied by cli:ann; nothing was changed").wait_for()
+    assert room.row(row["id"])["approver"] == "cli:ann"
+
+
+def test_the_terminal_asks_at_the_same_time_and_the_page_wins(room: Room, page: Any) -> None:
+    asked, outputs = threading.Event(), []
+
+    async def terminal(request: object) -> bool:
+        asked.set()
+        await asyncio.sleep(200)
+        return False
+
+    room.box.approval_service.approver = terminal
+    ctx = ToolContext(session_id="s")
+    calling = threading.Thread(target=lambda: outputs.append(room.box.call_sync("launch", {"what": "it"}, ctx)))
+    calling.start()
+    assert asked.wait(30)
+    page.locator("article").get_by_role("button", name="Approve once").click()
+    calling.join(30)
+    assert not outputs[0].is_error, outputs
+    assert room.runs == ["it"]
+    page.get_by_text("by console:").wait_for()
+    assert page.locator("article").count() == 0
+
+
+def test_the_terminal_wins_and_the_page_follows(room: Room, page: Any) -> None:
+    row = room.ask()
+    shown(page, row["id"])
+    assert answer(room.box.approvals, row["id"], Decision(True, approver="cli:ann")).kept
+    page.get_by_text("approved by cli:ann").wait_for()
+    assert page.locator("article").count() == 0
+
+
+def test_what_somebody_types_survives_a_change(room: Room, page: Any) -> None:
+    first = room.ask("one")
+    field = shown(page, first["id"]).get_by_label("Reason")
+    field.fill("half a sen")
+    second = room.ask("two")
+    shown(page, second["id"])
+    assert field.input_value() == "half a sen"
+    assert field.evaluate("field => field === document.activeElement")
+
+
+def test_keys(room: Room, page: Any) -> None:
+    rows = [room.ask("one"), room.ask("two")]
+    for row in rows:
+        shown(page, row["id"])
+    focused = "document.activeElement.id || document.activeElement.name"
+    for key, ident in (("j", rows[0]["id"]), ("j", rows[1]["id"]), ("k", rows[0]["id"])):
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == ident
+    page.keyboard.press("j")
+    page.keyboard.press("a")  # too early: it may have been meant for another call
+    page.wait_for_timeout(300)
+    assert room.row(rows[1]["id"])["state"] == "pending"
+    page.keyboard.press("a")
+    wait_until(lambda: room.row(rows[1]["id"])["state"] == "approved")
+    shown(page, rows[0]["id"]).focus()
+    page.wait_for_timeout(300)
+    page.keyboard.press("d")
+    assert page.evaluate(focused) == "reason"
+    page.keyboard.type("jak")
+    page.keyboard.press("Enter")
+    wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
+
+
+def test_without_scripts_the_forms_work(room: Room, console: Open, chromium: Any) -> None:
+    row = room.ask()
+    link = console.new_link()
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(link)
+    page.get_by_label("The part of the link").fill(link.partition("#")[2])
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("button", name="Approve once").click()
+    page.get_by_text("Approved launch").wait_for()
+    assert room.row(row["id"])["state"] == "approved"
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"id": "ap_0000000000", "answer": "once"}, "There is no approval request ap_0000000000"),
+        ({"id": "\U0001f680<b>", "answer": "deny"}, "&lt;b&gt;"),
+        ({"answer": "yes"}, "names no answer"),
+        ({"answer": "rule"}, "names no answer"),
+    ],
+)
+def test_wrong_answers(room: Room, console: Open, given: dict[str, str], said: str) -> None:
+    row = room.ask()
+    console.enter()
+    got = console.ask("POST", "answer", {**given, "form": console.form()})
+    assert got.status == 200
+    assert said in got.text
+    assert room.row(row["id"])["state"] == "pending"
