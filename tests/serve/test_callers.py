@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -106,6 +107,20 @@ async def client(
         ) as found,
     ):
         yield found
+
+
+@asynccontextmanager
+async def handshake(url: str, value: str, can: Any, initialized: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
+    """A raw session of the handshake era: what posts its messages."""
+    accept = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {value}"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": can, "clientInfo": {"name": "x", "version": "1"}}
+    async with httpx2.AsyncClient(headers=accept, timeout=30) as http:
+        opened = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        http.headers["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+        http.headers["MCP-Protocol-Version"] = "2025-11-25"
+        if initialized:
+            await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+        yield http
 
 
 def text(result: Any) -> str:
@@ -382,6 +397,25 @@ async def test_a_question_is_answered_by_its_caller_only(make: Make) -> None:
         assert box.ran == []  # type: ignore[attr-defined]
         assert (await post(ALICE, **retry))["result"]["content"][0]["text"] == "launched rocket"
     assert box.ran == ["alice rocket"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("answer", [{"action": "yes", "content": {"decision": "approve"}}, {"content": []}, {}])
+async def test_an_answer_without_the_form_of_the_protocol_is_a_no(
+    make: Make, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    box = make()
+    async with serving(box, token=None) as url, handshake(url, ALICE, {"elicitation": {}}) as http:
+        called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
+        called["params"] = {"name": "launch", "arguments": {"what": "rocket"}}
+        async with http.stream("POST", url, json=called) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: {"):
+                    got = json.loads(line[5:])
+                    if "method" in got:
+                        await http.post(url, json={"jsonrpc": "2.0", "id": got["id"], "result": answer})
+    assert got["result"]["_meta"]["toolcrib/error"] == "denied"
+    assert box.ran == []  # type: ignore[attr-defined]
+    assert "Traceback" not in caplog.text
 
 
 # --- clients of 2026-07-28 that share the one token

@@ -19,6 +19,7 @@ from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.output import LABELS, Labels, ToolOutput
+from ..core.recent import Recent
 from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
@@ -35,6 +36,8 @@ MAX_TRUSTED = MAX_CHARS // 4
 """Characters of trusted text that are stored for a session, with `destinations`."""
 MAX_CHARS_IN_ALL = 8 * MAX_CHARS
 """The same for all sessions together, about 200 MB. Above it the least recently used session keeps its labels alone."""
+MAX_ENDORSED = 10_000
+"""How many approved values of a session are remembered, as digests. The oldest are asked about again."""
 RESULT_CHARS = 128
 """Characters that each result counts in addition to its text, because more than the text is stored."""
 _C = ToolCategory
@@ -63,7 +66,7 @@ class _ReadSession:
     said: list[ReadText] = field(default_factory=list[ReadText])
     trusted: dict[str, None] = field(default_factory=dict[str, None])
     trusted_size: int = 0
-    endorsed: set[str] = field(default_factory=set[str])
+    endorsed: Recent[bytes, None] = field(default_factory=lambda: Recent[bytes, None](MAX_ENDORSED))
 
 
 class LabelFlow:
@@ -124,7 +127,7 @@ class LabelFlow:
         if session.full:
             return
         text, shown = "\n".join(texts_of(output)), _shown(tool, arguments)
-        digest = hashlib.blake2b(f"{shown}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        digest = _digest(f"{shown}\0{text}")
         if digest in session.known:  # the same result again, for example from polling
             return
         asked = folded("\n".join(value for _, value in strings(arguments))) if self.policy == "destinations" else ""
@@ -183,8 +186,9 @@ class LabelFlow:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
         session = self._sessions.get(session_id)
         if session is not None:
-            session.endorsed.update(folded(value) for _, value in strings(arguments))
-            session.endorsed.add(_call(tool, arguments))
+            for _, value in strings(arguments):
+                session.endorsed[_digest(folded(value))] = None
+            session.endorsed[_digest(_call(tool, arguments))] = None
 
     def labels_of(self, session_id: str | None) -> Labels:
         """Return the join of the labels of everything that a session read."""
@@ -220,7 +224,7 @@ class LabelFlow:
             return None
         if tool.category == _C.SHELL and self._reaches_out and not self._reaches_out(tool, arguments, ctx):
             return None
-        destroys = tool.category == _C.DESTRUCTIVE and _call(tool, arguments) not in session.endorsed
+        destroys = tool.category == _C.DESTRUCTIVE and _digest(_call(tool, arguments)) not in session.endorsed
         if destroys or self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask(
@@ -229,7 +233,7 @@ class LabelFlow:
             )
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
         for name, value in strings(checked):
-            if folded(value) in session.endorsed:
+            if _digest(folded(value)) in session.endorsed:
                 continue
             for source, part in found(value, session.sources, is_destination(name), self.policy == "destinations"):
                 if not self._is_known(part, source, session):
@@ -251,6 +255,10 @@ class LabelFlow:
             return False
         earlier = islice(session.trusted, source.before)
         return occurs(part, source.asked) or any(occurs(part, folded(text)) for text in earlier)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _call(tool: Tool, arguments: Mapping[str, Any]) -> str:

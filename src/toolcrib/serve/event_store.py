@@ -6,6 +6,7 @@ share a limit on their memory: the oldest events of all are dropped first.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
@@ -19,6 +20,7 @@ MAX_EVENT = 2 * 2**20
 """A larger message is not stored: a client that missed it calls again."""
 RETRY_MS = 1_000
 """After this time a client opens a broken stream again."""
+_NUMBER = re.compile("[0-9]{1,18}")
 _OVERHEAD = 300
 """About the bytes that an event needs besides its message."""
 
@@ -73,7 +75,7 @@ class SessionEvents(EventStore):
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
         """Send what came after an event of the same stream. None if that event is not stored any more."""
-        number = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0
+        number = int(last_event_id) if _NUMBER.fullmatch(last_event_id) else 0
         known = self._events.get(number)
         if known is None:
             return None

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitRequest, ElicitRequestURLParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from ..core.caller import Caller
 from ..core.context import ToolContext
@@ -219,6 +220,10 @@ class Peer:
             return await self.request.session.send_request(request, result_type, metadata=related)
         except MCPError as error:
             raise ToolError(f"the client could not be asked: {error}") from error
+        except ValidationError as error:
+            if isinstance(request, ElicitRequest):
+                return mcp_types.ElicitResult(action="cancel")
+            raise ToolError("the answer of the client does not have the form of the protocol") from error
 
     # --- notifications
 

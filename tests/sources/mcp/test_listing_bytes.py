@@ -29,3 +29,12 @@ async def test_many_small_items_are_kept() -> None:
 
     faults: list[str] = []
     assert len(await every_page(fetch, faults, "tools")) == MAX_ITEMS and not faults
+
+
+async def test_one_page_is_bounded_too() -> None:
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        return [{"name": str(n)} for n in range(MAX_ITEMS + 1)], None
+
+    faults: list[str] = []
+    assert len(await every_page(fetch, faults, "tools")) == MAX_ITEMS
+    assert faults == [f"its list of tools has more than {MAX_ITEMS:,}; the others are left out"]

@@ -30,7 +30,7 @@ from .sdk_private import know_tools, send_raw
 log = logging.getLogger("toolcrib.mcp")
 
 MAX_PAGES = 1_000
-MAX_ITEMS = 50_000
+MAX_ITEMS = 10_000
 MAX_LISTED = 32 * 2**20
 """The most bytes of JSON of all items of a list. What comes after them is not asked for."""
 MAX_FAULTS = 50
@@ -58,6 +58,9 @@ async def every_page(
     for _ in range(MAX_PAGES):
         items, cursor = await fetch(cursor)
         for item in items:
+            if len(found) == MAX_ITEMS:
+                faults.append(f"its list of {what} has more than {MAX_ITEMS:,}; the others are left out")
+                return found
             room -= len(to_json(item, fallback=str))
             if room < 0:
                 size = f"{MAX_LISTED >> 20} MiB"
@@ -69,11 +72,9 @@ async def every_page(
         if cursor in seen:
             faults.append(f"its list of {what} goes in circles; what came before counts")
             return found
-        if len(found) > MAX_ITEMS:
-            break
         seen.add(cursor)
-    faults.append(f"its list of {what} has no end; the first {min(len(found), MAX_ITEMS):,} count")
-    return found[:MAX_ITEMS]
+    faults.append(f"its list of {what} has no end; the first {len(found):,} count")
+    return found
 
 
 async def list_server(client: Client) -> ServerListing:
