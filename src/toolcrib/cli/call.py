@@ -27,7 +27,7 @@ from ..policy.plain import plain_line
 from . import show
 from .arguments import named, read_arguments
 from .exit_codes import Usage, of_output
-from .options import Options
+from .options import CassetteOptions, Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .rules_history import on_record
@@ -55,6 +55,7 @@ def tool_names(incomplete: str) -> list[str]:
 
 def call(
     options: OwnToolOptions,
+    cassette: CassetteOptions,
     name: Annotated[
         str, Argument(metavar="[FILE.py] NAME", help="The tool; one of FILE.py, if it is named.", complete=tool_names)
     ],
@@ -98,15 +99,15 @@ def call(
         settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
     if dry_run:
         settings = replace(settings, dry_run=True)
-    return call_and_show(options, own, name, arguments, settings, raw=raw)
+    return call_and_show(options, own, name, arguments, settings, raw=raw, cassette=cassette)
 
 
 def call_and_show(
     options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings, *,
-    raw: bool = False,
+    raw: bool = False, cassette: CassetteOptions = CassetteOptions(),
 ) -> int:  # fmt: skip
     """Call a tool and print its output. Returns the exit code."""
-    result, printed = run(_call(options, own, name, arguments, settings))
+    result, printed = run(_call(options, own, name, arguments, settings, cassette))
     if options.json:
         show.out_json(as_json(name, result))
     elif printed is not None and raw:
@@ -134,10 +135,11 @@ def call_and_show(
 
 
 async def _call(
-    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings
-) -> tuple[ToolOutput, Printed | None]:
+    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings,
+    cassette: CassetteOptions,
+) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
     """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
-    box = await own.open(options, settings, warm_up=False)
+    box = await own.open(options, settings, **{"warm_up": False, **cassette.opening()})
     if has_wing("jobs"):
         from .jobs import SCHEDULE_TOOLS, offer_schedules
 
@@ -145,6 +147,7 @@ async def _call(
             offer_schedules(box)
     progress = Progress(box.events)
     try:
+        cassette.insert(box)
         box.approval_service.approver = approver = terminal_approver(
             box.starts, progress.pause, tried=partial(on_record, box)
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..core.dataclass import dataclass
 from . import show
@@ -78,6 +79,41 @@ class Options:
         if not settings.workspace.is_dir() and not state_path(settings.workspace).exists():
             raise Usage(f"workspace directory {settings.workspace}: No such file or directory")
         return StateFolder.for_workspace(settings.workspace, url=settings.record.address)
+
+
+@dataclass(frozen=True, slots=True)
+class CassetteOptions:
+    """Options of the commands whose calls can be recorded and replayed."""
+
+    record: Annotated[
+        str | None, Option("--record", metavar="FILE", help="Keep the outputs of all calls, without secrets, in FILE.")
+    ] = None
+    replay: Annotated[
+        str | None,
+        Option("--replay", metavar="FILE", help="Answer calls from a FILE of --record; their tools do not run."),
+    ] = None
+    replay_else: Annotated[
+        Literal["fail", "run"] | None,
+        Option("--replay-else", help="What a call does that FILE does not answer. Default: fail."),
+    ] = None
+
+    def opening(self) -> dict[str, Any]:
+        """How the toolbox is opened: a replay starts nothing. Raises Usage for options that exclude each other."""
+        if self.record is not None and self.replay is not None:
+            raise Usage("--record and --replay exclude each other")
+        if self.replay is None and self.replay_else is not None:
+            raise Usage("--replay-else is for --replay")
+        strict = self.replay is not None and self.replay_else != "run"
+        return {"start_servers": False, "warm_up": False} if strict else {}
+
+    def insert(self, box: Toolbox) -> None:
+        """Record or replay the calls of a toolbox from now on. Raises ConfigError."""
+        from ..record.cassette import record_calls, replay_calls
+
+        if self.record is not None:
+            record_calls(box, Path(self.record))
+        elif self.replay is not None:
+            replay_calls(box, Path(self.replay), self.replay_else or "fail")
 
 
 @dataclass(frozen=True, slots=True)

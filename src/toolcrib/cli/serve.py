@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..core.wings import has_wing
 from ..serve.defaults import DEFAULT_PORT
 from . import show
 from .exit_codes import Usage
+from .options import CassetteOptions
 from .own_tools import OwnToolOptions, own_tools, reload_on_change
 from .reader import Argument, CliCommand, Option
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def serve(
     options: OwnToolOptions,
+    cassette: CassetteOptions,
     file: Annotated[
         str | None, Argument(metavar="FILE.py", help="Serve the tools of this file, and not Toolcrib's own.")
     ] = None,
@@ -75,7 +77,9 @@ def serve(
 
         claim_process()
         hide_argument(token or "")
-        async with own.open(options, start_servers=False) as box:  # the gateway starts them
+        opening: dict[str, Any] = {**cassette.opening(), "start_servers": False}  # the gateway starts them
+        async with own.open(options, **opening) as box:
+            cassette.insert(box)
             watch = asyncio.create_task(reload_on_change(own, box)) if dev else None
             if own.with_builtin(options) and box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")

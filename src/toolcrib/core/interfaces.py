@@ -101,5 +101,17 @@ class Labeller(Protocol):
         ...
 
 
+class Tape(Protocol):
+    """Keeps the outputs of calls, or answers calls with outputs that it kept. It is asked after all decisions."""
+
+    def find(self, call: Call) -> ToolOutput | None:
+        """Return the output of a call whose tool must not run; None to run it."""
+        ...
+
+    def keep(self, call: Call, output: ToolOutput) -> None:
+        """Keep the output of a tool that ran: without secrets, and bounded."""
+        ...
+
+
 Intent = Callable[["Call", Grant], Awaitable[None] | None]
 """Records that a call is about to run. If it raises an error, the call is refused."""

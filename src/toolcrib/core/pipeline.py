@@ -32,6 +32,7 @@ from .finish import (
     denied,
     emit_finished,
     emit_refused,
+    finish,
     invalid,
     not_bound,
     with_hint,
@@ -54,6 +55,8 @@ log = logging.getLogger("toolcrib.pipeline")
 ALLOWED = Grant()
 """The grant of tools whose every call is allowed."""
 
+REPLAY = "replay"
+"""The rule, in the record, of a call that a tape answers: its tool does not run."""
 MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
 
@@ -168,10 +171,13 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     last.grant = answer
     if stages.dry_run and not call.tool.is_read_only:
         return await describe(stages, last.call, answer)
+    kept = None if stages.tape is None else stages.tape.find(last.call)
+    if kept is not None:
+        last.grant = answer = replace(answer, rule=REPLAY)
     if not stages.gate.needed:
-        return await commit_and_run(stages, last.call, answer)
+        return await commit_and_run(stages, last.call, answer, kept)
     async with stages.gate.hold(call.tool.exclusive):
-        return await commit_and_run(stages, last.call, answer)
+        return await commit_and_run(stages, last.call, answer, kept)
 
 
 def _emit_started(stages: Stages, call: Call, started: float) -> None:
@@ -212,8 +218,9 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     return call, answer
 
 
-async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
-    """Run the tool. If it has effects or uses a stored approval, first commit to the record that it will run."""
+async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOutput | None = None) -> ToolOutput:
+    """Run the tool, or answer with the output that a tape has kept. If it has effects or uses a stored approval, first
+    commit that to the record."""
     tool = call.tool
     if stages.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
         try:
@@ -230,7 +237,12 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput
     ctx = call.ctx
     if ctx.wall is not grant.wall or ctx.hosts != grant.hosts:
         ctx = replace(ctx, wall=grant.wall, hosts=grant.hosts)
-    return await run_tool(stages, tool, call.kwargs, ctx, call.call_id)
+    if kept is not None:
+        return finish(stages, tool, call.kwargs, replace(ctx, call_id=call.call_id), kept, False)
+    output = await run_tool(stages, tool, call.kwargs, ctx, call.call_id)
+    if stages.tape is not None:
+        stages.tape.keep(call, output)
+    return output
 
 
 async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:

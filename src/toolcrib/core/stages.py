@@ -21,7 +21,7 @@ from .threads import ToolThreads, shared_threads
 if TYPE_CHECKING:
     from .bound import Redact, Spill
     from .caller import Caller
-    from .interfaces import Authorizer, CallGuard, Hook, Intent, Labeller, Middleware
+    from .interfaces import Authorizer, CallGuard, Hook, Intent, Labeller, Middleware, Tape
     from .tool import Tool
 
 _inside: ContextVar[bool] = ContextVar("toolcrib_gate", default=False)
@@ -131,6 +131,7 @@ class Stages:
     errors_as_text: tuple[str, ...] = ()
     """Tools whose texts that begin with "Error:" are failures, besides those that say so themselves."""
     dry_run: bool = False
+    tape: Tape | None = None
     middleware: tuple[Middleware, ...] = ()
     hooks: tuple[Hook, ...] = ()
     events: EventStream = field(default_factory=EventStream)
@@ -170,6 +171,7 @@ class Stages:
             or self.hooks
             or self.middleware
             or self.gate.needed
+            or self.tape is not None
             or (self.authorizer is not None and not self.cleared.get(tool))
             or ((self.intent is not None or self.dry_run) and not tool.is_read_only)
         )

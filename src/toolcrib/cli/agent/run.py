@@ -16,7 +16,7 @@ from ...core.errors import ToolcribError
 from ...core.wings import has_wing
 from .. import show
 from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
-from ..options import Options
+from ..options import CassetteOptions, Options
 from ..reader import Argument, CliCommand, Option
 from .attachments import MAX_INPUT, read_files
 
@@ -31,6 +31,7 @@ _CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INT
 
 def run(
     options: Options,
+    cassette: CassetteOptions,
     task: Annotated[list[str] | None, Argument(metavar="TASK", help="The task. - reads it from stdin.")] = None,
     model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
     session: Annotated[
@@ -56,7 +57,7 @@ def run(
     text = _task(task or [])
     if text is None and session is None:
         raise Usage("TASK is missing; for example: toolcrib run 'What does this project do?'")
-    outcome = to_end(_run(options, text, model, session, files or [], max_cost, max_iterations))
+    outcome = to_end(_run(options, cassette, text, model, session, files or [], max_cost, max_iterations))
     return code_of(outcome)
 
 
@@ -67,6 +68,7 @@ def code_of(outcome: Outcome) -> int:
 
 async def _run(
     options: Options,
+    cassette: CassetteOptions,
     text: str | None,
     model: str | None,
     session_id: str | None,
@@ -81,7 +83,8 @@ async def _run(
     from .file_changes import file_changes
 
     settings = with_cost(options.settings(), max_cost)
-    async with options.open(settings, warm_up=False) as box:
+    async with options.open(settings, **{"warm_up": False, **cassette.opening()}) as box:
+        cassette.insert(box)
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
         box.approval_service.approver = approver = terminal_approver(
             box.starts, floor=display.floor, tried=partial(on_record, box)

@@ -1,4 +1,5 @@
-"""For tests of tools and agents: a person who answers approvals, models without a provider, a toolbox for one test.
+"""For tests of tools and agents: a person who answers approvals, models without a provider, a toolbox for one test, and
+outputs that were recorded. `plugin` is for pytest.
 
 async with temporary_toolbox(tools=[weather], approve=FakeApprover("yes", "no")) as box:
     assert (await box.call("weather", {"city": "Bergen"})).for_llm == "rain"
@@ -16,16 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from .core.tool import Tool
-from .policy.requests import ApprovalRequest, Approver, Decision
-from .toolbox import Toolbox
+from ..core.tool import Tool
+from ..policy.requests import ApprovalRequest, Approver, Decision
+from ..record.cassette import record_calls, replay_calls
+from ..toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from .agent.recorded import RecordingModel, ReplayModel
-    from .agent.scripted import ScriptedModel
-    from .config.settings import Mode
+    from ..agent.recorded import RecordingModel, ReplayModel
+    from ..agent.scripted import ScriptedModel
+    from ..config.settings import Mode
 
-__all__ = ["Answer", "FakeApprover", "RecordingModel", "ReplayModel", "ScriptedModel", "temporary_toolbox"]
+__all__ = [
+    "Answer",
+    "FakeApprover",
+    "RecordingModel",
+    "ReplayModel",
+    "ScriptedModel",
+    "record_calls",
+    "replay_calls",
+    "temporary_toolbox",
+]
 
 _MODELS = {"RecordingModel": "recorded", "ReplayModel": "recorded", "ScriptedModel": "scripted"}
 """Of the agent, which may not be installed."""
@@ -34,7 +45,7 @@ _MODELS = {"RecordingModel": "recorded", "ReplayModel": "recorded", "ScriptedMod
 def __getattr__(name: str) -> Any:
     if name not in _MODELS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".agent.{_MODELS[name]}", __package__), name)
+    return getattr(import_module(f"..agent.{_MODELS[name]}", __package__), name)
 
 
 Answer = bool | str | Decision | Callable[[ApprovalRequest], "bool | Decision"]
