@@ -58,6 +58,7 @@ def test_usage_errors_are_2_and_on_stderr(cli: Cli, args: list[str]) -> None:
 
 def test_version(cli: Cli) -> None:
     assert cli("--version").stdout.startswith("toolcrib ")
+    assert "did you mean --version?" in cli("version", code=2).stderr
 
 
 def test_options_before_and_after_the_command(cli: Cli) -> None:

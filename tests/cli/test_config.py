@@ -52,6 +52,17 @@ def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said:
     assert not (cli.home / ".config/toolcrib/config.toml").exists()
 
 
+def test_a_folder_that_is_not_there_is_not_granted(cli: Cli) -> None:
+    for name in ("read_roots", "write_roots"):
+        said = cli("config", "set", f"sandbox.{name}", "/nope", code=2).stderr
+        assert f"sandbox.{name}: /nope: No such file or directory" in said
+        assert not (cli.home / ".config/toolcrib/config.toml").exists()
+    cli("config", "set", "sandbox.read_roots", str(cli.home))
+    cli("config", "unset", "sandbox.read_roots")
+    said = cli("list", code=2, env={"TOOLCRIB_SANDBOX__READ_ROOTS": "/nope"}).stderr
+    assert "`toolcrib config unset sandbox.read_roots` removes it" in said
+
+
 def test_a_program_is_asked_about_as_when_a_server_is_added(cli: Cli) -> None:
     asked = cli("config", "set", "mcp_servers.x.command", "sh", code=3).stderr
     assert 'mcp_servers.x.command = "sh"' in asked
@@ -96,6 +107,12 @@ def test_the_editor(cli: Cli) -> None:
     wrong = {"EDITOR": "sed -i -e s/observer/nonsense/", "VISUAL": ""}
     assert '"nonsense"' in cli("config", "edit", env=wrong, code=2).stderr
     assert "nonsense" not in own(cli)
+    at = cli.at_terminal("config", "edit", env=wrong)  # what was typed is not lost
+    at.expect(r'"nonsense".*Edit it again\? \[y/N\]')
+    at.sendline("n")
+    assert at.wait() == 2
+    done = cli("config", "edit", code=1, env={"EDITOR": "", "VISUAL": ""})
+    assert "An editor needs a terminal" in done.stderr
 
 
 def test_help(cli: Cli) -> None:

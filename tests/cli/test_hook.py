@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -49,10 +50,12 @@ def test_the_installed_command_stops_a_denied_call(cli: Cli, agent: str) -> None
     if agent == "copilot":
         call = {"toolName": "bash", "toolArgs": json.dumps(arguments), "cwd": str(cli.work), "timestamp": 1}
     line = ours.get("command") or ours["bash"]
+    assert line.startswith("toolcrib hook ") == (agent != "claude")  # the file of a team names nothing of this machine
+    env = {**cli.env, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
     def run(text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["sh", "-c", line], input=text, capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False
+            ["sh", "-c", line], input=text, capture_output=True, text=True, cwd=cli.work, env=env, check=False
         )
 
     done = run(json.dumps(call))

@@ -74,6 +74,8 @@ def test_a_call_is_stored_by_hand(cli: Cli) -> None:
     (row,) = cli.json("jobs", "--json")
     body = {"tool": "list_dir", "arguments": {"path": "."}, "mode": "assistant"}
     assert (row["id"], row["state"], row["body"]) == (ident, "queued", body)
+    alone = cli("jobs", "start", "exec", "sleep 1; echo done").stdout.strip()
+    assert cli.json("jobs", "show", alone, "--json")["body"]["arguments"]["command"] == "sleep 1; echo done"
     assert "is cancelled" in cli("jobs", "cancel", ident).stderr
     assert "has ended already" in cli("jobs", "cancel", ident, code=1).stderr
     assert "there is no job nothing" in cli("jobs", "show", "nothing", code=2).stderr

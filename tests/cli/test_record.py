@@ -20,6 +20,15 @@ from toolcrib.cli.log import read_time
 from .conftest import COMMAND, Cli
 
 
+def test_the_log_has_no_hint_for_models(cli: Cli) -> None:
+    cli("call", "read_file", "path=nope.txt", code=1)
+    cli("call", "read_file", "pth=nope.txt", code=2)
+    assert "File not found: nope.txt\n" in cli("log").stdout
+    assert "Analyze" not in cli("log").stdout
+    for line in cli("log", "--json").stdout.splitlines():
+        assert "Analyze" not in cli("log", json.loads(line)["call_id"]).stdout
+
+
 def test_log(cli: Cli) -> None:
     cli("call", "write_file", "path=a.txt", "content=x")
     cli("call", "read_file", "path=a.txt")

@@ -8,7 +8,7 @@ from .conftest import Cli
 
 
 def test_rules_are_added_listed_tried_and_removed(cli: Cli) -> None:
-    cli("rules", "add", "allow", "Bash(npm test *)")
+    cli("rules", "add", "allow", "Bash(npm test *)", "--yes")
     cli("rules", "add", "deny", "Read(.env)", "--user")
     found = cli.json("rules", "--json")
     assert [(r["verdict"], r["rule"], r["layer"]) for r in found["rules"]] == [
@@ -21,7 +21,9 @@ def test_rules_are_added_listed_tried_and_removed(cli: Cli) -> None:
     denied = cli("rules", "test", "exec", "command=cat .env", code=3)
     assert denied.stdout.startswith("deny")
     assert "Read(.env)" in denied.stdout
-    cli("rules", "remove", "Bash(npm test *)")
+    assert "not among your own" in cli("rules", "remove", "deny", "Bash(npm test *)", code=2).stderr
+    assert "unexpected argument" in cli("rules", "remove", "Bash", "Bash(npm test *)", code=2).stderr
+    cli("--yes", "rules", "remove", "allow", "Bash(npm test *)")
     assert "it is in" in cli("rules", "remove", "Read(.env)", code=2).stderr
     cli("rules", "remove", "Read(.env)", "--user")
     assert cli.json("rules", "--json")["rules"] == []

@@ -11,6 +11,7 @@ from toolcrib.config.remembered import forget, remember, remembered_layers, rule
 from toolcrib.config.rules import rules_of
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import FunctionTool
+from toolcrib.policy.rules.grammar import VERDICTS
 from toolcrib.policy.rules.suggest import suggest
 
 
@@ -246,8 +247,9 @@ def test_a_yes_for_always_is_read_back_as_it_was_shown(place, arguments):
     assert (rule.text, rule.verdict, rule.source.layer) == (line, "allow", "remembered")
     remember(place.workspace, "allow", line, home_of(place))
     assert len(rules_of(place.load())) == 1
-    assert forget(place.workspace, line, home=home_of(place))
-    assert not forget(place.workspace, line, home=home_of(place))
+    assert not forget(place.workspace, line, ["ask"], home=home_of(place))
+    assert forget(place.workspace, line, VERDICTS, home=home_of(place))
+    assert not forget(place.workspace, line, VERDICTS, home=home_of(place))
     assert rules_of(place.load()) == ()
 
 

@@ -125,9 +125,10 @@ class SessionStore(RecordPart):
             raise SessionError(f"several sessions begin with {session_id!r}: {found}")
         return _session(rows[0])
 
-    def list(self, limit: int = 50) -> list[SessionRow]:
-        """Return sessions, the one used last first."""
-        return [_session(row) for row in self._here("TRUE ORDER BY updated DESC LIMIT ?2", limit)]
+    def list(self, limit: int = 50, *, subagents: bool = True) -> list[SessionRow]:
+        """Return sessions, the one used last first; on request without those of subagents."""
+        which = "TRUE" if subagents else "parent IS NULL"
+        return [_session(row) for row in self._here(f"{which} ORDER BY updated DESC LIMIT ?2", limit)]
 
     def _here(self, condition: str, *values: Any) -> list[Any]:
         """Return the rows of this workspace that meet a condition, whose values begin with `?2`."""

@@ -78,8 +78,14 @@ class WorkspaceRoots:
         try:
             self._fds[root] = os.open(folder, LOOK | os.O_DIRECTORY)
         except OSError as error:
-            what = "folder" if ours else f"sandbox.{'write' if writable else 'read'}_roots:"
-            raise ConfigError(f"{what if self._fds else 'workspace directory'} {spelled}: {error.strerror}") from None
+            if not self._fds or ours:
+                what = "folder" if self._fds else "workspace directory"
+                raise ConfigError(f"{what} {spelled}: {error.strerror}") from None
+            setting = f"sandbox.{'write' if writable else 'read'}_roots"
+            raise ConfigError(
+                f"{setting}: {spelled}: {error.strerror}. Make it, or change the setting: `toolcrib config` "
+                f"shows where it was set, `toolcrib config unset {setting}` removes it"
+            ) from None
         self._spellings[real] = root
         self._spellings.setdefault(spelled, root)
         return root

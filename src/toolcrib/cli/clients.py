@@ -36,8 +36,8 @@ class ServerPlace:
 
 @dataclass(frozen=True, slots=True)
 class HookPlace:
-    """An agent's hooks: its files for a workspace (of this machine alone, where it has one) and for the user, the
-    events that we answer, and the fields of an entry besides the command."""
+    """An agent's hooks: its files for a workspace (of this machine alone, where it has one; else `shared`) and for the
+    user, the events that we answer, and the fields of an entry besides the command."""
 
     in_workspace: str
     in_home: str
@@ -46,6 +46,7 @@ class HookPlace:
     nested: bool = True  # entries are grouped by what they match
     command: str = "command"
     version: int | None = None
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ CLIENTS: dict[ClientName, Client] = {
         "Claude Code",
         ServerPlace(".mcp.json", ".claude.json", "mcpServers", _STDIO),
         hooks=HookPlace(".claude/settings.local.json", ".claude/settings.json",
-                        ("PreToolUse", "PostToolUse", "PostToolUseFailure"), {"type": "command", "timeout": 30}),
+                        ("PreToolUse", "PostToolUse", "PostToolUseFailure"), {"type": "command", "timeout": 30},
+                        shared=False),
     ),
     "claude-desktop": Client(
         "Claude Desktop", ServerPlace(None, _settings("Claude", "claude_desktop_config.json"), "mcpServers")

@@ -26,8 +26,10 @@ def code(
     """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Usage(f"{file}: the script cannot be read: {error}") from None
+    except OSError as error:
+        raise Usage(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Usage(f"{file} is not UTF-8 text") from None
     if len(text) > MAX_CODE:
         raise Usage(f"{file} has {len(text):,} characters; a script may have {MAX_CODE:,}")
     settings = options.settings()

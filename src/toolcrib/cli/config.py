@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+from ..boundary.workspace import Workspace
 from ..config.files import ConfigFile
 from ..config.hide import hidden, plain
-from ..config.layers import file_layer
+from ..config.layers import Layer, file_layer
 from ..config.settings import schema_text
 from ..core.errors import ConfigError
 from ..policy.starts import Starts
@@ -71,13 +72,20 @@ def edited(options: Options, project: Project = False) -> int:
     """Open a configuration file in your editor (VISUAL or EDITOR), and check it afterwards. A new one explains the
     choices."""
     path, text = _file(options, project)
-    after = in_editor(Starts((_root(options),)), text or TEMPLATE, path.name, "nothing was written")
-    if after is None:
-        return FAILED
-    if after == text:
-        show.say(f"{path} stays as it is.")
-        return OK
-    _check(path, after)
+    after: str | None = text or TEMPLATE
+    while True:
+        after = in_editor(Starts((_root(options),)), after, path.name, "nothing was written")
+        if after is None:
+            return FAILED
+        if after == text:
+            show.say(f"{path} stays as it is.")
+            return OK
+        try:
+            _check(path, after)
+            break
+        except ConfigError as error:
+            if not show.confirm(f"{error}\nEdit it again?"):
+                raise
     _write(options, path, after)
     return OK
 
@@ -92,6 +100,9 @@ def set_(
     path, text = _file(options, project)
     keys = tuple(key.split("."))
     after, meant = _with(path, text, keys, value)
+    if keys[0] == "sandbox":  # a folder that is not there would make every later command fail
+        sandbox = _layer(path, after).values["sandbox"]
+        Workspace(_root(options), sandbox.read_roots, sandbox.write_roots).close()
     if keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url")):
         show.say(f"{key} = {json.dumps(meant, ensure_ascii=False)}", "bold")
         options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
@@ -148,10 +159,16 @@ def _readings(words: list[str]) -> Iterator[Any]:
 
 def _check(path: Path, text: str, keys: Keys = ()) -> None:
     """Check a file before it is written. Raises ConfigError if it is wrong, or if `keys` are not a setting."""
-    file = ConfigFile(path, text, hashlib.sha256(text.encode()).hexdigest(), parsed(text, path.suffix))
-    foreign = [found for found in file_layer(file).shaped.foreign if keys and found[: len(keys)] == keys[: len(found)]]
+    foreign = [
+        found for found in _layer(path, text).shaped.foreign if keys and found[: len(keys)] == keys[: len(found)]
+    ]
     if foreign:
         raise ConfigError(f"{'.'.join(keys)}: there is no such setting; `toolcrib config` lists them")
+
+
+def _layer(path: Path, text: str) -> Layer:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return file_layer(ConfigFile(path, text, digest, parsed(text, path.suffix)))
 
 
 def _write(options: Options, path: Path, text: str) -> None:

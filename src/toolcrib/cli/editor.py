@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 
 from ..core.errors import ToolError
@@ -15,7 +16,10 @@ from . import show
 def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | None:
     """The text after a person edited it as a file of this name; None if that did not work. Then the terminal says why,
     and `otherwise`: what was left undone."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("vi" if sys.stdin.isatty() else "")
+    if not editor:
+        show.say(f"An editor needs a terminal, and this is none; {otherwise}.", "yellow")
+        return None
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:

@@ -24,14 +24,17 @@ from .client_file import values_of, with_entry, without_entry
 from .clients import CLIENTS, ClientName, HookPlace, ServerPlace
 from .exit_codes import Usage
 from .options import Options
-from .reader import Argument, CliCommand, Option
+from .reader import Argument, CliCommand, Option, one_of
 
 MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
 
 def install(
     options: Options,
-    client: Annotated[ClientName, Argument(help="The MCP client, the editor or the agent to set up.")],
+    client: Annotated[
+        ClientName,
+        Argument("CLIENT", help=f"The MCP client, the editor or the agent to set up: {one_of(CLIENTS)}."),
+    ],
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
     name: Annotated[str, Option(help="The name of the entry in the client.")] = "toolcrib",
     acp: Annotated[bool, Option("--acp", help="As an agent in the editor, which starts `toolcrib acp`.")] = False,
@@ -53,7 +56,8 @@ def install(
             raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {_those('hooks')}")
         agent = known.hooks
         path = home / agent.in_home if user else root / agent.in_workspace
-        entry = _hook_entry(options, client, agent, closed)
+        shared = agent.shared and not user
+        entry = _hook_entry(options, client, agent, root, shared=shared, closed=closed)
         if printed:
             show.out_json(_with_hooks({}, agent, entry))
             return
@@ -67,6 +71,7 @@ def install(
             return text
 
         _change(options, path, known.title, "asks Toolcrib", remove, changed)
+        _warn_of_name(shared and not remove)
         return
     place = known.agents if acp else known.servers
     if place is None:
@@ -88,7 +93,12 @@ def install(
         return without_entry(text, path.suffix, keys) if remove else with_entry(text, path.suffix, keys, own)
 
     _change(options, path, known.title, "starts Toolcrib", remove, edited)
-    if shared and not remove and find_program("toolcrib") is None:
+    _warn_of_name(shared and not remove)
+
+
+def _warn_of_name(by_name: bool) -> None:
+    """Warn where a file starts Toolcrib by its name, and there is none."""
+    if by_name and find_program("toolcrib") is None:
         show.warn("there is no `toolcrib` on your PATH: this file starts it by its name, so that a team can share it. "
                   "`uv tool install toolcrib` or `pipx install toolcrib` puts it there.")  # fmt: skip
 
@@ -126,12 +136,10 @@ def _change(options: Options, path: Path, title: str, what: str, remove: bool, c
     show.say(f"{title} {what} from now on ({path}).{f' Backup: {backup}' if before else ''}")
 
 
-def _hook_entry(options: Options, client: ClientName, agent: HookPlace, closed: bool) -> dict[str, Any]:
-    words = [*own_command(), "hook", client]
-    if options.config:
-        words += ["--config", os.path.abspath(options.config)]
-    if options.mode:
-        words += ["--mode", options.mode]
+def _hook_entry(
+    options: Options, client: ClientName, agent: HookPlace, root: Path, *, shared: bool, closed: bool
+) -> dict[str, Any]:
+    words = [*_program(shared), "hook", client, *_given(options, root, shared)]
     line = shlex.join([*words, *(["--closed"] if closed else [])])
     if closed and client != "copilot" and sys.platform != "win32":
         line += " || exit 2"  # also where it was killed
@@ -177,14 +185,23 @@ def _entry(
         args += ["--workspace", place.folder]
     elif not shared and not user:
         args += ["--workspace", str(root)]
-    if options.config:
-        path = os.path.abspath(options.config)
-        args += ["--config", os.path.relpath(path, root) if shared and Path(path).is_relative_to(root) else path]
-    if options.mode:
-        args += ["--mode", options.mode]
-    program, *first = ["toolcrib"] if shared else own_command()
+    args += _given(options, root, shared)
+    program, *first = _program(shared)
     fields = {**place.fields, "name": name} if "name" in place.fields else place.fields
     return {**fields, place.command: program, "args": [*first, *args]}
+
+
+def _given(options: Options, root: Path, shared: bool) -> list[str]:
+    """Return the options of this command line that the entry passes on."""
+    words: list[str] = []
+    if options.config:
+        path = os.path.abspath(options.config)
+        words += ["--config", os.path.relpath(path, root) if shared and Path(path).is_relative_to(root) else path]
+    return [*words, "--mode", options.mode] if options.mode else words
+
+
+def _program(shared: bool) -> list[str]:
+    return ["toolcrib"] if shared else own_command()
 
 
 def own_command() -> list[str]:

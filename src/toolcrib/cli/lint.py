@@ -41,8 +41,10 @@ def lint_tools(
             show.out(f"{finding.level}: {finding.tool} {finding.text} [{finding.rule}]", _STYLES[finding.level])
             if finding.remedy:
                 show.out(f"    {finding.remedy}", "dim")
-        counts = ", ".join(f"{sum(f.level == each for f in found)} {each}" for each in LEVELS)
-        show.say(f"{len(tools)} tools: {counts}", "dim")
+        counts = {each: sum(f.level == each for f in found) for each in LEVELS}
+        more = "" if len(shown) == len(found) else "; --level info shows all of them"
+        said = ", ".join(f"{each}: {count}" for each, count in counts.items() if count) or "no findings"
+        show.say(f"{len(tools)} {'tool' if len(tools) == 1 else 'tools'}; {said}{more}", "dim")
     return of_success(not any(finding.level == "error" for finding in found))
 
 

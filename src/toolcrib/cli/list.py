@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, cast
 
 from ..core.tool import Tool
@@ -78,9 +79,10 @@ def _in_full(tool: Tool, policy: Policy) -> None:
     rows: list[list[str]] = []
     for name, schema in properties.items():
         kind = schema.get("type") or "/".join(str(part.get("type", "?")) for part in schema.get("anyOf", ())) or "any"
-        default = f" (default {schema['default']})" if schema.get("default") is not None else ""
+        default = schema.get("default")
+        shown = f" (default {json.dumps(default, ensure_ascii=False)})" if default is not None else ""
         must = "required" if name in required else ""
-        rows.append([f"  {name}", str(kind), must, f"{schema.get('description', '')}{default}"])
+        rows.append([f"  {name}", str(kind), must, f"{schema.get('description', '')}{shown}"])
     show.columns(rows, ("cyan", "dim", None, None))
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Annotated, Any, cast, get_args
 
 from ..core.dataclass import dataclass
+from ..core.finish import HINT, HINT_TEXT
 from ..core.output import ErrorKind
 from ..core.text import clip
 from ..core.tool import ToolCategory
@@ -255,7 +256,8 @@ def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
 
 def _brief(row: CallRow) -> str:
     """Arguments and, for a refusal or failure, why; on one line."""
-    arguments, error = row["arguments"] or "", (row["error"] or "").partition(TRACEBACK)[0]
+    arguments = row["arguments"] or ""
+    error = (row["error"] or "").partition(TRACEBACK)[0].replace(HINT_TEXT, "").rstrip()
     return f"{clip(arguments, 160)}{'  — ' + error if error else ''}"
 
 
@@ -300,7 +302,7 @@ def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) ->
             if text:
                 show.out(plain(text))
     if row["error"]:
-        show.out(plain(row["error"]), "red")
+        show.out(plain(row["error"].replace(HINT, "")), "red")
 
 
 COMMAND = group(

@@ -91,7 +91,8 @@ class CommandParameter:
     def value(self, text: str) -> Any:
         """The value that a word gives. Raises argparse.ArgumentTypeError."""
         if self.choices and text not in self.choices:
-            raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}")
+            near = did_you_mean(text, self.choices)
+            raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}{near}")
         if self.kind is not int:
             return text
         minimum = self.mark.minimum
@@ -157,7 +158,7 @@ def _read(
         if name not in command.summaries and command.otherwise:
             name, rest = command.otherwise, [name, *rest]
         if name not in command.summaries:
-            parser.error(f"there is no command {name!r}{did_you_mean(name, command.summaries)}")
+            parser.error(f"there is no command {name!r}{did_you_mean(name, [*command.summaries, *parser.flags])}")
         return _read(command.load(name), f"{path} {name}", rest, values)
     values |= parser.arguments(rest)
     for name in before.keys() - {p.name for p in parameters}:
@@ -185,7 +186,7 @@ class _Parser(argparse.ArgumentParser):
             }  # fmt: skip
         super().__init__(prog=path, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **page)
         self._words = [p for p in parameters if not p.flags]
-        self._flags = [flag for p in parameters for flag in p.flags]
+        self.flags = [flag for p in parameters for flag in p.flags]
         if for_help:
             section = self.add_argument_group("Arguments")
             for each in self._words:
@@ -208,7 +209,7 @@ class _Parser(argparse.ArgumentParser):
         found, left = self.parse_known_args(words[:end])
         for word in left:
             if word.startswith("-") and word != "-" and not _NEGATIVE.fullmatch(word):
-                self.error(f"there is no option {word.partition('=')[0]}{did_you_mean(word, self._flags)}")
+                self.error(f"there is no option {word.partition('=')[0]}{did_you_mean(word, self.flags)}")
         values = vars(found)
         return values, values.pop("rest", [*left, *words[end + 1 :]])
 

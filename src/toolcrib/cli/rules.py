@@ -98,9 +98,16 @@ def added(
                 show.warn(warning)
 
 
-def removed(options: Options, rule: Written, user: User = False) -> None:
+def removed(
+    options: Options,
+    words: Annotated[list[str], Argument(metavar="[VERDICT] RULE", help="The rule, as `toolcrib rules` shows it.")],
+    user: User = False,
+) -> None:
     """Remove one of your own rules, also one written by "always". Edit rules of other files there."""
-    if forget(None if user else _workspace(options), rule):
+    *verdict, rule = words
+    if verdict not in ([], *([each] for each in VERDICTS)):
+        raise Usage(f"unexpected argument {rule!r}")
+    if forget(None if user else _workspace(options), rule, verdict or VERDICTS):
         show.say(f"Removed {rule}.")
         return
     others = [each for each in rules_of(options.settings(quiet=True)) if each.text == rule.strip()]
@@ -211,8 +218,8 @@ COMMAND = group(
         "test": CliCommand(tried),
         "try": CliCommand(tried_on_record, without=("yes",)),
         "suggest": CliCommand(suggested, without=("yes",)),
-        "add": CliCommand(added, without=("json", "yes", "mode")),
-        "remove": CliCommand(removed, without=("json", "yes", "mode")),
+        "add": CliCommand(added, without=("json", "mode")),
+        "remove": CliCommand(removed, without=("json", "mode")),
         "import": CliCommand(imported, without=("json", "mode")),
         "export": CliCommand(exported, without=("json", "yes")),
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,14 +52,19 @@ def remember(
     return path
 
 
-def forget(workspace: str | os.PathLike[str] | None, rule_line: str, home: Path | None = None) -> bool:
-    """Remove a remembered rule. Returns False if it was not found."""
+def forget(
+    workspace: str | os.PathLike[str] | None, rule_line: str, verdicts: Collection[str], home: Path | None = None
+) -> bool:
+    """Remove a remembered rule with one of these verdicts. Returns False if it was not found."""
     path = rules_file(home or config_home(), workspace)
     if not exists(path):
         return False
     text = parse_rule(rule_line, "allow").text
     with _opened(path) as lists:
-        kept = {verdict: [each for each in rules if _text(each) != text] for verdict, rules in lists.items()}
+        kept = {
+            verdict: [each for each in rules if verdict not in verdicts or _text(each) != text]
+            for verdict, rules in lists.items()
+        }
         dropped = kept != lists
         lists.update(kept)
     return dropped

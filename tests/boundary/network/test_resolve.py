@@ -77,4 +77,6 @@ async def test_zones_and_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2)), (10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     assert list(map(str, await look_up("x.example"))) == ["fe80::1"]
-    assert (await judged(AddressGuard(), "https://x.example/")).rule == "address:private"
+    found = await judged(AddressGuard(), "https://x.example/")
+    assert found.rule == "address:private"
+    assert found.reason.endswith("; the setting web.allow_private can grant it")

@@ -41,10 +41,15 @@ def test_a_run_names_it_and_the_next_run_goes_on(cli: Cli, env: dict[str, str]) 
     first = cli("run", "--model", "chat:tasks", "go", env=env, code=3)
     assert first.stdout.endswith("I wait.\n")
     how = next(line for line in first.stderr.splitlines() if "waits for approval" in line)
-    rows = {row["parent"]: row for row in cli.json("sessions", "--json")}
-    top = rows[None]["id"]
-    assert f"(subagent of {top}) looker" in cli("sessions").stdout
-    shown = cli("sessions", "show", top).stderr
+    (row,) = cli.json("sessions", "--limit", "1", "--json")
+    top = row["id"]
+    assert (row["parent"], row["subagents"]) == (None, 1)
+    assert "go  (subagents: 1)" in cli("sessions").stdout
+    printed = cli("sessions", "show", top)
+    (child,) = [line for line in printed.stdout.splitlines() if line.startswith("subagent  ")]
+    assert child.endswith("  looker")
+    assert cli.json("sessions", "export", child.split()[1])["parent"] == top
+    shown = printed.stderr
     assert f"delete_file waits for approval: toolcrib approvals approve {pending(cli)[0]}" in shown
     answered = cli(*how.split("approval: toolcrib ")[1].split()).stderr
     assert f"it goes on with: toolcrib run --session {top}\n" in answered

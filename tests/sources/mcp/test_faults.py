@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,11 @@ async def test_no_such_program(client: Any) -> None:
     error = servers.servers["raw"].error
     assert error is not None
     assert "there is no program 'no-such-server-anywhere'" in error
+
+
+async def test_a_program_of_our_own_environment_is_named_by_its_path(client: Any) -> None:
+    servers = await client(server_config("raw", {"command": "toolcrib"}))
+    assert f"write {sys.prefix}/bin/toolcrib for the one" in (servers.servers["raw"].error or "")
 
 
 async def test_a_required_server_that_fails_is_an_error(client: Any) -> None:

@@ -235,8 +235,7 @@ def _listed(folder: str) -> list[SessionInfo]:
     try:
         return [
             SessionInfo(session_id=row.id, cwd=folder, title=row.title or None, updated_at=when(row.updated))
-            for row in store.list(MAX_LISTED)
-            if row.parent is None
+            for row in store.list(MAX_LISTED, subagents=False)
         ]
     finally:
         store.close()

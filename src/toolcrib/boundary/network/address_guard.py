@@ -118,7 +118,8 @@ class AddressGuard:
             for refusal in refusals(address):
                 if not self._granted_address(refusal, host, port):
                     leads = f"{host} leads to {address}: " if isinstance(host, str) else ""
-                    raise AddressRefused(f"{leads}{refusal.reason}", refusal.rule)
+                    allow = "" if refusal.rule == RULE_METADATA else "; the setting web.allow_private can grant it"
+                    raise AddressRefused(f"{leads}{refusal.reason}{allow}", refusal.rule)
 
     def _granted(self, name: str, port: int) -> bool:
         return any(grant.covers(port) and grant.names(name) for grant in self._grants)

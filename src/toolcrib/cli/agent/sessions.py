@@ -24,16 +24,20 @@ SessionId = Annotated[
 def sessions(
     options: RecordOptions, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20
 ) -> int:
-    """List sessions, the one used last first."""
+    """List sessions, the one used last first. `show` lists the subagents of one."""
     store = _store(options)
-    rows = store.list(limit)
+    rows = store.list(limit, subagents=False)
+    counts = {row.id: len(store.children(row.id)) for row in rows}
     if options.json:
-        show.out_json([_row(row) for row in rows])
+        show.out_json([{**_row(row), "subagents": counts[row.id]} for row in rows])
     elif not rows:
         show.say("There are no sessions yet. Start one with: toolcrib run 'TASK'")
     else:
         show.columns(
-            [[row.id, _state(store, row), show.clock(row.updated), row.model, _title(row)] for row in rows],
+            [
+                [*_cells(store, row), f"{row.title}{f'  (subagents: {counts[row.id]})' if counts[row.id] else ''}"]
+                for row in rows
+            ],
             ("bold", None, "dim", "dim", None),
         )
     return OK
@@ -48,7 +52,10 @@ def show_session(options: RecordOptions, session: SessionId) -> int:
     found = _session(options, session)
     for position, entry in enumerate(found.entries):
         _show_entry(position, entry)
-    for waits in waits_of(_store(options), found.id):
+    store = _store(options)
+    for child in store.children(found.id):
+        show.out(f"subagent  {'  '.join(_cells(store, child))}  {child.title}", "dim")
+    for waits in waits_of(store, found.id):
         if waits["kind"] == "approval":
             then = f"toolcrib approvals approve {waits['approval']}, then toolcrib run --session {found.id}"
             show.say(f"{waits['tool']} waits for approval: {then}", "yellow")
@@ -206,8 +213,8 @@ def _state(store: Any, row: Any) -> str:
     return "interrupted" if row.state == "running" and not store.is_running(row.id) else row.state
 
 
-def _title(row: Any) -> str:
-    return f"(subagent of {row.parent}) {row.title}" if row.parent else row.title
+def _cells(store: Any, row: Any) -> list[str]:
+    return [row.id, _state(store, row), show.clock(row.updated), row.model]
 
 
 def _row(row: Any) -> dict[str, Any]:

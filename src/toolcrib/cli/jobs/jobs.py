@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...core.finish import for_person
 from .. import show
-from ..arguments import read_arguments
+from ..arguments import named, read_arguments
 from ..exit_codes import FAILED, OK, Usage, of_output
 from ..options import Options
 from ..reader import Argument, CliCommand, Option, group
@@ -241,9 +241,8 @@ def start(
 ) -> int:
     """Store the call of a tool as a job: a worker runs it. It is judged now, and again when it runs."""
     given = read_arguments(pairs or [], None)
-    assert isinstance(given, dict)  # only --json is a text
 
-    async def work(given: Mapping[str, Any] = given) -> int:
+    async def work() -> int:
         from ...jobs.host import in_memory, open_engine, start_job
 
         settings = with_database(options.settings(), db)
@@ -254,7 +253,9 @@ def start(
                 open_engine, settings, box.state.path, show.say
             )  # its imports take a while
             try:
-                output = await start_job(box, engine, name, given)
+                arguments = named(given, name, box.registry)
+                assert isinstance(arguments, dict)  # only --args is a text
+                output = await start_job(box, engine, name, arguments)
                 if output.is_error:
                     show.error(for_person(output))
                     return of_output(output)

@@ -25,6 +25,7 @@ from .relay import ListKind, Relay
 from .stdio import StdioTransport
 
 DEPTH = "TOOLCRIB_DEPTH"
+_BIN = "Scripts" if os.name == "nt" else "bin"
 MAX_DEPTH = 3
 """A gateway may run behind another gateway. The limit stops a gateway that starts itself endlessly."""
 
@@ -72,7 +73,13 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     start = start_of(config, services.workspace)
     if start is not None:
         services.starts.check(start)
-    found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
+    try:
+        found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
+    except ToolError as error:
+        ours = os.path.join(sys.prefix, _BIN, config.command or "")
+        if not os.path.exists(ours):
+            raise
+        raise ToolError(f"{error}; write {ours} for the one in Toolcrib's own environment") from None
     if config.sandbox is None or config.sandbox == "none":
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows the programs on the PATH, and their interpreters
@@ -91,7 +98,7 @@ def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -
     env = command_environment((), services)
     env.pop("VIRTUAL_ENV", None)
     if sys.prefix != sys.base_prefix:
-        own = os.path.realpath(os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin"))
+        own = os.path.realpath(os.path.join(sys.prefix, _BIN))
         parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
         env["PATH"] = os.pathsep.join(parts)
     env.update(values)
