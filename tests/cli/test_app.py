@@ -45,7 +45,7 @@ def test_every_command_takes_the_shared_options() -> None:
     for name in COMMANDS:
         options = {flag for parameter in parameters_of(load(name)) for flag in parameter.flags}
         folder = {"--workspace"} if name != "acp" else set[str]()  # an editor names the folder of each session
-        said = {"--yes"} if name != "worker" else set[str]()  # nobody says yes to jobs that are still to come
+        said = {"--yes"} if name not in ("worker", "console") else set[str]()  # not to what is still to come
         assert folder | said | {"--config", "--mode"} <= options, name
 
 
