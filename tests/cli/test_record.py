@@ -9,13 +9,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
-
-import pytest
-
-from toolcrib.cli.exit_codes import Usage
-from toolcrib.cli.log import read_time
 
 from .conftest import COMMAND, Cli
 
@@ -221,21 +215,6 @@ def test_what_the_log_shows_is_safe_for_terminals(cli: Cli) -> None:
         shown = cli(*args).stdout
         assert "\x1b" not in shown
         assert "\u202e" not in shown
-
-
-@pytest.mark.parametrize(("text", "ago"), [("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86400)])
-def test_times_ago(text: str, ago: int) -> None:
-    found = read_time(text)
-    assert found is not None
-    assert abs(time.time() - ago - found) < 5
-
-
-def test_other_times() -> None:
-    assert read_time(None) is None
-    assert read_time("2026-01-31T12:00:00+00:00") == 1769860800
-    assert time.strftime("%H:%M:%S", time.localtime(read_time("9:05"))) == "09:05:00"
-    with pytest.raises(Usage):
-        read_time("25:99")
 
 
 def test_undo(cli: Cli) -> None:

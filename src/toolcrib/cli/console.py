@@ -7,6 +7,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+from ..core.errors import ConfigError
 from ..core.wings import has_wing
 from ..record.approvals import local_records
 from .approvals import records_here
@@ -14,8 +15,10 @@ from .exit_codes import Usage
 from .options import RecordOptions
 from .reader import CliCommand, Option
 from .serve import address_of
+from .undo import open_journal
 
 if TYPE_CHECKING:
+    from ..record.connection import Where
     from ..record.rows import ApprovalRow
     from ..serve.console import NewLink
 
@@ -40,6 +43,8 @@ def console(
 
     sources = ConsoleSources(
         records=lambda: list(dict.fromkeys([*here, *local_records()])),
+        record=lambda: _record(options),
+        journal=lambda: open_journal(options),
         continue_with=lambda row: _goes_on(options, row),
     )
     asyncio.run(serve_console(sources, host, port, started=_say))
@@ -60,6 +65,13 @@ def _say(new_link: NewLink) -> None:
     if sys.stdin.isatty():
         with contextlib.suppress(NotImplementedError):  # Windows
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), entered)
+
+
+def _record(options: RecordOptions) -> Where:
+    try:
+        return options.state().record
+    except Usage as error:
+        raise ConfigError(str(error)) from None
 
 
 def _goes_on(options: RecordOptions, row: ApprovalRow) -> str | None:

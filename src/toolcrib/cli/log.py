@@ -6,36 +6,26 @@ import dataclasses
 import json
 import re
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from datetime import datetime
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast
 
 from ..core.dataclass import dataclass
 from ..core.finish import HINT, HINT_TEXT
-from ..core.output import ErrorKind
 from ..core.text import clip
-from ..core.tool import ToolCategory
 from ..policy.plain import plain, plain_line
 from ..record import chain
 from ..record.audit import Audit
 from ..record.connection import naming, shown
 from ..record.database import connect
+from ..record.filters import read_filters
 from ..record.rows import TRACEBACK, ApprovalRow, CallRow
 from . import show
 from .exit_codes import OK, Usage, of_success
 from .options import RecordOptions
 from .reader import Argument, CliCommand, Option, group
 
-_AGO = re.compile(r"(\d+)\s*([smhdw])")
-_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_KNOWN = {
-    "verdict": ("allow", "ask", "deny", "none"),
-    "category": tuple(str(category) for category in ToolCategory),
-    "outcome": ("ok", *get_args(ErrorKind)),
-    "label": ("trusted", "untrusted", "public", "private"),
-}
 _KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
@@ -80,14 +70,8 @@ class Filters:
     until: Annotated[str | None, Option(metavar="TIME", help="Calls up to this time.")] = None
 
     def query(self) -> dict[str, Any]:
-        """The filters that were given, as `Audit.query` takes them. Raises Usage."""
-        given: dict[str, Any] = dataclasses.asdict(self)
-        for name, known in _KNOWN.items():  # of a value that no row can have, an empty list would look like an answer
-            if given[name] is not None and "*" not in given[name] and given[name] not in known:
-                raise Usage(f"--{name} takes {', '.join(known)}, got {given[name]!r}")
-        given["session_id"] = given.pop("session")
-        given |= {name: read_time(given[name]) for name in ("since", "until")}
-        return {name: value for name, value in given.items() if value is not None}
+        """The filters that were given, as `Audit.query` takes them. Raises ConfigError."""
+        return read_filters(dataclasses.asdict(self), "--")
 
 
 def listed(
@@ -203,21 +187,6 @@ def verify(options: RecordOptions, *, kept: Kept = None) -> int:
         show.out(f"{found.rows:,} rows are intact{gone}")
         show.out(f"end of the chain: {found.end}")
     return of_success(found.problem is None)
-
-
-def read_time(text: str | None) -> float | None:
-    """A time from text: an age, a time of today, or an ISO date and time; local without a zone. Raises Usage."""
-    if text is None:
-        return None
-    if found := _AGO.fullmatch(text.strip()):
-        return time.time() - int(found[1]) * _UNIT[found[2]]
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-            at = datetime.strptime(text, "%H:%M:%S" if text.count(":") == 2 else "%H:%M").time()
-            return datetime.combine(datetime.now().date(), at).timestamp()
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise Usage(f"{text!r} is not a time; write 30m, 2h, 1d, 14:30 or 2026-01-31T12:00") from None
 
 
 def _heads(text: str | None) -> list[chain.KeptEnd]:

@@ -16,10 +16,10 @@ from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, writt
 from ..policy.rules.history import Changed, PastCall, Person, changes, covered, past_call, suggestions
 from ..record.approvals import Approvals
 from ..record.audit import Audit
+from ..record.filters import read_time
 from ..toolbox import Toolbox
 from . import show
 from .exit_codes import Usage
-from .log import read_time
 from .options import RecordOptions
 from .reader import Argument, Option
 

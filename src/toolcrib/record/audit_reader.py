@@ -42,6 +42,11 @@ class AuditReader:
         order = "seq" if after is not None else "time" if self._shared else NEWEST
         return self._calls(select(after=after, order=order, limit=limit, **filters))
 
+    def page(self, before: tuple[float, int] | None = None, limit: int = 50, **filters: Any) -> list[CallRow]:
+        """Return the next rows after this time and number, newest first by their time."""
+        self.flush()
+        return self._calls(select(before=before, order="time", limit=limit, **filters))
+
     def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
         """Return counts and durations: one row for each value of the column `by`, the most frequent first."""
         self.flush()

@@ -34,6 +34,7 @@ def select(
     text: str | None = None,
     after: int | None = None,
     upto: int | None = None,
+    before: tuple[float, int] | None = None,
     unfinished: bool = False,
     once: bool = False,
     kind: str | None = "outcome",
@@ -47,7 +48,8 @@ def select(
 
     `columns` are texts by column: tool, outcome, verdict, session_id, channel, category, rule, call_id. They are
     compared as they are, or as a pattern if they contain a `*`; None is any. `text` is searched in the arguments,
-    ignoring case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and
+    ignoring case. `since` and `until` are Unix seconds, `after` and `upto` row numbers, `before` the time
+    and number of a row that comes later. `kind=None` returns intents and
     notes too; `unfinished` only intents without an outcome; `once` leaves out intents that have an outcome. `order` is
     "newest", "seq", or "time" for the newest where the numbers of rows do not say it. `stored` returns rows as they are
     in the file; `by` counts by a column instead.
@@ -76,6 +78,9 @@ def select(
         if number is not None:
             clauses.append(comparison)
             values.append(number)
+    if before is not None:
+        clauses.append("(r.time, r.seq) < (?, ?)")
+        values += before
     if label is not None:
         clauses.append(r"r.labels LIKE ? ESCAPE '\'")
         values.append(_contains(json.dumps(label)))

@@ -50,6 +50,14 @@ def undo(journal: Journal, call_id: str | None = None, *, force: bool = False) -
         return undoing.undo(call_id, force)
 
 
+def foresee(journal: Journal, call_id: str) -> tuple[list[Change], list[str]]:
+    """Return the changes of a call that an undo would take back, newest first, and what has changed since. Raises
+    ToolError if there is nothing to undo."""
+    undoing = _Undoing(journal)
+    with undoing.alone():
+        return undoing.foresee(call_id)
+
+
 class _Undoing:
     """One undo over a journal: restored files are written through that journal, as new changes."""
 
@@ -62,6 +70,15 @@ class _Undoing:
         call = call_id or self.table.last_call()
         if call is None:
             raise ToolError("there is nothing to undo")
+        changes, conflicts = self.foresee(call)
+        if conflicts and not force:
+            raise UndoConflict(conflicts)
+        undo_id = f"undo-{secrets.token_hex(4)}"
+        lines = [line for change in changes if (line := self._reverse(change, undo_id))]
+        return Undone(call, undo_id, lines)
+
+    def foresee(self, call: str) -> tuple[list[Change], list[str]]:
+        """Return the changes of a call that are not undone, and what has changed since. Raises ToolError."""
         changes = self.table.of_call(call)
         if not changes:
             known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
@@ -80,11 +97,7 @@ class _Undoing:
                 problem = self._conflict(change)
                 if problem:
                     conflicts.append(problem)
-        if conflicts and not force:
-            raise UndoConflict(conflicts)
-        undo_id = f"undo-{secrets.token_hex(4)}"
-        lines = [line for change in changes if (line := self._reverse(change, undo_id))]
-        return Undone(call, undo_id, lines)
+        return changes, conflicts
 
     @contextlib.contextmanager
     def alone(self) -> Generator[None]:

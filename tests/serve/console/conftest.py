@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
 from toolcrib.record.approvals import local_records
+from toolcrib.record.journal import Journal
 from toolcrib.record.rows import ApprovalRow
 from toolcrib.serve.console import ConsoleSources, serve_console
 from toolcrib.toolbox import Toolbox
@@ -124,7 +126,17 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
         return f"launched {what}"
 
     with Toolbox.open(workspace=tmp_path / "work", builtin=False, tools=[launch]) as box:
-        yield Room(box, ran, ConsoleSources(local_records))
+        yield Room(box, ran, sources_of(box))
+
+
+def sources_of(box: Toolbox) -> ConsoleSources:
+    @contextmanager
+    def journal() -> Iterator[Journal]:
+        opened = Journal(box.state, box.workspace)
+        yield opened
+        opened.close()
+
+    return ConsoleSources(local_records, lambda: box.state.record, journal)
 
 
 def listening(sources: ConsoleSources) -> Iterator[Open]:

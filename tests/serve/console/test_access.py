@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.serve.console import ConsoleSources, serve_console
+from toolcrib.serve.console import serve_console
 from toolcrib.serve.console.access import LINK_SECONDS, MAX_BROWSERS, MAX_FORM
 
 from .conftest import Open, Room, listening
@@ -153,6 +153,6 @@ def test_every_answer_forbids_frames_and_scripts_of_others(console: Open) -> Non
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "example.com", "::"])
-async def test_it_listens_on_this_machine_only(host: str) -> None:
+async def test_it_listens_on_this_machine_only(room: Room, host: str) -> None:
     with pytest.raises(ConfigError, match="on this machine only"):
-        await serve_console(ConsoleSources(list), host, 0, started=lambda new_link: None)
+        await serve_console(room.sources, host, 0, started=lambda new_link: None)

@@ -16,6 +16,7 @@ from ...core.threads import shared_threads
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from .access import FORM, FormRefused, read_form
+from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
 from .inbox import answer_request, inbox_page, read_inbox
 from .live import RecordWatch
 from .page import Frame, refused
@@ -27,11 +28,13 @@ STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg"
 class ConsoleSources:
     """What the console shows, as functions that read it. They may block.
 
-    `records` are all records with calls that may wait; `continue_with` returns the command with which an answered
-    request goes on.
+    `records` are all records with calls that may wait, `record` that of this workspace, and `journal` opens its list of
+    changes. `continue_with` returns the command with which an answered request goes on.
     """
 
     records: Callable[[], Sequence[Where]]
+    record: Callable[[], Where]
+    journal: OpenJournal
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
 
 
@@ -47,6 +50,9 @@ class ConsoleViews:
             Route("/", self.start),
             Route("/inbox", self.inbox),
             Route("/answer", self.answer, methods=["POST"]),
+            Route("/calls", self.calls),
+            Route("/call", self.call),
+            Route("/undo", self.undo, methods=["POST"]),
             Route("/events", self.events),
             *(Route(f"/{name}", self.static) for name in STATIC),
         ]
@@ -71,6 +77,27 @@ class ConsoleViews:
         )
         return await self._inbox(request, said)
 
+    async def calls(self, request: Request) -> Response:
+        """Show a page of calls."""
+        given = dict(request.query_params)
+        return await self._shown(
+            request, "calls", lambda frame: calls_page(read_calls(self._sources.record(), given), frame)
+        )
+
+    async def call(self, request: Request, said: str = "", ident: str | None = None) -> Response:
+        """Show one call."""
+        wanted = request.query_params.get("id", "") if ident is None else ident
+        return await self._shown(
+            request, "calls",
+            lambda frame: call_page(read_call(self._sources.record(), self._sources.journal, wanted), frame), said,
+        )  # fmt: skip
+
+    async def undo(self, request: Request) -> Response:
+        """Take back what a call changed."""
+        ident = (await read_form(request)).get("id", "")
+        said = await shared_threads.run(undo_call, self._sources.journal, ident)
+        return await self.call(request, said, ident)
+
     async def events(self, request: Request) -> Response:
         """Say when something has changed."""
         return StreamingResponse(self._watch.events(), media_type="text/event-stream")
@@ -89,6 +116,15 @@ class ConsoleViews:
         return HTMLResponse(refused("This cannot be shown", str(error)), 500)
 
     async def _inbox(self, request: Request, said: str = "") -> Response:
-        inbox = await shared_threads.run(lambda: read_inbox(self._sources.records()))
-        frame = Frame("inbox", request.scope[FORM], len(inbox.waiting), said)
-        return HTMLResponse(inbox_page(inbox, frame))
+        return await self._shown(
+            request, "inbox", lambda frame: inbox_page(read_inbox(self._sources.records()), frame), said
+        )
+
+    async def _shown(self, request: Request, view: str, show: Callable[[Frame], str], said: str = "") -> Response:
+        """Make a page, in a thread."""
+
+        def work() -> str:
+            waiting = len(read_inbox(self._sources.records(), answered_too=False).waiting)
+            return show(Frame(view, request.scope[FORM], waiting, said))
+
+        return HTMLResponse(await shared_threads.run(work))

@@ -11,17 +11,15 @@ from ...config.remembered import remember
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...policy.callers import person_at
-from ...policy.preview import fit
 from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
 from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow, Scope
 from .html import Child, Markup, el
-from .page import Frame, clock, exact, facts, form, page
+from .page import Frame, arguments_of, clock, exact, facts, form, page
 
 MAX_SHOWN = 100
 """How many waiting calls a page has; the oldest first."""
-MAX_ARGUMENTS = 100_000
 ANSWERS = 20
 
 
@@ -34,8 +32,8 @@ class WaitingCalls:
     faults: list[str]
 
 
-def read_inbox(records: Iterable[Where]) -> WaitingCalls:
-    """Read all records."""
+def read_inbox(records: Iterable[Where], *, answered_too: bool = True) -> WaitingCalls:
+    """Read all records, what was answered only if wanted."""
     waiting: list[ApprovalRow] = []
     answered: list[ApprovalRow] = []
     faults: list[str] = []
@@ -43,7 +41,8 @@ def read_inbox(records: Iterable[Where]) -> WaitingCalls:
         try:
             with contextlib.closing(Approvals(record)) as approvals:
                 waiting += approvals.pending()
-                answered += [row for row in approvals.recent() if row["state"] != "pending"]
+                if answered_too:
+                    answered += [row for row in approvals.recent() if row["state"] != "pending"]
         except ToolcribError as error:
             faults.append(f"{shown(record)}: {error}")
     waiting.sort(key=lambda row: (row["created"], row["id"]))
@@ -151,10 +150,3 @@ def who_asks(row: ApprovalRow) -> Child:
         return row["caller"]
     names = ("channel", "chat", "sender", "agent", "token")
     return ", ".join(f"{name} {each}" for name, each in zip(names, origin, strict=False) if each)
-
-
-def arguments_of(text: str) -> str:
-    """Return stored arguments, a line for each, cut in the middle if they are endless."""
-    with contextlib.suppress(ValueError):  # cut off, or withheld
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return fit(text, MAX_ARGUMENTS)

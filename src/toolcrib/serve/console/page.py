@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlencode
 
 from ...builtin.diffs import changed_words
 from ...core.dataclass import dataclass
-from ...policy.preview import visible
+from ...policy.preview import fit, visible
 from .html import Child, Markup, el
 
-VIEWS = {"inbox": "Inbox"}
+MAX_ARGUMENTS = 100_000
+VIEWS = {"inbox": "Inbox", "calls": "Calls"}
 """The views by their addresses, which are all in one folder: links are names."""
 
 
@@ -53,7 +57,8 @@ the call that has the focus."
 
 def refused(title: str, text: str) -> str:
     """Return a page for somebody who may not see more."""
-    return _document(title, el("main", el("h1", title), el("p", text)))
+    back = el("p", el("a", "To the inbox", href="inbox"))
+    return _document(title, el("main", el("h1", title), el("p", text), back))
 
 
 def entrance() -> str:
@@ -94,6 +99,11 @@ def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
     return el("form", secret, *fields, *children, method="post", action=action)
 
 
+def link(text: Child, view: str, query: Mapping[str, str], *, item: bool = False) -> Markup:
+    """Return a link to a view. The keys go from item to item."""
+    return el("a", text, href=f"{view}?{urlencode(query, errors='replace')}", data_item=item)
+
+
 def facts(found: Mapping[str, Child]) -> Markup:
     """Return what is known of a thing; what is empty is left out."""
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in found.items() if value))
@@ -114,6 +124,13 @@ def _line(line: str, marks: Iterable[tuple[int, int]]) -> Markup:
         parts += line[at:begin], el("mark", line[begin:end])
         at = end
     return el("span", *parts, line[at:], "\n", class_=kind)
+
+
+def arguments_of(text: str) -> str:
+    """Return stored arguments, a line for each, cut in the middle if they are endless."""
+    with contextlib.suppress(ValueError):  # cut off, or withheld
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return fit(text, MAX_ARGUMENTS)
 
 
 def clock(when: float) -> Markup:
