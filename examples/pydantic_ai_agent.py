@@ -1,5 +1,4 @@
-"""An agent of pydantic-ai with guarded tools. `pip install 'toolcrib[pydantic-ai]' openai`; MODEL is by default
-openai:gpt-5.
+"""An agent of pydantic-ai with guarded tools. `pip install 'toolcrib[pydantic-ai]' openai`; MODEL: openai:gpt-5.
 
 The tools work in the current folder. A call that needs a person pauses the run; this program asks at the terminal.
 """

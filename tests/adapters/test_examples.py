@@ -37,3 +37,10 @@ async def test_pydantic_ai(run: Any) -> None:
     from .test_pydantic_ai import model_of
 
     assert DONE in await run("pydantic_ai_agent.py", model_of())
+
+
+async def test_openai_agents(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from .test_openai_agents import ScriptedAgentsModel
+
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
+    assert DONE in await run("openai_agents_agent.py", ScriptedAgentsModel())

@@ -28,11 +28,16 @@ async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
     if output.error_kind != "pending":
         return None
     row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
-    return None if row is None else shown(row)
+    return None if row is None else _shown(row)
 
 
-def shown(row: ApprovalRow) -> Question:
-    """Return a stored request as a question."""
+async def question(box: Toolbox, call_id: str) -> Question | None:
+    """Return the question that the call with this id has stored, for frameworks that show only the call."""
+    rows = await shared_threads.run(box.approvals.open_of, call_id)
+    return _shown(rows[0]) if rows else None
+
+
+def _shown(row: ApprovalRow) -> Question:
     return {"approval_id": row["id"], "tool": row["tool"], "preview": row["preview"], "reason": row["reason"]}
 
 
@@ -54,9 +59,10 @@ async def call_approved(
 ) -> ToolOutput:
     """Pass a yes on to the request of a call, and make the call again. It asks again if the request has ended."""
     row, since = await open_request(box, call_id, ctx), time.time()
-    if row is None:  # the same call may have asked before, with another id
+    if row is None:  # the same call may have asked before, with another id; or the request has ended
+        asked = await shared_threads.run(box.audit.call, call_id)
         output = await box.call(name, arguments, ctx, call_id=call_id)
-        if output.error_kind != "pending":
+        if output.error_kind != "pending" or all(each["outcome"] != "pending" for each in asked):
             return output
         row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
         if row is None or row["created"] >= since:  # nobody was shown this request
