@@ -54,7 +54,49 @@ def test_a_script_in_the_top_folder_brings_what_it_imports(tmp_path: Path) -> No
     assert "unrelated.py" not in found and "src/app.py" not in found
     (tmp_path / "main.mjs").write_text("import {x} from './lib/x.js'\nconst y = require('./y')\n")
     fill(tmp_path, "lib/x.js", "y.js", "z.js")
-    assert {"main.mjs", "lib/x.js", "y.js"} == set(relative(tmp_path, ["node", "main.mjs"]))
+    found = relative(tmp_path, ["node", "main.mjs"])
+    assert {"main.mjs", "lib/x.js", "y", "y.js"} == set(found)  # `y` would be taken before `y.js`
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["sh", "-c", "cd sub && python3 sub/server.py --port=80"], ["sub/server.py", "sub/helper.py"]),
+        (["./start.sh"], ["start.sh", "part.sh", "lib/inner.sh", "sub/server.py", "sub/helper.py"]),
+        (["scripts/run"], ["scripts/run", "scripts/other", "top.py", "late.py", "optional.py"]),
+        (["node", "dist/index.js"], ["dist/index.js", "shared/x.js", "typed.ts"]),
+        (["npm", "start"], ["package.json", "dist/index.js", "shared/x.js"]),
+        (["make", "serve"], ["Makefile", "sub/server.py", "sub/helper.py"]),
+        (["python3", "-m", "elsewhere", "PYTHONPATH=/nowhere:sub"], ["sub/helper.py"]),
+        (["python3", "top.py"], ["top.py", "late.py", "optional.py", "second.py"]),
+    ],
+)
+def test_what_a_command_names_further_inside(tmp_path: Path, words: list[str], found: list[str]) -> None:
+    """The text of `bash -c`, a shell script, package.json and a variable name files, too; imports may be anywhere."""
+    fill(tmp_path, "sub/server.py", "sub/helper.py", "part.sh", "scripts/other", "late.py", "shared/x.js", "typed.ts")
+    fill(tmp_path, "unrelated.py", "data.json", "src/app.py")
+    for name, text in {
+        "start.sh": ". ./part.sh\nexec bash lib/inner.sh < data.json\n",
+        "lib/inner.sh": "./start.sh\npython3 sub/server.py\n",
+        "scripts/run": '#!/usr/bin/env bash\npython3 "top.py"\n',
+        "top.py": "try: import optional\nexcept ImportError: pass\ndef f():\n    import late; import second\n",
+        "dist/index.js": 'require("../shared/x"); import("../typed.js")',
+        "package.json": '{"scripts": {"start": "node dist/index.js"}}',
+        "Makefile": "serve:\n\tpython3 sub/server.py\n",
+    }.items():
+        fill(tmp_path, name)
+        (tmp_path / name).write_text(text)
+    assert set(found) <= set(names := relative(tmp_path, words))
+    assert not {"unrelated.py", "data.json", "src/app.py"}.intersection(names)
+
+
+def test_the_packages_of_node_are_protected_and_not_in_the_fingerprint(tmp_path: Path) -> None:
+    fill(tmp_path, "dist/index.js", "node_modules/a/index.js")
+    words = ("node", "dist/index.js")
+    assert "node_modules/a/index.js" not in relative(tmp_path, words)
+    files = Starts([tmp_path]).host_files([DeclaredStart("the server", words, tmp_path, "x")])
+    for name in ("node_modules/a/index.js", "dist/node_modules/a/index.js"):  # the nearest is taken first
+        assert any(each.is_touched_by(str(tmp_path / name)) for each in files), name
 
 
 @pytest.mark.parametrize("words", [["python", "server.py"], ["python", "-m", "helper"]])

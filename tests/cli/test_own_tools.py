@@ -126,6 +126,18 @@ def test_what_runs_again_next_time_is_protected(own: Cli) -> None:
     assert own("check", "--builtin", "mine.py", "write_file", "path=other.py", "content=x").stdout.startswith("allow")
 
 
+def test_what_runs_only_later_is_protected(own: Cli) -> None:
+    """An import within a function, and a module that is not there yet."""
+    own.write("late.py", "x = 1\n")
+    own.write(
+        "helper.py",
+        'GREETING = "hello"\ntry: import settings_here\nexcept ImportError: pass\n\ndef f():\n  import late\n',
+    )
+    for path in ("late.py", "settings_here.py", "settings_here/__init__.py"):
+        found = own("check", "--builtin", "mine.py", "write_file", f"path={path}", "content=x", code=3)
+        assert "run outside the sandbox" in found.stdout, path
+
+
 @pytest.mark.parametrize(
     "name",
     ["helper/__init__.py", "helper.abi3.so", "helper.cpython-399-x86_64.so", "__pycache__/helper.cpython-399.pyc"],

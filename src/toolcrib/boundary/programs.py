@@ -118,9 +118,14 @@ def host_environment(writable: Iterable[str | Path] = (), environ: Mapping[str, 
     load something, and with only those folders of PATH from which it may run programs."""
     given = os.environ if environ is None else environ
     return {
-        **{name: value for name, value in given.items() if not _LOADING.fullmatch(name)},
+        **{name: value for name, value in given.items() if not loads_something(name)},
         "PATH": search_path(writable, given.get("PATH")),
     }
+
+
+def loads_something(variable: str) -> bool:
+    """Return whether a variable of this name makes a program load or run something."""
+    return _LOADING.fullmatch(variable) is not None
 
 
 def search_path(writable: Iterable[str | Path] = (), path: str | None = None) -> str:

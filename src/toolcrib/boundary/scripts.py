@@ -1,10 +1,11 @@
 """Find the files in writable folders that a command of the settings runs or loads, and their fingerprint.
 
 A server's command is `python server.py`, `node dist/main.js`, `uv run tool.py`, `./notify.sh`. What it loads cannot be
-known in full without running it. Taken together here are: each word that is a file or folder there, a module after
-`-m`; for a script all files of its folder, or, if that is the top folder of the workspace, the modules there that it
-imports; and what the usual launchers look for first. Installed packages are not in the fingerprint (there are too
-many), but protected, too. docs/security.md says what is left out.
+known in full without running it. Taken together here are: each word that is a file or folder there, also within the
+text of `bash -c` and in variables that make a program load something; a module after `-m`; for a script all files of
+its folder, or, if that is the top folder of the workspace, the modules there that it imports; what JavaScript imports
+from other folders, and the files that a shell script names; and what the usual launchers look for first. Installed
+packages are not in the fingerprint (there are too many), but protected, too. docs/security.md says what is left out.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest 
 _MAX_BYTES = 4 << 20  # the same for one file
 _LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
 _PYTHON_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
+    r"(?:^|[;:])[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
 )
 _JS_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
-_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx")
+_JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
+_SHELL = (".sh", ".bash")
+_SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
+_JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
+_WORD_IN_TEXT = re.compile(r"[^\s;&|<>()\"'`$={},]+")
+_READ_FOR_WORDS = ("package.json", "Makefile", "makefile", "GNUmakefile", "justfile")
 # Names that Python or a launcher looks for in the folder of a script, or in the current one.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
 _LAUNCHERS: Mapping[str, tuple[str, ...]] = {
@@ -67,11 +73,15 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         hashed[named] = None
         real = os.path.realpath(named)
         if os.path.isfile(real):
-            hashed.update(dict.fromkeys([real, *_beside(real, roots)]))
+            hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
     for name in _looked_for(words):
         path = os.path.join(folder, name)
         if any(beneath(path, root) for root in roots):
             (kept if name == ".venv" else hashed)[path] = None
+            for script in _code_named(path, folder) if name in _READ_FOR_WORDS else ():
+                hashed.update(dict.fromkeys(_beside(script, roots, folder)))
+    for script in [path for path in hashed if path.endswith(_JS)]:
+        kept.update(dict.fromkeys(_packages_of(script, roots)))
     shadows = [path for path in hashed if path.endswith(STARRED)]
     return Loaded(tuple(path for path in hashed if path not in shadows), tuple(kept), tuple(shadows))
 
@@ -92,6 +102,9 @@ def fingerprint(loaded: Loaded) -> dict[str, str]:
 
 def _named(words: Sequence[str], folder: str) -> Iterator[str]:
     """Yield the absolute path of each word that is one, or the value of an option, and of a module after -m."""
+    for word in words:
+        if any(sign in word for sign in " \t\n:;"):  # the text of `bash -c`, a variable with several folders
+            yield from _named(["", *re.split(r"[\s:;&|()\"'=]+", word)], folder)
     for number, word in enumerate(words):
         if "${" in word or "\0" in word or len(word) > 4096:
             continue
@@ -125,16 +138,34 @@ def _looked_for(words: Sequence[str]) -> Iterator[str]:
             yield f"node_modules/.bin/{name.rpartition('/')[2]}"
 
 
-def _beside(script: str, roots: Iterable[str]) -> Iterator[str]:
-    """Yield what a script loads: its folder, or only what it imports if the folder is the top of a workspace."""
+def _beside(script: str, roots: Iterable[str], cwd: str) -> Iterator[str]:
+    """Yield what a script loads, and what those load that a script for a shell names."""
+    scripts = [script] if _is_script(script) else []
+    for each in scripts:  # it grows
+        if len(scripts) < _MAX_FILES and (each.endswith(_SHELL) or _is_run_by(each, b"sh")):
+            named = {*_code_named(each, cwd), *_code_named(each, os.path.dirname(each))}
+            scripts += sorted(named.difference(scripts))
+    for each in scripts:
+        yield each
+        yield from _loaded_with(each, roots)
+
+
+def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the folder of a script, or only what it imports if the folder is the top of a workspace. JavaScript imports
+    from other folders, too."""
     folder = os.path.dirname(script)
-    if not script.endswith(_SCRIPTS):
-        return
-    if folder not in roots and not any(beneath(root, folder) for root in roots):
+    whole = folder not in roots and not any(beneath(root, folder) for root in roots)
+    if whole:
         yield folder
-        return
-    if script.endswith(".py"):
+    elif script.endswith(".py"):
         yield from (os.path.join(folder, name) for name in _ALWAYS)
+    if not whole or script.endswith(_JS):
+        yield from (path for path in imported_by(script, folder) if any(beneath(path, root) for root in roots))
+
+
+def imported_by(script: str, folder: str) -> Iterator[str]:
+    """Yield what a script imports by name, and what that imports: files and packages, also those that are not there
+    yet. Python's modules are those of `folder`."""
     seen, pending = {script}, [script]
     while pending and len(seen) < _MAX_FILES:
         for path in _imports(pending.pop(), folder):
@@ -147,14 +178,17 @@ def _beside(script: str, roots: Iterable[str]) -> Iterator[str]:
 
 def _imports(script: str, folder: str) -> Iterator[str]:
     """Yield the files and packages that a script imports from its folder, also those that are not there yet."""
-    try:
-        text = Path(script).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
-    except OSError:
-        return
+    text = _text_of(script)
     if not script.endswith(".py"):
         for name in _JS_IMPORT.findall(text):
             path = os.path.normpath(os.path.join(os.path.dirname(script), name))
-            yield from (each for end in ("", *_SCRIPTS) if os.path.isfile(each := path + end))
+            for each in (f"{path}{end}" for end in _JS_ENDS):
+                yield each  # if it is not there, it must not appear: node would take it before the next ones
+                if os.path.isfile(each):
+                    break
+            typed = re.sub(r"\.([cm]?)js$", r".\1ts", path)
+            if os.path.isfile(typed):
+                yield typed
         return
     names: set[str] = set()
     for module, imported, modules in _PYTHON_IMPORT.findall(text):
@@ -164,6 +198,42 @@ def _imports(script: str, folder: str) -> Iterator[str]:
         path = os.path.join(folder, top)
         yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
         yield from shadows_of(path)
+
+
+def _code_named(path: str, folder: str) -> Iterator[str]:
+    """Yield the scripts of a folder that a text names: the lines of a shell script, a Makefile, package.json."""
+    for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path))):
+        named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
+        if beneath(named, folder) and os.path.isfile(named) and _is_script(named):
+            yield named
+
+
+def _is_script(path: str) -> bool:
+    return path.endswith(_SCRIPTS) or _is_run_by(path, b"")
+
+
+def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the folders in which node looks for the packages of a script, also those that are not there yet."""
+    folders = [each for each in map(str, Path(script).parents) if any(beneath(each, root) for root in roots)]
+    yield from (os.path.join(folder, "node_modules") for folder in reversed(folders))
+
+
+def _is_run_by(path: str, program: bytes) -> bool:
+    """Return whether the first line of a file names a program that runs it, one with this in its name."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and program in first
+
+
+def _text_of(path: str) -> str:
+    """Return the text of a file; "" if it cannot be read."""
+    try:
+        return Path(path).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace") if os.path.isfile(path) else ""
+    except OSError:
+        return ""
 
 
 def _files_in(folder: str) -> Iterator[str]:

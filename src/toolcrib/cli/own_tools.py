@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..boundary.host_files import STARRED, HostFile, shadows_of
 from ..boundary.programs import beneath
+from ..boundary.scripts import imported_by
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
@@ -155,12 +156,19 @@ class OwnTools:
         """The settings, with the files of these tools among those that the host runs."""
         own = [os.path.realpath(path) for path in self._sources]
         shadows = [each for path in own if path.endswith(".py") for each in shadows_of(path)]
-        files = tuple(HostFile(path, _WHY, path.endswith(STARRED)) for path in dict.fromkeys([*own, *shadows]))
+        folder = os.path.realpath(self._folder)
+        later = [each for path in own for each in imported_by(path, folder)]  # within functions, or not there yet
+        files = tuple(HostFile(path, _WHY, path.endswith(STARRED)) for path in dict.fromkeys([*own, *shadows, *later]))
         sandbox = settings.sandbox
         return replace(settings, sandbox=replace(sandbox, host_files=(*sandbox.host_files, *files)))
 
+    @property
+    def _folder(self) -> str:
+        """The folder that the modules next to these tools are found in."""
+        return os.getcwd() if self._file is None else str(self._file.parent)
+
     def _run(self) -> ModuleType:
-        folder = os.getcwd() if self._file is None else str(self._file.parent)
+        folder = self._folder
         if not any(isinstance(each, _Neighbours) and each.folder == folder for each in sys.meta_path):
             sys.meta_path.append(_Neighbours(folder, (self._module or "").partition(".")[0]))
         if self._module is not None:

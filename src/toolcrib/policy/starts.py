@@ -31,12 +31,14 @@ class StartRefused(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredStart:
-    """A command of the settings that the host starts. `who` names it for people; `remedy` accepts a change."""
+    """A command of the settings that the host starts. `who` names it for people; `remedy` accepts a change.
+    `variables` are those of its own that make a program load something."""
 
     who: str
     words: tuple[str, ...]
     cwd: Path
     remedy: str = "toolcrib trust"
+    variables: tuple[str, ...] = ()
 
 
 def of_hook(command: Sequence[str]) -> DeclaredStart:
@@ -128,18 +130,18 @@ class Starts:
         """Return the files of these commands that tools may write: they ask before they change one."""
         found: dict[str, HostFile] = {}
         for start in starts:
-            loaded = loaded_by(start.words, start.cwd, self.writable)
+            loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
             for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
                 reason = f"{start.who} runs or loads it outside the sandbox, as you"
                 found.setdefault(path, HostFile(path, reason, path in loaded.shadows))
         return tuple(found.values())
 
     def _now(self, start: DeclaredStart) -> dict[str, str]:
-        return fingerprint(loaded_by(start.words, start.cwd, self.writable))
+        return fingerprint(loaded_by([*start.words, *start.variables], start.cwd, self.writable))
 
     def _path(self, start: DeclaredStart) -> Path:
         assert self._store is not None
-        text = json.dumps([start.who, start.words, str(start.cwd)])
+        text = json.dumps([start.who, [*start.words, *start.variables], str(start.cwd)])
         return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def _known(self, start: DeclaredStart) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.boundary.host_files import RULE_HOST_FILES, HostFile
 from toolcrib.policy.shell import judge as judging
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
@@ -281,3 +282,13 @@ def test_what_may_only_read_is_allowed_behind_a_wall(command: str) -> None:
 )
 def test_what_changes_or_connects_asks_in_spite_of_that_wall(command: str) -> None:
     assert judged(command, replace(PLACE, walled=True)) == "ask"
+
+
+@pytest.mark.parametrize("command", ["npm install x", "npm ci --offline", "pnpm add x", "yarn add x", "npm update"])
+def test_installing_packages_that_the_host_loads_asks(command: str) -> None:
+    """Also in a sandbox: it is the question after whose yes the call may write there."""
+    packages = HostFile(f"{HOME}/project/node_modules", "the server loads it")
+    found = judge_command(command, replace(WALLED, host_files=(packages,)))
+    assert (found.verdict, found.rule) == ("ask", RULE_HOST_FILES)
+    assert "node_modules" in found.reason
+    assert judge_command("pip install x", replace(WALLED, host_files=(packages,))).rule != RULE_HOST_FILES

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Literal
 
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
@@ -51,8 +52,23 @@ _APART = frozenset({"process", "serve", "editor"})
 _OBEYS = {"ack": ".ackrc", "shellcheck": ".shellcheckrc"}
 _FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
 # They change a Python environment: with these the project's own is installed into.
-_INSTALLERS = re.compile(r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install")
+_INSTALLERS = re.compile(
+    r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install|(?P<node>npm|pnpm|yarn|bun)"
+)
 _INSTALLING = frozenset({"install", "uninstall", "add", "remove", "sync"})
+_INSTALLING_NODE = _INSTALLING | {
+    "i",
+    "ci",
+    "rm",
+    "un",
+    "update",
+    "up",
+    "upgrade",
+    "dedupe",
+    "prune",
+    "link",
+    "rebuild",
+}
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
@@ -147,9 +163,9 @@ def _of_command(
     command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int
 ) -> Iterator[Judgement]:
     effects = effects_of(command)
-    if place.host_files and _installs(command, effects):
+    if place.host_files and (installs := _installs(command, effects)):
         for own in place.host_files:
-            if own.reason == ENVIRONMENT:
+            if own.reason == ENVIRONMENT if installs == "python" else own.path.endswith("/node_modules"):
                 phrase = f"may install or remove packages in {own.path}: {own.reason}"
                 yield _say(command, Finding("ask", RULE_HOST_FILES, phrase))
     if place.program_folders and not place.contained and (planted := planted_program(command, place)):
@@ -212,11 +228,15 @@ def planted_program(command: Command, place: CommandPlace) -> str | None:
     return next((path for path in paths if os.path.lexists(path)), None)
 
 
-def _installs(command: Command, effects: Iterable[Effect]) -> bool:
-    """Return whether a command changes a Python environment, also if its program is named by a path into one."""
-    if not _INSTALLERS.fullmatch((command.name or "").rpartition("/")[2]):
-        return False
-    return any(effect.kind == "install" for effect in effects) or any(w.text in _INSTALLING for w in command.args)
+def _installs(command: Command, effects: Iterable[Effect]) -> Literal["python", "node"] | None:
+    """Return whose packages a command changes, also if its program is named by a path into an environment."""
+    found = _INSTALLERS.fullmatch((command.name or "").rpartition("/")[2])
+    if found is None:
+        return None
+    verbs = _INSTALLING_NODE if found["node"] else _INSTALLING
+    if any(effect.kind == "install" for effect in effects) or any(word.text in verbs for word in command.args):
+        return "node" if found["node"] else "python"
+    return None
 
 
 def _inside(cwd: str, place: CommandPlace) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...boundary.programs import loads_something
 from ...policy.starts import DeclaredStart
 from .config import ServerConfig
 
@@ -14,7 +15,9 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
     if config.command is None or config.fault is not None or config.sandbox not in (None, "none"):
         return None
     words = (config.command, *config.args)
-    return DeclaredStart(f"MCP server {config.name}", words, folder_of(config, workspace), _REMEDY + config.name)
+    variables = tuple(f"{name}={value}" for name, value in sorted(config.env.items()) if loads_something(name))
+    folder = folder_of(config, workspace)
+    return DeclaredStart(f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables)
 
 
 def folder_of(config: ServerConfig, workspace: Path) -> Path:
