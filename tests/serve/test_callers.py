@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, LoggingMessageNotificationParams, ToolListChangedNotification
 
 from toolcrib.config import make_settings
 from toolcrib.core.caller import Caller
@@ -24,9 +25,11 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import FunctionTool, tool
 from toolcrib.serve import tokens as tokens_module
+from toolcrib.serve.peer import peer_of
 from toolcrib.serve.tokens import Tokens, choose_token, digest_of, named_tokens
 from toolcrib.toolbox import Toolbox
 
+from ..waiting import until
 from .test_http import serving
 
 ALICE, BOB = "token-of-alice-0123456789", "token-of-bob-0123456789"
@@ -403,7 +406,7 @@ async def test_a_question_is_answered_by_its_caller_only(make: Make) -> None:
 async def test_an_answer_without_the_form_of_the_protocol_is_a_no(
     make: Make, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    box = make()
+    box, got = make(), dict[str, Any]()
     async with serving(box, token=None) as url, handshake(url, ALICE, {"elicitation": {}}) as http:
         called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
         called["params"] = {"name": "launch", "arguments": {"what": "rocket"}}
@@ -416,6 +419,91 @@ async def test_an_answer_without_the_form_of_the_protocol_is_a_no(
     assert got["result"]["_meta"]["toolcrib/error"] == "denied"
     assert box.ran == []  # type: ignore[attr-defined]
     assert "Traceback" not in caplog.text
+
+
+async def test_a_session_that_never_said_it_was_ready_ends_too(make: Make) -> None:
+    box = make("autonomous")
+    async with serving(box, token=None) as url, handshake(url, ALICE, {}, initialized=False) as http:
+        called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "page", "arguments": {}}}
+        assert (await http.post(url, json=called)).status_code == 200
+        assert (await http.delete(url)).status_code == 200
+        await until(lambda: box.flow.size == 0)
+
+
+async def test_streams_of_one_leave_room_for_those_of_another(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.serve.transport_state.MAX_STREAMS", 2)
+    async with serving(make(), token=None) as url, AsyncExitStack() as open_streams:
+
+        async def listens(value: str) -> bool:
+            found = await open_streams.enter_async_context(client(url, "2026-07-28", value))
+            try:
+                await open_streams.enter_async_context(found.listen(tools_list_changed=True))
+            except MCPError:
+                return False
+            return True
+
+        assert [await listens(ALICE) for _ in range(3)] == [True, True, False]
+        assert await listens(BOB)
+
+
+async def test_a_client_that_does_not_read_holds_up_no_announcement(make: Make) -> None:
+    @tool(category="memory")
+    async def flood(ctx: ToolContext) -> str:
+        """Say much."""
+        for _ in range(60):
+            await peer_of(ctx).log(LoggingMessageNotificationParams(level="info", data="x" * 2**20))  # type: ignore[union-attr]
+        return "said"
+
+    box, heard = make(), asyncio.Event()
+    box.registry.register(flood)
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            heard.set()
+
+    async with serving(box, token=None) as url, handshake(url, ALICE, {}) as http:
+        called = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "flood", "arguments": {}}}
+        async with http.stream("POST", url, json=called), client(url, "legacy", BOB, message_handler=hear) as b:
+            await until(lambda: len(box.registry.names) > 0)
+            for _ in range(3):
+                await b.list_tools()
+                await asyncio.sleep(0.3)
+                box.registry.unregister("flood")
+                await asyncio.wait_for(heard.wait(), 10)
+                heard.clear()
+                box.registry.register(flood)
+                await asyncio.wait_for(heard.wait(), 10)
+                heard.clear()
+
+
+async def test_large_requests_of_one_leave_room_for_those_of_another(make: Make) -> None:
+    with ExitStack() as held:
+        async with serving(make(), token=None) as url:
+            host, port = url.removeprefix("http://").split("/")[0].split(":")
+
+            async def begin(value: str, *how: str, seconds: float = 0.1) -> bytes:
+                """Begin a request that never ends; return the answer, if it comes at once."""
+                reader, writer = await asyncio.open_connection(host, int(port))
+                held.callback(writer.close)
+                lines = ["POST /mcp HTTP/1.1", f"Host: {host}:{port}", f"Authorization: Bearer {value}", *how, "", "x"]
+                writer.write("\r\n".join(lines).encode())
+                await writer.drain()
+                try:
+                    return await asyncio.wait_for(reader.read(100), seconds)
+                except TimeoutError:
+                    return b""
+
+            whole, chunked = "Content-Length: 16777216", "Transfer-Encoding: chunked"
+            assert set(await asyncio.gather(*(begin(ALICE, how) for how in (*[whole] * 7, chunked)))) == {b""}
+            for how in (whole, chunked):
+                assert (await begin(ALICE, how, seconds=10)).startswith(b"HTTP/1.1 503 ")
+            assert await begin(BOB, whole) == b""
+            async with client(url, "2026-07-28", ALICE) as a:
+                assert text(await a.call_tool("look")).endswith(" alice")
+            held.close()
+            async with asyncio.timeout(10):
+                while await begin(ALICE, whole) != b"":
+                    pass
 
 
 # --- clients of 2026-07-28 that share the one token

@@ -25,6 +25,7 @@ from ..core.threads import shared_threads
 from ..policy.requests import answer as give_answer
 from ..policy.requests import denial, scopes_of, use_approver, within
 from ..record.rows import ApprovalRow
+from ..sources.mcp.sdk_private import connection_of
 from . import approval
 from .interface import ServedTools
 from .peer import METADATA_KEY, Peer, caller_of, fits
@@ -73,6 +74,10 @@ class CallHandler:
         session = session_of_request(ctx, transport)
         for over in transport.use(session, caller_of(ctx)):
             self.session_over(transport, over)
+        connection = connection_of(ctx)
+        if connection.session_id is not None and session.id not in transport.ending:
+            transport.ending.add(session.id)
+            connection.exit_stack.callback(self.session_over, transport, session.id)
         early, handshake = answers if state is None else None, transport.session_of(ctx)
         level = handshake.level if handshake is not None else None
         peer = Peer(ctx, early, exact=wanted.exact, level=level, redact=self.redact)
@@ -90,6 +95,7 @@ class CallHandler:
     def session_over(self, transport: TransportState, session: str) -> None:
         """Forget what was kept for a session. Its stored requests stay, for the client's next session."""
         transport.last_call.pop(session, None)
+        transport.ending.discard(session)
         self.box.end_session(session)
 
     # --- a call and its turns

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +27,12 @@ from .tokens import Token, Tokens, has_expired
 log = logging.getLogger("toolcrib.serve")
 
 REALM = 'Bearer realm="toolcrib"'
+MAX_BODY = 16 * 2**20
+"""The largest request body: several times the largest file that a model writes in one call."""
+MAX_HELD = 128 * 2**20
+"""How large the bodies of all requests of a token under way may be. Else one client could hold all the memory."""
+SMALL_BODY = 2**16
+"""Such bodies do not count: a client with large requests can still use the server otherwise."""
 MAX_TIMER = 24 * 3600.0
 """The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
 INVALID = f'{REALM}, error="invalid_token"'
@@ -51,6 +58,8 @@ class RequestGuard:
         self.app, self.hosts, self.tokens, self._passed = app, hosts, tokens, passed
         self.refused: Counter[int] = Counter()
         """How many requests were refused, by HTTP status."""
+        self._held: Counter[str] = Counter()
+        """How large the bodies of the requests under way may become, by token."""
         self._open: list[tuple[Token, asyncio.Event]] = []
         """The requests of named tokens that are open, each with the event that ends it."""
 
@@ -65,12 +74,21 @@ class RequestGuard:
             refusal, token = self._holder(headers)
         if refusal is None and (scope["path"] in (HEALTH, METRICS)) != (token is not None and token.monitoring):
             refusal = 404, "Not Found", dict[str, str]()
+        holder, size = token.digest if token is not None else "", _size(headers)
+        if refusal is None and self._held[holder] + size > MAX_HELD:
+            refusal = 503, "Too many large requests at once", {"Retry-After": "1"}
         if refusal is None:
             self._passed(scope.get("client"))
-            if token is None or token.caller is None:
-                await self.app(scope, receive, send)
-            else:
-                await self._serve(token, token.caller, scope, receive, send)
+            self._held[holder] += size
+            try:
+                if token is None or token.caller is None:
+                    await self.app(scope, receive, send)
+                else:
+                    await self._serve(token, token.caller, scope, receive, send)
+            except ClientDisconnect:
+                log.debug("a client went away before it had sent its request")
+            finally:
+                self._held[holder] -= size
             return
         status, text, extra = refusal
         self.refused[status] += 1
@@ -142,3 +160,12 @@ class RequestGuard:
         if has_expired(token):
             return (401, "The bearer token has expired", {"WWW-Authenticate": INVALID}), None
         return None, token
+
+
+def _size(headers: Headers) -> int:
+    """Return how much of MAX_HELD a request needs."""
+    length = only_one(headers, "content-length") or "0"
+    if "transfer-encoding" in headers or not length.isdecimal():
+        return MAX_BODY
+    size = min(int(length[:12]), MAX_BODY)
+    return size if size > SMALL_BODY else 0

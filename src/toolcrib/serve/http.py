@@ -19,7 +19,7 @@ from ..sources.mcp.sdk_private import session_manager
 from .addressed import LOOPBACK, authorities
 from .defaults import TOKEN_VARIABLE
 from .event_store import RETRY_MS, EventMemory
-from .guard import RequestGuard
+from .guard import MAX_BODY, RequestGuard
 from .listening import ReportingServer, listen
 from .mcp import McpServer
 from .monitoring import Monitoring
@@ -27,14 +27,13 @@ from .reloading import Reloader, reloading
 from .signals import stop_signal
 from .strangers import Strangers
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
+from .trimming import trimming
 
 if TYPE_CHECKING:
     from ..config import Settings
     from ..toolbox import Toolbox
 
 PATH = "/mcp"
-MAX_BODY = 16 * 2**20
-"""The largest request body: several times the largest file that a model writes in one call."""
 MAX_SESSIONS = 1_000
 """Sessions of the handshake era of a caller at once, about 40 kB each. One more is answered with 503."""
 KEEP_ALIVE_SECONDS = 60
@@ -127,7 +126,7 @@ async def _run(
 ) -> None:
     """Serve until a signal or a cancellation. Then end in order: calls, sessions with their streams, the web server."""
     hung_up = asyncio.Event()
-    with stop_signal(None if reloader is None else hung_up) as stopped, reloading(reloader, hung_up):
+    with stop_signal(None if reloader is None else hung_up) as stopped, reloading(reloader, hung_up), trimming():
         serving: asyncio.Task[None] | None = None
         stop = asyncio.create_task(stopped.wait())
         try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import mcp_types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, SubscriptionsListenResult
 
@@ -32,6 +32,7 @@ from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
 from .interface import served_tools
+from .outbox import Outbox
 from .peer import Peer, caller_of
 from .transport_state import HandshakeSession, TransportState, session_of_request
 
@@ -108,8 +109,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[TransportState]:
-        bus = InMemorySubscriptionBus()
-        transport = TransportState(asyncio.get_running_loop(), ListenHandler(bus), bus)
+        transport = TransportState(asyncio.get_running_loop())
         ends = [self.registry.on_change(lambda: self._changed(transport))]
         if self.exposure is not None:
             ends.append(self.exposure.on_reveal(lambda _: self._changed(transport)))
@@ -153,7 +153,8 @@ class McpServer:
         await asyncio.gather(*(self._end_run(transport) for transport in self._runs))
 
     async def _end_run(self, transport: TransportState) -> None:
-        transport.listen.close()
+        for streams in transport.streams.values():
+            streams.close()
         await self.calls.end(transport)
         if transport.tasks:
             await asyncio.wait(transport.tasks, timeout=1)
@@ -161,14 +162,14 @@ class McpServer:
     async def _initialized(self, ctx: Request, _: mcp_types.NotificationParams) -> None:
         """Remember a handshake-era session until its connection closes, to announce changes to it."""
         transport: TransportState = ctx.lifespan_context
-        connection = connection_of(ctx)
-        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, caller_of(ctx))
+        if transport.session_of(ctx) is not None:
+            return
+        connection, outbox = connection_of(ctx), Outbox(transport.spawn)
+        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, outbox, caller_of(ctx))
         connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
         connection.exit_stack.callback(self._forget, transport, session)
         if self.gateway is not None:
             self.gateway.subscribers.begin(transport, session)
-        if connection.session_id is not None:
-            connection.exit_stack.callback(self.calls.session_over, transport, session_of_request(ctx, transport).id)
 
     def _forget(self, transport: TransportState, session: HandshakeSession) -> None:
         if self.gateway is not None:
@@ -192,18 +193,18 @@ class McpServer:
                 await self._listen_to_servers(self.gateway, each)
         await transport.bus.publish(ToolsListChanged())
         for each in tuple(transport.sessions.values()):
-            await each.session.send_tool_list_changed()
+            each.outbox.put(("list", "tools"), each.session.send_tool_list_changed)
 
     async def _listen(
         self, ctx: Request, params: mcp_types.SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         transport: TransportState = ctx.lifespan_context
-        uris = params.notifications.resource_subscriptions or ()
+        uris, listen = params.notifications.resource_subscriptions or (), transport.streams_of(caller_of(ctx))
         if self.gateway is None or not uris:
-            return await transport.listen(ctx, params)
+            return await listen(ctx, params)
         async with self.gateway.watching(ctx, uris) as watched:
             wanted = params.notifications.model_copy(update={"resource_subscriptions": watched})
-            return await transport.listen(ctx, params.model_copy(update={"notifications": wanted}))
+            return await listen(ctx, params.model_copy(update={"notifications": wanted}))
 
     # --- listing
 

@@ -18,6 +18,7 @@ from ..core.caller import Caller
 from ..core.dataclass import dataclass
 from ..sources.mcp.sdk_private import connection_of
 from .defaults import SESSION_HEADER
+from .outbox import Outbox
 from .peer import Peer, caller_of
 from .running_call import RunningCall
 
@@ -29,6 +30,9 @@ IDLE_SECONDS = 1_800.0
 """A session of a protocol without sessions ends after this time without calls, like those of the handshake era."""
 MAX_STATELESS = 1_000
 """How many such sessions a caller may have. One more ends the oldest."""
+
+MAX_STREAMS = 1_000
+"""How many streams of announcements a caller may have in 2026-07-28."""
 
 
 @dataclass(slots=True)
@@ -45,6 +49,7 @@ class HandshakeSession:
     """A session of the handshake era. `level` is the log level that it set; None if it set none."""
 
     session: ServerSession
+    outbox: Outbox
     caller: Caller | None = None
     level: str | None = None
 
@@ -66,12 +71,15 @@ class TransportState:
     """The state of one stdio connection, or of the HTTP server with all its clients."""
 
     loop: asyncio.AbstractEventLoop
-    listen: ListenHandler
-    bus: InMemorySubscriptionBus
+    bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     calls: set[RunningCall] = field(default_factory=set["RunningCall"])
     waiting: dict[str, ParkedCall] = field(default_factory=dict[str, ParkedCall])
     sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
+    streams: dict[str, ListenHandler] = field(default_factory=dict[str, ListenHandler])
+    """The streams of announcements in 2026-07-28, by caller."""
+    ending: set[str] = field(default_factory=set[str])
+    """The sessions of the handshake era for which something is kept that ends with them."""
     last_call: dict[str, float] = field(default_factory=dict[str, float])
     """When each session made its last call, by the monotonic clock."""
     stateless: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
@@ -84,6 +92,11 @@ class TransportState:
     def session_of(self, ctx: Request) -> HandshakeSession | None:
         """Return the session of a request; None in 2026-07-28, which has no sessions."""
         return self.sessions.get(id(connection_of(ctx)))
+
+    def streams_of(self, caller: Caller | None) -> ListenHandler:
+        """Return what serves the streams of a caller."""
+        name = caller.name if caller is not None else ""
+        return self.streams.setdefault(name, ListenHandler(self.bus, max_subscriptions=MAX_STREAMS))
 
     def use(self, session: RequestSession, caller: Caller | None) -> list[str]:
         """Note that a session is used now. Returns those that are over, because nobody has used them."""

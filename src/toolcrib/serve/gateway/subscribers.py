@@ -5,11 +5,10 @@ Notifications are separate for each session, arrive in order, and wait in an `Ou
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
 from functools import partial
@@ -26,6 +25,7 @@ from ...core.errors import ToolError
 from ...sources.mcp import McpServers
 from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
 from ..calls import CallHandler
+from ..outbox import Outbox
 from ..peer import LEVELS, Peer, wants
 from ..sanitize import sanitize_model
 from ..transport_state import HandshakeSession, TransportState
@@ -37,10 +37,6 @@ RESOURCE_NOT_FOUND = -32002
 """The handshake era's error code for an unknown resource. Later revisions use INVALID_PARAMS."""
 MAX_WATCHED = 1_000
 """How many resources one session or stream may listen for."""
-MAX_WAITING = 1_000
-"""How many notifications may wait at once. Further ones are dropped."""
-PAUSE_SECONDS = 0.02
-"""The pause between two rounds. A notification that is repeated during the pause is sent once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,51 +44,7 @@ class _Subscriber:
     """A session of the handshake era, with the resources it listens for, by the addresses it knows."""
 
     session: HandshakeSession
-    outbox: Outbox
     uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
-
-
-class Outbox:
-    """A bounded queue of notifications for one session, or for the streams of one transport: in order, each once.
-
-    If a server sends without end, or a client does not read, the memory use stays limited and other clients are not
-    affected. Used on one event loop.
-    """
-
-    def __init__(self, spawn: Callable[[Awaitable[None]], object]) -> None:
-        self._spawn = spawn
-        self._waiting: dict[Hashable, Callable[[], Awaitable[object]]] = {}
-        self._running = False
-        self._left_out = 0
-
-    def put(self, key: Hashable, send: Callable[[], Awaitable[object]]) -> None:
-        """Send this when it is its turn, unless the same key is already waiting. None never counts as the same key."""
-        key = object() if key is None else key
-        if key in self._waiting:
-            return
-        if len(self._waiting) >= MAX_WAITING:
-            self._left_out += 1
-            return
-        self._waiting[key] = send
-        if not self._running:
-            self._running = True
-            self._spawn(self._drain())
-
-    async def _drain(self) -> None:
-        try:
-            while self._waiting:
-                for key in tuple(self._waiting):
-                    send = self._waiting.pop(key)
-                    try:
-                        await send()
-                    except Exception:  # the session is gone
-                        log.debug("a message did not reach a client", exc_info=True)
-                if self._left_out:
-                    log.warning("%d messages of servers were left out: they came too fast", self._left_out)
-                    self._left_out = 0
-                await asyncio.sleep(PAUSE_SECONDS)
-        finally:
-            self._running = False
 
 
 class Subscribers:
@@ -128,7 +80,7 @@ class Subscribers:
 
     def begin(self, transport: TransportState, session: HandshakeSession) -> None:
         """Add a session of the handshake era."""
-        self._sessions[session] = _Subscriber(session, Outbox(transport.spawn))
+        self._sessions[session] = _Subscriber(session)
         if self._level != LEVELS[0]:
             transport.spawn(self._tell_level())
 
@@ -235,7 +187,7 @@ class Subscribers:
                 streams.put(("list", kind), partial(transport.bus.publish, changed))
                 for each in sessions:
                     to = each.session.session
-                    each.outbox.put(
+                    each.session.outbox.put(
                         ("list", kind), to.send_resource_list_changed if resources else to.send_prompt_list_changed
                     )
             case ResourceChanged(server, own):
@@ -244,7 +196,7 @@ class Subscribers:
                     for each in sessions:
                         place = each.uris.get(uri)
                         if place is not None and place.server.name == server:
-                            each.outbox.put(uri, partial(each.session.session.send_resource_updated, uri))
+                            each.session.outbox.put(uri, partial(each.session.session.send_resource_updated, uri))
             case ServerLogged(server, params):
                 wanting = [each for each in sessions if wants(each.session.level or LEVELS[0], params.level)]
                 wanting = [each for each in wanting if self._is_for(server, each.session.caller)]
@@ -262,4 +214,4 @@ class Subscribers:
 
 def _send(sessions: Iterable[_Subscriber], note: Any) -> None:
     for each in sessions:
-        each.outbox.put(None, partial(each.session.session.send_notification, note))
+        each.session.outbox.put(None, partial(each.session.session.send_notification, note))
