@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .scenario import DONE
+from .scenario import CALLS, DONE
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -44,3 +44,16 @@ async def test_openai_agents(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     assert DONE in await run("openai_agents_agent.py", ScriptedAgentsModel())
+
+
+async def test_langchain(run: Any) -> None:
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    class ScriptedChat(GenericFakeChatModel):
+        def bind_tools(self, tools: Any, **more: Any) -> Any:
+            return self
+
+    calls = [[{"id": ident, "name": name, "args": arguments}] for ident, name, arguments in CALLS]
+    messages = [*(AIMessage("", tool_calls=call) for call in calls), AIMessage(DONE)]
+    assert DONE in await run("langchain_agent.py", ScriptedChat(messages=iter(messages)))

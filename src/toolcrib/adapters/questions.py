@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..toolbox import Toolbox
 
 Question = dict[str, Any]
-"""What a person reads before they answer, as JSON data: `approval_id`, `tool`, `preview` and `reason`."""
+"""What a person reads before they answer, as JSON data: `approval_id`, `tool`, `preview`, `reason` and `created`."""
 
 
 async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
@@ -38,7 +38,7 @@ async def question(box: Toolbox, call_id: str) -> Question | None:
 
 
 def _shown(row: ApprovalRow) -> Question:
-    return {"approval_id": row["id"], "tool": row["tool"], "preview": row["preview"], "reason": row["reason"]}
+    return {"approval_id": row["id"], **{key: row[key] for key in ("tool", "preview", "reason", "created")}}
 
 
 async def open_request(box: Toolbox, call_id: str, ctx: ToolContext) -> ApprovalRow | None:

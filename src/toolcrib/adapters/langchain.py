@@ -1,0 +1,144 @@
+"""Our tools for LangChain and LangGraph. A call that needs a person interrupts its graph.
+
+    graph = create_agent(model, langchain_tools(box), checkpointer=saver)
+    graph.invoke(Command(resume=True), config)      # or False, or {"approve": False, "reason": "…"}
+
+An error is a `ToolMessage` with the status "error". Outside a graph nobody can be asked, so a question is an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.types import interrupt
+
+from ..core.context import ToolContext
+from ..core.output import ImageBlock, ToolOutput
+from ..policy.requests import Decision, denial
+from .questions import Question, answer_request, call_approved, open_request, question, question_of
+
+if TYPE_CHECKING:
+    from ..toolbox import Toolbox
+
+
+class _Asked(NamedTuple):
+    """The call that runs now. `id` is None if it came without one."""
+
+    arguments: dict[str, Any]
+    id: str | None
+    context: ToolContext
+
+
+_asked: ContextVar[_Asked] = ContextVar("toolcrib_langchain_call")
+
+
+def langchain_tools(box: Toolbox, context: ToolContext | None = None) -> list[BaseTool]:
+    """Return the tools of an open toolbox. `context` is that of all calls; its session is by default the thread."""
+    context = context or replace(box.context, channel="langchain")
+    return [
+        LangchainTool(
+            name=each["name"], description=each["description"], args_schema=each["input_schema"],
+            handle_tool_error=True, box=box, context=context,
+        )
+        for each in box.registry.definitions("flat")
+    ]  # fmt: skip
+
+
+class LangchainTool(BaseTool):
+    """One tool of a toolbox."""
+
+    box: Any
+    context: Any
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Run a call."""
+        token = _asked.set(self._read(input, config))
+        try:
+            return await super().ainvoke(input, config, **kwargs)
+        finally:
+            _asked.reset(token)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Run a call, on the loop thread of the toolbox."""
+        token = _asked.set(self._read(input, config))
+        try:
+            return super().invoke(input, config, **kwargs)
+        finally:
+            _asked.reset(token)
+
+    async def _arun(self, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked.get()
+        output, waits, is_new = await self._call(asked)
+        if waits is not None and (said := _ask(waits)) is not None and not is_new:
+            output = await self._answer(asked, said)
+        return _result(output)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked.get()
+        output, waits, is_new = self.box.run_sync(self._call(asked))
+        if waits is not None and (said := _ask(waits)) is not None and not is_new:
+            output = self.box.run_sync(self._answer(asked, said))
+        return _result(output)
+
+    def _read(self, given: Any, config: RunnableConfig | None) -> _Asked:
+        thread = ensure_config(config).get("configurable", {}).get("thread_id")
+        session = self.context.session_id or (None if thread is None else str(thread))
+        context = replace(self.context, session_id=session)
+        call = cast("dict[str, Any]", given) if isinstance(given, Mapping) else {}
+        if call.get("type") == "tool_call":
+            return _Asked(call["args"], call.get("id"), context)
+        return _Asked(call, None, context)
+
+    async def _call(self, asked: _Asked) -> tuple[ToolOutput, Question | None, bool]:
+        """Return the output; the question if the call waits; and whether it is new, so that no answer can be to it.
+
+        A graph that goes on comes here once more: then the question is there already."""
+        box: Toolbox = self.box
+        if asked.id is not None and await open_request(box, asked.id, asked.context) is not None:
+            return ToolOutput(), await question(box, asked.id), False
+        since = time.time()
+        output = await box.call(self.name, asked.arguments, asked.context, call_id=asked.id)
+        waits = await question_of(box, output)
+        return output, waits, waits is not None and waits["created"] >= since
+
+    async def _answer(self, asked: _Asked, said: Decision) -> ToolOutput:
+        box, call_id = self.box, asked.id or ""
+        if said.approve:
+            return await call_approved(box, self.name, asked.arguments, asked.context, call_id, said)
+        row = await open_request(box, call_id, asked.context)
+        if row is not None:
+            await answer_request(box, row, said)
+        return ToolOutput.error(denial(self.name, said.reason), "denied")
+
+
+def _ask(waits: Question) -> Decision | None:
+    """Interrupt the graph, or return what a person has answered. None outside a graph."""
+    try:
+        said: Any = interrupt(waits)
+    except (RuntimeError, KeyError):  # which of them depends on the version
+        return None
+    if isinstance(said, Mapping):
+        given = cast("Mapping[str, Any]", said)
+        reason, arguments = str(given.get("reason", "")), given.get("arguments")
+        return Decision(given.get("approve") is True, reason, arguments, approver="langchain")
+    return Decision(said is True, approver="langchain")
+
+
+def _result(output: ToolOutput) -> Any:
+    if output.is_error:
+        raise ToolException(output.for_llm)
+    images = [each for each in output.content if isinstance(each, ImageBlock)]
+    if not images:
+        return output.for_llm
+    urls = [f"data:{each.mime_type};base64,{each.base64()}" for each in images]
+    return [
+        {"type": "text", "text": output.for_llm},
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+    ]
