@@ -42,7 +42,7 @@ async def test_a_client_asks_its_user_about_each_call(folder: Path, era: str) ->
     asked: list[str] = []
     steps: list[str | None] = []
 
-    async def answer(_: Any, params: Any) -> ElicitResult:
+    async def answer(context: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept", content={"decision": "approve"})
 
