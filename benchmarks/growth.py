@@ -73,7 +73,7 @@ def tools(n: int, folder: Path) -> Iterator[Point]:
             search, began = (cpu() - began) / 5, cpu()
             for number in range(1_000):
                 await opened.call(f"tool_{number * 7919 % n}", {"path": "a", "limit": 1})
-            return {"call, µs": (cpu() - began) * 1e3, "register one, µs": register / n * 1e6,
+            return {"call, µs": (cpu() - began) * 1e3, "register, µs": register / n * 1e6,
                     "search, ms": search * 1e3, "memory, MB": used}  # fmt: skip
 
     yield asyncio.run(run())
@@ -93,8 +93,8 @@ def calls(n: int, folder: Path) -> Iterator[Point]:
             await opened.call("rest")
             before, began, start = megabytes(), cpu(), time.perf_counter()
             await asyncio.gather(*[opened.call("rest") for _ in range(n)])
-            return {"one of n calls at once, µs": (cpu() - began) / n * 1e6,
-                    "all of them, ms": (time.perf_counter() - start) * 1e3, "memory, MB": megabytes() - before}  # fmt: skip
+            return {"one of them, µs": (cpu() - began) / n * 1e6,
+                    "all, ms": (time.perf_counter() - start) * 1e3, "memory, MB": megabytes() - before}  # fmt: skip
 
     yield asyncio.run(run())
 
@@ -131,7 +131,7 @@ def rows(n: int, folder: Path) -> Iterator[Point]:
         began, _ = asyncio.run(load.append(load.calls(made, 900, effects=False)))
         start = time.perf_counter()
         for number in range(20):
-            audit.query(session=f"session-{number:04d}", limit=50)
+            audit.query(session_id=f"session-{number:04d}", limit=50)
         query = (time.perf_counter() - start) / 20
         size = sum(each.stat().st_size for each in folder.glob("record.db*")) / 1e6
         yield {"append, µs": began / 900 * 1e6, "query, ms": query * 1e3, "on disk, MB": size}

@@ -31,6 +31,7 @@ CREATE INDEX IF NOT EXISTS record_tool_time ON record (tool, time) WHERE kind = 
 CREATE INDEX IF NOT EXISTS record_time ON record (time) WHERE kind = 'outcome';
 CREATE INDEX IF NOT EXISTS record_call ON record (call_id) WHERE kind = 'outcome';
 CREATE INDEX IF NOT EXISTS record_failed ON record (outcome, time) WHERE kind = 'outcome' AND outcome <> 'ok';
+CREATE INDEX IF NOT EXISTS record_session ON record (session_id) WHERE kind = 'outcome';
 CREATE INDEX IF NOT EXISTS record_notes ON record (seq) WHERE kind NOT IN ('intent', 'outcome');
 CREATE TABLE IF NOT EXISTS approval (
     id TEXT PRIMARY KEY,
