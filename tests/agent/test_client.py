@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -12,8 +14,9 @@ from toolcrib.agent import client
 from toolcrib.agent.choose import ModelPlace, model_of
 from toolcrib.agent.client import HttpModel
 from toolcrib.agent.find_model import find_model
-from toolcrib.agent.history import user
+from toolcrib.agent.history import ModelCall, user
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
+from toolcrib.agent.wires.sse import SseParser
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
@@ -89,6 +92,55 @@ async def test_a_server_that_does_not_run_is_named_with_what_to_look_at(monkeypa
     with pytest.raises(ModelError, match=r"cannot be reached: .*; see that its server runs, and the base URL"):
         await ask(asked)
     await asked.aclose()
+
+
+def values_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the way to each value of an event."""
+    yield at
+    if isinstance(value, dict | list):
+        inside = cast("dict[Any, Any]", value) if isinstance(value, dict) else dict(enumerate(cast("list[Any]", value)))
+        for key, inner in inside.items():
+            yield from values_in(inner, (*at, key))
+
+
+def with_value(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    if not at:
+        return new
+    copy = value.copy()
+    copy[at[0]] = with_value(value[at[0]], at[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+async def test_a_value_of_a_wrong_type_is_an_error_or_a_reply_of_texts(kind: str) -> None:
+    """A provider may send anything: what is shown and stored afterwards is text."""
+    events = [event.decode() for event in REPLIES[kind]()]
+    changed: list[list[bytes]] = []
+    for number, event in enumerate(events):
+        head, found, body = event.partition("data: {")
+        for at in values_in(json.loads(f"{{{body}")) if found else ():
+            for new in ({"a": 1}, [[5]], 7, True):
+                text = json.dumps(with_value(json.loads(f"{{{body}"), at, new))
+                changed.append(
+                    [e.encode() for e in (*events[:number], f"{head}data: {text}\n\n", *events[number + 1 :])]
+                )
+    assert len(changed) > 100
+    wrong: list[object] = []
+    asked = model_of(f"{kind}:m", ModelPlace(GuardSettings(), "http://127.0.0.1:9/v1", 5.0, {"ANTHROPIC_API_KEY": "k"}))
+    assert isinstance(asked, HttpModel)
+    for chunks in changed:
+        decoder, parser = asked._wire.decoder(), SseParser()  # pyright: ignore[reportPrivateUsage]
+        texts: list[object] = []
+        try:
+            for chunk in chunks:
+                for found in asked._decoded(parser.feed(chunk), decoder):  # pyright: ignore[reportPrivateUsage]
+                    texts += [getattr(event, "text", getattr(event, "name", "")) for event in found]
+            for part in asked._finished(parser, decoder).parts:  # pyright: ignore[reportPrivateUsage]
+                texts += [part.id, part.name, part.arguments] if isinstance(part, ModelCall) else [part.text]
+        except ModelError:
+            pass
+        wrong += [chunks for text in texts if not isinstance(text, str)]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])

@@ -293,3 +293,14 @@ def test_clean_reaches_workspaces_that_are_gone(cli: Cli) -> None:
     assert "nothing was removed" in cli("clean", "--all-workspaces", "--all", code=3).stderr
     cli("clean", "--all-workspaces", "--all", "--yes")
     assert [found["freed"] for found in cli.json("clean", "--all-workspaces", "--all", "--dry-run", "--json")] == [0, 0]
+
+
+def test_a_database_that_cannot_be_used_is_an_error_in_words(cli: Cli) -> None:
+    """Of the history of undo: a full disk, or a damaged file."""
+    cli("call", "write_file", "path=a.txt", "content=x")
+    database = next(cli.home.rglob("journal.db"))
+    database.write_bytes(b"no database" * 100)
+    for args in (["undo"], ["undo", "--list"], ["clean"]):
+        done = cli(*args, code=1)
+        assert done.stderr.startswith("toolcrib: a database in "), done.stderr
+        assert "Traceback" not in done.stderr

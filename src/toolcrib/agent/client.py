@@ -198,8 +198,7 @@ class HttpModel:
     def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
         try:
             for event, data in found:
-                events = decoder.take(event, data)
-                yield [_whole(each) for each in events] if "\\u" in data else events
+                yield [_whole(each) for each in decoder.take(event, data)]
         except UNREADABLE as error:
             raise self._unreadable(error) from error
 
@@ -219,9 +218,11 @@ class HttpModel:
 
 
 def _whole(event: ModelEvent) -> ModelEvent:
-    """Return an event without halves of characters, which can be neither shown nor stored."""
-    if isinstance(event, TextDelta | ThinkingDelta) and not event.text.isascii():
-        return type(event)(whole_characters(event.text))
+    """Return an event without halves of characters, which can be neither shown nor stored. Raises AttributeError for a
+    text that is none."""
+    if isinstance(event, TextDelta | ThinkingDelta | CallBegun):
+        text = event.name if isinstance(event, CallBegun) else event.text
+        return event if text.isascii() else type(event)(whole_characters(text))
     return event
 
 

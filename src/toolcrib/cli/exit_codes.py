@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError, ToolcribError, ToolNotFoundError, UnknownName
+from ..core.homes import state_home
 from . import show
 
 if TYPE_CHECKING:
@@ -67,3 +68,13 @@ def of_command(work: Callable[[], int | None]) -> int:
     except OSError as error:
         show.error(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return FAILED
+    except _database_errors() as error:
+        show.error(f"a database in {state_home()} cannot be used: {error}. Make room there if the disk is full; "
+                   "a damaged one can be moved away")  # fmt: skip
+        return FAILED
+
+
+def _database_errors() -> type[Exception]:
+    import sqlite3  # only here: most commands need no database
+
+    return sqlite3.Error
