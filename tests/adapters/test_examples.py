@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import runpy
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     async def start(name: str, model: Any) -> str:
         asked: list[str] = []
         monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "y")
-        await runpy.run_path(str(EXAMPLES / name))["main"]("Tidy up.", model)
+        main = runpy.run_path(str(EXAMPLES / name))["main"]
+        if iscoroutinefunction(main):
+            await main("Tidy up.", model)
+        else:
+            await asyncio.to_thread(main, "Tidy up.", model)
         (question,) = asked
         assert "b.txt" in question and "destructive tools ask" in question
         assert (tmp_path / "a.txt").read_text() == "uno\n"
@@ -57,3 +63,9 @@ async def test_langchain(run: Any) -> None:
     calls = [[{"id": ident, "name": name, "args": arguments}] for ident, name, arguments in CALLS]
     messages = [*(AIMessage("", tool_calls=call) for call in calls), AIMessage(DONE)]
     assert DONE in await run("langchain_agent.py", ScriptedChat(messages=iter(messages)))
+
+
+async def test_smolagents(run: Any) -> None:
+    from .test_smolagents import ScriptedSmolModel, end
+
+    assert DONE in await run("smolagents_agent.py", ScriptedSmolModel([*CALLS, end(DONE)]))
