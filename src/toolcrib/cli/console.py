@@ -11,6 +11,7 @@ from ..core.errors import ConfigError
 from ..core.wings import has_wing
 from ..record.approvals import local_records
 from .approvals import records_here
+from .doctor import findings
 from .exit_codes import Usage
 from .options import RecordOptions
 from .reader import CliCommand, Option
@@ -45,6 +46,8 @@ def console(
         records=lambda: list(dict.fromkeys([*here, *local_records()])),
         record=lambda: _record(options),
         journal=lambda: open_journal(options),
+        build=lambda: options.build(options.settings(quiet=True)),
+        findings=lambda: findings(options),
         continue_with=lambda row: _goes_on(options, row),
     )
     asyncio.run(serve_console(sources, host, port, started=_say))

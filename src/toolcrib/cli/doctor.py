@@ -36,7 +36,7 @@ def doctor(options: Options) -> int:
 
     Exit code 1 if something needed is missing.
     """
-    found = list(_findings(options))
+    found = list(findings(options))
     bad = [finding for finding in found if not finding.ok and finding.needed]
     if options.json:
         show.out_json({"ok": not bad, "findings": [asdict(finding) for finding in found]})
@@ -52,7 +52,8 @@ def doctor(options: Options) -> int:
     return of_success(not bad)
 
 
-def _findings(options: Options) -> Iterator[DoctorFinding]:
+def findings(options: Options) -> Iterator[DoctorFinding]:
+    """Yield what is found, one after the other."""
     yield DoctorFinding(
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +10,10 @@ from ..config.rules import claude_rules
 from ..core.text import clip
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
-from ..policy.rules.history import Changed, PastCall, Person, changes, covered, past_call, suggestions
-from ..record.approvals import Approvals
-from ..record.audit import Audit
+from ..policy.rules.history import Changed, PastCall, changes, covered, suggestions
 from ..record.filters import read_time
 from ..toolbox import Toolbox
+from ..toolbox.past_calls import past_calls, recorded_calls
 from . import show
 from .exit_codes import Usage
 from .options import RecordOptions
@@ -48,7 +44,7 @@ def tried_on_record(
         raise Usage("which rule? `toolcrib rules try 'Bash(npm run *)'`, or --file FILE")
     rules = [parse_rule(rule, verdict, RuleSource("tried"))] if rule is not None else _rules_in(Path(file or ""))
     with options.build(options.settings(quiet=True)) as box:
-        calls, unread = _past(box, options, since, limit)
+        calls, unread = recorded_calls(box, options.state(box.settings).record, read_time(since), limit)
         found = changes(calls, box.policy, rules)
     if options.json:
         show.out_json({"calls": len(calls), "unread": unread, "changed": [_as_json(each) for each in found]})
@@ -70,7 +66,7 @@ def suggested(options: RecordOptions, since: Since = "30d", limit: Limit = 5_000
     No suggested rule allows a call that was ever denied. Add one with `toolcrib rules add allow RULE`.
     """
     with options.build(options.settings(quiet=True)) as box:
-        calls, _ = _past(box, options, since, limit)
+        calls, _ = recorded_calls(box, options.state(box.settings).record, read_time(since), limit)
         found = suggestions(calls, box.policy)
     asked = sum(call.person == "yes" for call in calls)
     if options.json:
@@ -104,18 +100,10 @@ def _rules_in(file: Path) -> list[Rule]:
     return rules
 
 
-def _past(box: Toolbox, options: RecordOptions, since: str, limit: int) -> tuple[list[PastCall], int]:
-    """Return the calls since a time, and how many are not in the record in full."""
-    where = options.state(box.settings).record
-    with closing(Audit(where)) as audit, closing(Approvals(where)) as approvals:
-        found = list(_calls(box, audit, approvals, read_time(since), limit))
-    return [each for each in found if each is not None], sum(each is None for each in found)
-
-
 def on_record(box: Toolbox, rule: str) -> str:
     """Return in a sentence which calls of the record a rule would have allowed. Blocks: it reads the record."""
     parsed = parse_rule(rule, "allow", RuleSource("tried"))
-    calls = [each for each in _calls(box, box.audit, box.approvals, None, TRIED) if each is not None]
+    calls = [each for each in past_calls(box, box.audit, box.approvals, None, TRIED) if each is not None]
     assert box.policy.rules is not None
     found = covered(calls, box.policy.rules.only([parsed]))
     if not found:
@@ -125,26 +113,6 @@ def on_record(box: Toolbox, rule: str) -> str:
     more = " …" if len(examples) > 2 else ""
     but = f" ({refused} of them refused)" if refused else ""
     return f"{len(found)} of the last {len(calls)} calls{but}: {', '.join(list(examples)[:2])}{more}"
-
-
-def _calls(
-    box: Toolbox, audit: Audit, approvals: Approvals, since: float | None, limit: int
-) -> Iterator[PastCall | None]:
-    def of(row: Any, call_id: str, person: Person, denied: bool) -> PastCall | None:
-        ctx = replace(box.context, session_id=None)
-        return past_call(box.registry, ctx, call_id, row["tool"], row["arguments"], person, denied)
-
-    rows = audit.query(since=since, limit=limit)
-    made = {(row["tool"], row["arguments"]) for row in rows if row["outcome"] != "pending"}
-    for row in rows:
-        if row["outcome"] == "pending" and (row["tool"], row["arguments"]) in made:
-            continue  # it was answered, and made again
-        if row["verdict"] in ("allow", "ask", "deny"):
-            yes = row["verdict"] == "allow" and row["approver"] is not None
-            yield of(row, row["call_id"], "yes" if yes else "", row["verdict"] == "deny")
-    for asked in approvals.recent(limit):
-        if asked["state"] == "denied" and asked["created"] >= (since or 0):
-            yield of(asked, asked["call_id"], "no", True)
 
 
 def _brief(call: PastCall) -> str:

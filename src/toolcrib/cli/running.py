@@ -27,7 +27,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
 
         for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            with contextlib.suppress(NotImplementedError, ValueError):  # Windows; not the main thread
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
                 loop.add_signal_handler(number, end, number)
         return await work
 

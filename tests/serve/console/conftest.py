@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from toolcrib.boundary.sandbox.spec import DoctorFinding
 from toolcrib.builtin.browser.launch import find_browser, missing, needs_no_sandbox
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
@@ -129,6 +130,11 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
         yield Room(box, ran, sources_of(box))
 
 
+def findings() -> list[DoctorFinding]:
+    fine = DoctorFinding("sandbox", True, "<b>works</b>")
+    return [fine, DoctorFinding("rg", False, "not found", "install it", needed=False)]
+
+
 def sources_of(box: Toolbox) -> ConsoleSources:
     @contextmanager
     def journal() -> Iterator[Journal]:
@@ -136,7 +142,7 @@ def sources_of(box: Toolbox) -> ConsoleSources:
         yield opened
         opened.close()
 
-    return ConsoleSources(local_records, lambda: box.state.record, journal)
+    return ConsoleSources(local_records, lambda: box.state.record, journal, lambda: nullcontext(box), findings)
 
 
 def listening(sources: ConsoleSources) -> Iterator[Open]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from toolcrib.boundary.sandbox.spec import DoctorFinding
 from toolcrib.builtin.files import FileTools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
 from toolcrib.policy.plain import plain_line
 from toolcrib.policy.preview import visible
+from toolcrib.policy.rules.grammar import Rule, RuleSource
 from toolcrib.serve.console.html import el
+from toolcrib.serve.console.machine import health_page, servers_page
+from toolcrib.serve.console.page import Frame, refused
+from toolcrib.serve.console.rules import RuleReport, rules_page
+from toolcrib.sources.mcp import ServerStatus
 
 from .conftest import Room
 
@@ -68,6 +75,7 @@ ALLOWED = {
     "A", "ARTICLE", "BDI", "BUTTON", "CODE", "DD", "DETAILS", "DIV", "DL", "DT", "FORM", "H1", "H2", "INPUT", "LABEL",
     "LI", "MARK", "OPTION", "P", "PRE", "SECTION", "SELECT", "SMALL", "SPAN", "STRONG", "SUMMARY", "TIME", "UL",
 }  # fmt: skip
+OUTSIDE = {"HTML", "HEAD", "META", "TITLE", "LINK", "SCRIPT", "BODY", "HEADER", "NAV", "MAIN", "FOOTER"}
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u061c\ufeff\u3164\u115f\u2800\xad]"
 )
@@ -164,6 +172,40 @@ def test_names_of_files(room: Room, page: Any) -> None:
         page.goto(base + row["call_id"])
         text = unharmed(page)
         assert f"remove {plain_line(name)}" in text
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag.upper())
+        self.attributes |= {name for name, _ in attrs}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_servers_findings_and_rules(text: str) -> None:
+    server = ServerStatus(text, "failed", text, text, error=text, faults=(text,), server=text)
+    rule = Rule("deny", f"exec({text})", text, source=RuleSource("project", text))
+    frame, given = Frame("rules", "secret"), {"rule": text, "since": text, "as": text}
+    pages = (
+        servers_page([server], frame),
+        health_page([DoctorFinding(text, False, text, text)], frame),
+        rules_page(RuleReport([rule], [text], given, fault=text), frame),
+        rules_page(RuleReport([], [], given, changed=[], suggested=[]), frame),
+        refused(text, text),
+    )
+    usual = Tags(rules_page(RuleReport([], [], {}), frame)).attributes
+    for made in pages:
+        found = Tags(made)
+        assert found.tags <= ALLOWED | OUTSIDE
+        assert found.attributes <= usual | {"selected"}
+        assert CONTROL.search(made) is None
 
 
 def test_attributes_are_escaped() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
+from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.threads import shared_threads
@@ -19,7 +20,9 @@ from .access import FORM, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
 from .inbox import answer_request, inbox_page, read_inbox
 from .live import RecordWatch
-from .page import Frame, refused
+from .machine import health_page, read_servers, servers_page
+from .page import VIEWS, Frame, page, refused
+from .rules import Build, read_rules, rules_page
 
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -29,12 +32,15 @@ class ConsoleSources:
     """What the console shows, as functions that read it. They may block.
 
     `records` are all records with calls that may wait, `record` that of this workspace, and `journal` opens its list of
-    changes. `continue_with` returns the command with which an answered request goes on.
+    changes. `build` makes a toolbox of the workspace to look at, `findings` are those of `toolcrib doctor`.
+    `continue_with` returns the command with which an answered request goes on.
     """
 
     records: Callable[[], Sequence[Where]]
     record: Callable[[], Where]
     journal: OpenJournal
+    build: Build
+    findings: Callable[[], Iterable[DoctorFinding]] = list
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
 
 
@@ -53,6 +59,10 @@ class ConsoleViews:
             Route("/calls", self.calls),
             Route("/call", self.call),
             Route("/undo", self.undo, methods=["POST"]),
+            Route("/rules", self.rules),
+            Route("/servers", self.servers),
+            Route("/health", self.health),
+            Route("/views", self.views),
             Route("/events", self.events),
             *(Route(f"/{name}", self.static) for name in STATIC),
         ]
@@ -97,6 +107,28 @@ class ConsoleViews:
         ident = (await read_form(request)).get("id", "")
         said = await shared_threads.run(undo_call, self._sources.journal, ident)
         return await self.call(request, said, ident)
+
+    async def rules(self, request: Request) -> Response:
+        """Show the rules, and try one."""
+        given, sources = dict(request.query_params), self._sources
+        return await self._shown(
+            request, "rules", lambda frame: rules_page(read_rules(sources.build, sources.record(), given), frame)
+        )
+
+    async def servers(self, request: Request) -> Response:
+        """Show the MCP servers."""
+        return await self._shown(
+            request, "servers", lambda frame: servers_page(read_servers(self._sources.build), frame)
+        )
+
+    async def health(self, request: Request) -> Response:
+        """Show what works on this machine."""
+        return await self._shown(request, "health", lambda frame: health_page(self._sources.findings(), frame))
+
+    async def views(self, request: Request) -> Response:
+        """Show the views alone: for pages of which nothing else is kept up to date."""
+        here = request.query_params.get("here", "")
+        return await self._shown(request, here, lambda frame: page(frame, VIEWS.get(here, "Toolcrib")))
 
     async def events(self, request: Request) -> Response:
         """Say when something has changed."""

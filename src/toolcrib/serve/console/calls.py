@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...record.journal import Journal
 from ...record.rows import TRACEBACK, ApprovalRow, CallRow
 from ...record.undoing import UndoConflict, foresee, undo
 from .html import Child, Markup, el
-from .page import Frame, arguments_of, clock, exact, facts, form, link, page
+from .page import Frame, arguments_of, choice, clock, exact, facts, form, link, one_line, page
 
 OpenJournal = Callable[[], AbstractContextManager[Journal]]
 
@@ -64,7 +64,7 @@ def calls_page(calls: CallList, frame: Frame) -> str:
         el("label", label, el("input", name=name, value=calls.given.get(name, ""), autocomplete="off"))
         for name, label in TEXTS.items()
     ]
-    fields += [_choice(name, known, calls.given.get(name, "")) for name, known in KNOWN.items()]
+    fields += [choice(name, ("", *known), calls.given.get(name, "")) for name, known in KNOWN.items()]
     older = None
     if len(calls.rows) == PER_PAGE:
         last = calls.rows[-1]
@@ -83,11 +83,6 @@ def calls_page(calls: CallList, frame: Frame) -> str:
     )  # fmt: skip
 
 
-def _choice(name: str, known: Iterable[str], chosen: str) -> Markup:
-    options = [el("option", each or "any", value=each, selected=each == chosen) for each in ("", *known)]
-    return el("label", name.capitalize(), el("select", *options, name=name))
-
-
 def _line(row: CallRow) -> Markup:
     ended = row["kind"] != "intent"
     outcome = (row["outcome"] if ended else "runs, or was cut off") or row["kind"]
@@ -101,11 +96,6 @@ def _line(row: CallRow) -> Markup:
         el("span", " ", one_line(clip(error, 200)), class_="bad") if error else None,
         id=f"row-{row['seq']}",
     )  # fmt: skip
-
-
-def one_line(text: str) -> str:
-    """Return a text in which line ends are written out."""
-    return text.replace("\n", "\\n")
 
 
 # --- one call

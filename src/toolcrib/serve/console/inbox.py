@@ -16,7 +16,7 @@ from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow, Scope
 from .html import Child, Markup, el
-from .page import Frame, arguments_of, clock, exact, facts, form, page
+from .page import Frame, arguments_of, clock, exact, facts, form, link, page
 
 MAX_SHOWN = 100
 """How many waiting calls a page has; the oldest first."""
@@ -104,6 +104,8 @@ def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
         exact(row["preview"]),
         el("p", el("strong", "why it asks: "), row["reason"], class_="why"),
         [el("p", line, class_="about") for line in about],
+        el("p", link("What this rule would do to the calls of the record", "rules", {"rule": row["rule"]}))
+        if row["rule"] and row["asked_by"] is None else None,
         facts({
             "who asks": who_asks(row),
             "session": row["session_id"],

@@ -14,7 +14,8 @@ from ...policy.preview import fit, visible
 from .html import Child, Markup, el
 
 MAX_ARGUMENTS = 100_000
-VIEWS = {"inbox": "Inbox", "calls": "Calls"}
+VIEWS = {"inbox": "Inbox", "calls": "Calls", "rules": "Rules", "servers": "Servers", "health": "Health"}
+LIVE = frozenset({"inbox", "calls"})
 """The views by their addresses, which are all in one folder: links are names."""
 
 
@@ -47,7 +48,7 @@ def page(frame: Frame, title: str, *body: Child) -> str:
         ),
         el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
         el("footer", el("details", el("summary", "Keys"), el("p", KEYS), id="keys")),
-        live="events",
+        again="" if frame.here in LIVE else f"views?here={frame.here}",
     )
 
 
@@ -79,7 +80,7 @@ def entrance() -> str:
     )  # fmt: skip
 
 
-def _document(title: str, *body: Child, live: str | None = None) -> str:
+def _document(title: str, *body: Child, again: str | None = None) -> str:
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -89,7 +90,7 @@ def _document(title: str, *body: Child, live: str | None = None) -> str:
         el("link", rel="stylesheet", href="console.css"),
         el("script", type="module", src="console.js"),
     )
-    return "<!doctype html>" + el("html", head, el("body", *body, data_events=live), lang="en")
+    return "<!doctype html>" + el("html", head, el("body", *body, data_again=again), lang="en")
 
 
 def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
@@ -104,9 +105,20 @@ def link(text: Child, view: str, query: Mapping[str, str], *, item: bool = False
     return el("a", text, href=f"{view}?{urlencode(query, errors='replace')}", data_item=item)
 
 
+def choice(name: str, known: Iterable[str], chosen: str) -> Markup:
+    """Return a list to choose from; "" is any."""
+    options = [el("option", each or "any", value=each, selected=each == chosen) for each in known]
+    return el("label", name.capitalize(), el("select", *options, name=name))
+
+
 def facts(found: Mapping[str, Child]) -> Markup:
     """Return what is known of a thing; what is empty is left out."""
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in found.items() if value))
+
+
+def one_line(text: str) -> str:
+    """Return a text in which line ends are written out."""
+    return text.replace("\n", "\\n")
 
 
 def exact(text: str, *, diff: bool = True) -> Markup:

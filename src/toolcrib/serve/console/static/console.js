@@ -41,7 +41,7 @@ function merge(old, fresh) {
 }
 
 function show(page) {
-  if (!page.getElementById("main") || !page.body.dataset.events) return location.reload(); // not let in any more
+  if (!page.getElementById("main") || page.body.dataset.again === undefined) return location.reload(); // not let in any more
   document.title = page.title;
   for (const old of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(old.id);
@@ -55,7 +55,7 @@ async function refresh() {
   if (loading) return void (again = true);
   loading = true;
   try {
-    show(await load("GET", location.href));
+    show(await load("GET", document.body.dataset.again || location.href));
   } catch {
     // the stream says that the console has gone
   }
@@ -66,9 +66,9 @@ async function refresh() {
   }
 }
 
-if (document.body.dataset.events) {
+if (document.body.dataset.again !== undefined) {
   const gone = document.getElementById("gone");
-  const events = new EventSource(document.body.dataset.events);
+  const events = new EventSource("events");
   events.onopen = () => (gone.hidden = true);
   events.onmessage = refresh;
   events.onerror = () => (gone.hidden = false);
