@@ -69,3 +69,9 @@ async def test_smolagents(run: Any) -> None:
     from .test_smolagents import ScriptedSmolModel, end
 
     assert DONE in await run("smolagents_agent.py", ScriptedSmolModel([*CALLS, end(DONE)]))
+
+
+async def test_agent_framework(run: Any) -> None:
+    from .test_agent_framework import ScriptedChatClient
+
+    assert DONE in await run("agent_framework_agent.py", ScriptedChatClient())

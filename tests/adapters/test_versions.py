@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-NAMES = ["langchain", "openai-agents", "pydantic-ai", "smolagents"]
+NAMES = ["agent-framework", "langchain", "openai-agents", "pydantic-ai", "smolagents"]
 
 
 @pytest.mark.slow
