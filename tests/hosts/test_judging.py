@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.config import load_settings
+from toolcrib.core.homes import state_home
 from toolcrib.hosts import HookAnswer, HostName, answer, concerns_us, read_event
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit_reader import AuditReader
@@ -270,6 +271,23 @@ async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: s
     assert await host.decides("Grep", {"pattern": "KEY", **filtered}) == "ask"
     assert await host.decides("Grep", {"pattern": "KEY", "path": "src"}) == "allow"
     assert await host.decides("Grep", {"pattern": "KEY", "glob": "*.py"}) == "allow"
+
+
+async def test_a_search_elsewhere_that_would_show_secrets_asks(host: Host, tmp_path: Path) -> None:
+    """The host may search outside the workspace by its own settings, but not keys without a word of ours."""
+    home = tmp_path / "home"
+    (home / "docs").mkdir(parents=True)
+    (home / ".ssh").mkdir()
+    (home / "docs/a.md").write_text("x\n")
+    (home / ".ssh/id_rsa").write_text("KEY\n")
+    own = str(state_home())
+    (state_home() / "some").mkdir(parents=True, exist_ok=True)
+    for path, expected in {
+        str(home): "ask", str(home / ".ssh"): "ask", str(home / ".ssh/id_rsa"): "deny", "..": "ask", own: "ask",
+        str(home / "docs"): "pass", str(home / "nothing"): "pass",
+    }.items():  # fmt: skip
+        assert await host.decides("Grep", {"pattern": "KEY", "path": path}) == expected, path
+    assert await host.decides("Grep", {"pattern": "KEY", "path": str(home), "glob": "*.md"}) == "pass"
 
 
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:

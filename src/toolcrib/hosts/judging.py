@@ -8,16 +8,18 @@ in `autonomous`) is left to the host, because our undo does not cover it.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE
+from ..boundary.workspace import Workspace
 from ..builtin.search import SearchTools
 from ..core.call import Call
 from ..core.context import ToolContext
-from ..core.errors import InvalidArguments, ToolError
+from ..core.errors import InvalidArguments, ToolcribError, ToolError
 from ..core.events import finished
 from ..core.finish import without_secrets
 from ..core.interfaces import Grant
@@ -111,9 +113,12 @@ def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox)
 async def _judge(box: Toolbox, event: HostEvent, call: Call) -> tuple[Decision, str]:
     """Return the decision about one call and the reason. Record a refusal, and a call with effects that may run."""
     asks = event.name in ASKS.get(event.host, ())
-    if call.tool.name == "grep" and (shown := await shared_threads.run(_left_out, box, call)):
+    shown = await shared_threads.run(_left_out, box, call) if call.tool.name == "grep" else None
+    if shown is not None:
         call.tool.needs_review = f"the search of {event.host} would also show {shown}, which ours leaves out"
     found = await _check(box, call)
+    if found.rule == RULE_OUTSIDE and shown is not None:
+        return "ask" if asks else "deny", call.tool.needs_review or found.reason
     if found.verdict == "ask" and asks:
         unknown = call.tool.source == _SOURCE.format(event.host) and call.tool.needs_review is None
         return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason
@@ -146,11 +151,18 @@ def _left_out(box: Toolbox, call: Call) -> str | None:
     def hider(name: str, folder: str) -> Callable[[str], bool] | None:
         return rules.hider(call.tool, folder) if rules is not None else None
 
-    tools = SearchTools(box.workspace, ripgrep=box.settings.tools.ripgrep, hider=hider)
+    ripgrep = box.settings.tools.ripgrep
+    folder = os.path.join(box.workspace.root, str(call.arguments.get("path", ".")))
     try:
-        return tools.left_out(call.arguments, call.ctx)
-    except ToolError:  # the folder is not there, or outside: the judgement of its path decides
-        return None
+        return SearchTools(box.workspace, ripgrep=ripgrep, hider=hider).left_out(call.arguments, call.ctx)
+    except ToolError:  # it is not there, or outside
+        if not os.path.isdir(folder):
+            return None
+    try:
+        there = SearchTools(Workspace(folder), ripgrep=ripgrep)
+        return there.left_out({**call.arguments, "path": "."}, call.ctx)
+    except ToolcribError:  # one of our own folders
+        return folder
 
 
 async def _check(box: Toolbox, call: Call) -> Check:
