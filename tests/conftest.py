@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[own_homes] = folder = tempfile.mkdtemp(prefix="toolcrib-tests-")
         for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             os.environ[name] = os.path.join(folder, name)
+        os.environ["TOOLCRIB_HOOKD"] = "off"
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

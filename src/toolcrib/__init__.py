@@ -7,10 +7,9 @@ Names load when they are first touched: importing this package alone costs almos
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ._version import __version__ as __version__
 
+TYPE_CHECKING = False  # `typing` takes as long to load as the interpreter itself
 if TYPE_CHECKING:
     from .builtin.default_tools import default_tools
     from .core.answering import ToolOutputs, to_call
@@ -98,7 +97,7 @@ __all__ = [  # every name is in _HOMES or _ALIASES; a test holds the two togethe
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name in _ALIASES:

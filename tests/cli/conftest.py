@@ -123,7 +123,8 @@ class Cli:
     @property
     def env(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLCRIB_", "XDG_"))}
-        return {**kept, "HOME": str(self.home), "NO_COLOR": "", "TERM": "xterm", "COLUMNS": "100"}
+        return {**kept, "HOME": str(self.home), "NO_COLOR": "", "TERM": "xterm", "COLUMNS": "100",
+                "TOOLCRIB_HOOKD": "off"}  # fmt: skip
 
     def __call__(
         self, *args: str, stdin: str | bytes = "", code: int | None = 0, env: dict[str, str] | None = None

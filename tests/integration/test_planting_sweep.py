@@ -42,6 +42,7 @@ USED = {
     "a person's own tools": "only where a person names the file, which then is protected: tests/cli/test_own_tools.py",
     "the person's editor": "in_editor",
     "the person's browser": "looked up by its names",
+    "toolcrib hookd": "this Toolcrib: the environment, which starts again, isolated",
     "toolcrib demo": "this Toolcrib: the environment, which starts again",
 }
 

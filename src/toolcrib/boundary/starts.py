@@ -132,6 +132,11 @@ STARTS = (
         ("xdg-open",),
     ),
     Start(
+        "toolcrib hookd",
+        ("cli.hookd:start", "cli.hookd:_accept"),
+        f"this Toolcrib; {_ENVIRONMENT}; isolated (-I)",
+    ),
+    Start(
         "toolcrib demo",
         ("cli.demo:Demo.play", "cli.demo:Demo.killed_when", "cli.demo:Demo.command"),
         f"this Toolcrib; {_ENVIRONMENT}",

@@ -5,12 +5,20 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 Ctrl-C."""
     _fill_closed_streams()
+    if argv is None and sys.argv[1:2] == ["hook"]:
+        from .hook_client import ask
+
+        if (code := ask(sys.argv[1:])) is not None:
+            os._exit(code)  # nothing is loaded that would have to end
     if argv is None:
         from ..boundary.host_files import leave_project_out
 

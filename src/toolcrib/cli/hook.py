@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -21,6 +22,7 @@ from ..hosts import (
     workspace_of,
 )
 from ..hosts.events import MAX_EVENT
+from . import hookd
 from .options import Options
 from .reader import Argument, CliCommand, Option
 
@@ -59,7 +61,10 @@ def hook(
         found = refusal(host, f"{type(error).__name__}: {error}", closed)
     if said.acquire(blocking=False):
         clock.cancel()
-        return _say(found)
+        code = _say(found)
+        with contextlib.suppress(OSError):
+            hookd.start()
+        return code
     threading.Event().wait()  # the other thread ends the process
     return 1
 

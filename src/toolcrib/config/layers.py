@@ -19,8 +19,9 @@ from .settings import Settings
 from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape, suggestion
 
 ENV_PREFIX = "TOOLCRIB_"
-ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND"}
-"""Variables that are not settings: the file to read, the token of `serve --http`, the mark on a command's processes."""
+ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND", "TOOLCRIB_HOOKD"}
+"""Variables that are not settings: the file to read, the token of `serve --http`, the mark on a command's processes,
+whether hooks start `toolcrib hookd`."""
 
 
 @dataclass(slots=True)

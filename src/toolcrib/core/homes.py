@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+
+TYPE_CHECKING = False  # `typing`, `pathlib` and `collections.abc` take longer to load than an event of a hook
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 
 def config_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `$XDG_CONFIG_HOME/toolcrib`, or `~/.config/toolcrib`: the folder of the user's file."""
-    return _xdg(environ, "XDG_CONFIG_HOME", ".config")
+    return _path(_xdg(environ, "XDG_CONFIG_HOME", ".config"))
 
 
 def state_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `$XDG_STATE_HOME/toolcrib`, or `~/.local/state/toolcrib`."""
-    return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+    return _path(_xdg(environ, "XDG_STATE_HOME", ".local/state"))
 
 
 def data_home() -> Path:
     """Return `$XDG_DATA_HOME/toolcrib`, or `~/.local/share/toolcrib`."""
-    return _xdg(os.environ, "XDG_DATA_HOME", ".local/share")
+    return _path(_xdg(os.environ, "XDG_DATA_HOME", ".local/share"))
 
 
-def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> Path:
+def hookd_folder(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the folder of `toolcrib hookd`, in the state folder."""
+    return os.path.join(_xdg(environ, "XDG_STATE_HOME", ".local/state"), "hookd")
+
+
+def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> str:
     given = environ.get(name, "")  # a relative path counts as unset, by the XDG specification
-    base = Path(given) if os.path.isabs(given) else Path(environ.get("HOME") or os.path.expanduser("~")) / below_home
-    return base / "toolcrib"
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.join(given if os.path.isabs(given) else os.path.join(home, below_home), "toolcrib")
+
+
+def _path(text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)

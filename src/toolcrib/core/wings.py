@@ -29,6 +29,11 @@ JOB_COMMANDS = {"jobs": "See, cancel and repeat work in the background.",
                 "schedule": "Schedule messages to the agent and calls.",
                 "worker": "Run jobs and schedules."}  # fmt: skip
 
+HOOK_COMMANDS = {
+    "hook": "Judge the calls of another agent, such as Claude Code.",
+    "hookd": "Answer the events of hooks sooner.",
+}
+
 WINGS = {
     "adapters": Wing("adapters"),
     "agent": Wing("agent", AGENT_COMMANDS, "cli.agent"),
@@ -40,7 +45,7 @@ WINGS = {
     "documents": Wing("builtin.documents"),
     "effects": Wing("effects", {"changes": "See and apply what commands would change."}),
     "gateway": Wing("serve.gateway"),
-    "hosts": Wing("hosts", {"hook": "Judge the calls of another agent, such as Claude Code."}),
+    "hosts": Wing("hosts", HOOK_COMMANDS),
     "jobs": Wing("jobs", JOB_COMMANDS, "cli.jobs"),
     "landlock": Wing("boundary.sandbox.landlock"),
     "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),
