@@ -67,3 +67,22 @@ def test_the_console_answers_what_a_terminal_asks(cli: Cli, answer: str) -> None
     assert str(row["approver"] or "").startswith("console:") == (answer == "once")
     console.send("\x03")
     assert console.wait() == 0
+
+
+def test_every_view_shows_what_the_commands_print(cli: Cli) -> None:
+    cli.write(".toolcrib.toml", '[mcp_servers.notes]\ncommand = "no-such-program"\n')
+    cli("rules", "add", "deny", "exec(rm *)")
+    cli("call", "write_file", "path=a.txt", "content=one")
+    console = cli.at_terminal("console", "--http", "127.0.0.1:0")
+    base, link = link_of(console)
+    _, cookie, _ = post(base, "enter", {"link": link})
+    _, _, calls = post(base, "calls", {}, cookie)
+    call = re.findall(r"call\?id=(\w+)", calls)[0]
+    for name, said in {
+        "inbox": "No call waits", f"call?id={call}": "remove a.txt", "rules": "exec(rm *)",
+        "rules?suggest=1": "No rule would", "servers": "Servers", "health": "openat2", "health?again": "starts ",
+    }.items():  # fmt: skip
+        status, _, text = post(base, name, {}, cookie)
+        assert (status, said in text) == (200, True), text
+    console.send("\x03")
+    assert console.wait() == 0

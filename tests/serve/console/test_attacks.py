@@ -1,0 +1,111 @@
+"""Pages of other servers in the same browser, which is let in: none reads or answers anything."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import Open, Room
+
+ATTACKS = """
+const base = BASE, given = "id=IDENT&answer=once&form=FORM";
+const found = {};
+async function attempt(name, work) {
+  try { found[name] = await Promise.race([work(), new Promise((end) => setTimeout(() => end("nothing"), 3000))]); }
+  catch (error) { found[name] = "refused"; }
+}
+const frame = () => new Promise((resolve) => {
+  const each = document.createElement("iframe");
+  each.name = "frame";
+  each.onload = () => { try { resolve(each.contentDocument ? "nothing" : "refused"); } catch { resolve("refused"); } };
+  each.src = base + "inbox";
+  document.body.append(each);
+});
+await attempt("read", async () => (await fetch(base + "inbox", { credentials: "include" })).text());
+const blind = { credentials: "include", mode: "no-cors" };
+await attempt("read blindly", async () => (await (await fetch(base + "inbox", blind)).text()) || "nothing");
+await attempt("post", async () => {
+  const got = await fetch(base + "answer", { ...blind, method: "POST", body: new URLSearchParams(given) });
+  return got.type === "opaque" ? "nothing" : "read"; });
+await attempt("beacon", async () => (navigator.sendBeacon(base + "answer", new URLSearchParams(given)), "nothing"));
+await attempt("events", () => new Promise((resolve) => {
+  const events = new EventSource(base + "events", { withCredentials: true });
+  events.onmessage = () => resolve("read"); events.onerror = () => resolve("refused"); }));
+await attempt("script", () => new Promise((resolve) => {
+  const each = document.createElement("script");
+  each.onload = () => resolve("read"); each.onerror = () => resolve("refused");
+  each.src = base + "console.js"; document.head.append(each); }));
+await attempt("frame", frame);
+document.getElementById("form").submit();
+document.title = "done";
+window.found = found;
+"""
+
+
+class Evil(http.server.BaseHTTPRequestHandler):
+    """A page on another port of this machine, and what it was sent."""
+
+    text = ""
+    cookies: list[str] = []  # noqa: RUF012 (of the class: a handler is made for each request)
+
+    def do_GET(self) -> None:
+        Evil.cookies.append(self.headers.get("Cookie") or "")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(Evil.text.encode())
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def evil() -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Evil)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_on_another_port(room: Room, console: Open, chromium: Any, evil: int, host: str) -> None:
+    row = room.ask()
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(console.new_link())
+    page.locator("article").wait_for()
+    form = page.locator("input[name=form]").first.input_value()  # even if it had been read
+    script = ATTACKS.replace("BASE", repr(console.base)).replace("IDENT", row["id"]).replace("FORM", form)
+    fields = "".join(f"<input name={name} value='{value}'>" for name, value in
+                     {"id": row["id"], "answer": "once", "form": form}.items())  # fmt: skip
+    action = f"<form id=form target=target method=post action='{console.base}answer'>{fields}</form>"
+    target = f"<iframe name=target></iframe>{action}"
+    Evil.text, Evil.cookies = f"<body>{target}<script type=module>{script}</script>", []
+    other = context.new_page()
+    other.goto(f"http://{host}:{evil}/")
+    other.wait_for_function("window.found")
+    found = other.evaluate("window.found")
+    assert set(found.values()) <= {"refused", "nothing"}, found
+    assert room.row(row["id"])["state"] == "pending"
+    assert not any("toolcrib_console" in each for each in Evil.cookies), Evil.cookies
+    assert page.evaluate("fetch('inbox').then((got) => got.status)") == 200  # the browser itself is still in
+    context.close()
+
+
+def test_a_link_to_the_console_from_another_site(console: Open, chromium: Any, evil: int) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(console.new_link())
+    page.wait_for_url("**/inbox")
+    Evil.text = f"<a href='{console.base}inbox'>go</a>"
+    page.goto(f"http://localhost:{evil}/")
+    page.get_by_role("link", name="go").click()
+    page.get_by_text("This request comes from another site").wait_for()
+    context.close()
