@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 
 from ..boundary.workspace_paths import WorkspacePath
@@ -31,12 +31,18 @@ class JournalledLayers:
         journal.prune_sometimes()
         return done
 
-    def conflict(self, change: Change) -> str | None:
-        """Return why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
+    def conflict(self, change: Change, newer: Container[str]) -> str | None:
+        """Return why a layer cannot be undone or redone now, but for paths in `newer`; None if it can. Raises
+        LayerUnknown."""
         held = self._held(change)
         if held.state == "held":  # the process ended before it was applied
             return None
-        return "; ".join(self.layers.conflicts(held.id)) or None
+        return "; ".join(self.layers.conflicts(held.id, newer)) or None
+
+    def paths(self, change: Change) -> list[str]:
+        """Return the absolute paths of a layer's steps. Raises LayerUnknown."""
+        held = self._held(change)
+        return [held.place_of(op) for op in held.ops()]
 
     def reverse(self, table: ChangeTable, workspace: WorkspacePath, change: Change, undo_id: str) -> str | None:
         """Undo or redo a layer. Returns a line about it; None if it was never applied. Raises ToolError."""

@@ -16,7 +16,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -85,6 +85,10 @@ class HeldChanges:
     def ops(self) -> list[Op]:
         """Return the ops of an apply. Raises LayerUnknown if the list is damaged or has another version."""
         return self._read("plan.json", ops_from_data)
+
+    def place_of(self, op: Op) -> str:
+        """Return the absolute path of an op."""
+        return os.path.join(self.roots[op.root], op.path)
 
     def _read(self, name: str, make: Callable[[Any], T]) -> T:
         try:
@@ -169,14 +173,16 @@ class LayerStore:
         """Apply the layer once more."""
         return self._turn(name, "undone", "applying", "applied")
 
-    def conflicts(self, name: str) -> list[str]:
-        """Return a line for each conflict that prevents the next undo or redo of a layer."""
+    def conflicts(self, name: str, newer: Container[str] = ()) -> list[str]:
+        """Return a line for each conflict that prevents the next undo or redo of a layer. Paths in `newer` are passed
+        over."""
         held = self.get(name)
         if held.state not in ("applied", "undone"):
             return [f"changes {name} are {held.state}"]
         back = held.state == "applied"
         with contextlib.closing(Applier(held.layer_roots)) as applier:
-            return applier.conflicts(steps(self._followed(held, held.ops(), back), back=back), strict=False)
+            ops = [op for op in held.ops() if held.place_of(op) not in newer]
+            return applier.conflicts(steps(self._followed(held, ops, back), back=back), strict=False)
 
     def discard(self, name: str) -> HeldChanges:
         """Remove a layer that was not applied. Raises LayerUnknown if its state does not allow that."""

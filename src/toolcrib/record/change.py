@@ -13,8 +13,9 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, field
+from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
@@ -249,11 +250,35 @@ def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     return db
 
 
+class Touched:
+    """Absolute paths. A path is in it if it, a folder above it or something below it was added."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._above: set[str] = set()
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Add paths."""
+        for path in paths:
+            self._paths.add(path)
+            self._above.update(map(str, PurePosixPath(path).parents))
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._above or any(
+            str(each) in self._paths for each in (path, *PurePosixPath(str(path)).parents)
+        )
+
+
 class CommandChanges(Protocol):
     """Undoes and redoes the changes of commands. The package `effects` implements it."""
 
-    def conflict(self, change: Change) -> str | None:
-        """Return why a change cannot be reversed now; None if it can. Raises ToolError if it was cleaned up."""
+    def conflict(self, change: Change, newer: Container[str]) -> str | None:
+        """Return why a change cannot be reversed now, but for paths in `newer`; None if it can. Raises ToolError if it
+        was cleaned up."""
+        ...
+
+    def paths(self, change: Change) -> list[str]:
+        """Return the absolute paths that a change has to do with. Raises ToolError if it was cleaned up."""
         ...
 
     def reverse(self, table: ChangeTable, workspace: WorkspacePath, change: Change, undo_id: str) -> str | None:

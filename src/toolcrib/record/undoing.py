@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
@@ -14,7 +14,18 @@ from ..boundary.own_files import locked
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError, UnknownName
-from .change import COMMAND_PREFIX, HASH_LIMIT, Change, CommandChanges, identity_of, kind_of, new_change, sha_of, text
+from .change import (
+    COMMAND_PREFIX,
+    HASH_LIMIT,
+    Change,
+    CommandChanges,
+    Touched,
+    identity_of,
+    kind_of,
+    new_change,
+    sha_of,
+    text,
+)
 from .journal import Journal
 from .moving import move
 from .state import remove_entry
@@ -74,7 +85,18 @@ class _Undoing:
         if conflicts and not force:
             raise UndoConflict(conflicts)
         undo_id = f"undo-{secrets.token_hex(4)}"
-        lines = [line for change in changes if (line := self._reverse(change, undo_id))]
+        lines: list[str] = []
+        for change in changes:
+            try:
+                line = self._reverse(change, undo_id)
+            except ToolError as error:
+                if not lines:
+                    raise
+                raise ToolError(
+                    f"{error} Before that: {'; '.join(lines)}. `toolcrib undo {undo_id}` restores it."
+                ) from None
+            if line:
+                lines.append(line)
         return Undone(call, undo_id, lines)
 
     def foresee(self, call: str) -> tuple[list[Change], list[str]]:
@@ -88,15 +110,12 @@ class _Undoing:
                 f"no changes of a call {call} are known; `toolcrib undo --list` lists them. "
                 "Those of a script have the id of the call that began it"
             )
-        seen: set[tuple[str, str]] = set()
-        conflicts: list[str] = []
+        newer, conflicts = Touched(), list[str]()
         for change in changes:
-            key = (change.root, change.path)
-            if key not in seen:
-                seen.add(key)
-                problem = self._conflict(change)
-                if problem:
-                    conflicts.append(problem)
+            problem = self._conflict(change, newer)
+            if problem:
+                conflicts.append(problem)
+            newer.add(self._paths(change))
         return changes, conflicts
 
     @contextlib.contextmanager
@@ -105,9 +124,15 @@ class _Undoing:
         with self.table.lock, locked(self.journal.folder.journal / "journal.db-undo"):
             yield
 
-    def _conflict(self, change: Change) -> str | None:
+    def _paths(self, change: Change) -> Iterable[str]:
+        return self._commands().paths(change) if change.of_command else [os.path.join(change.root, change.path)]
+
+    def _conflict(self, change: Change, newer: Touched) -> str | None:
+        """Return why a change cannot be undone. Paths of newer changes, which are undone first, are passed over."""
         if change.of_command:
-            return self._commands().conflict(change)
+            return self._commands().conflict(change, newer)
+        if os.path.join(change.root, change.path) in newer:
+            return None
         shown = self._shown(change)
         now = self._now(shown)
         if change.fits(now, "after", lambda: self._sha_of(shown)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,7 +21,7 @@ from toolcrib.builtin.code.stored import ScriptStore
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.state import StateFolder
-from toolcrib.record.undoing import undo
+from toolcrib.record.undoing import UndoConflict, undo
 
 DELETES = """
 import asyncio
@@ -161,6 +162,41 @@ async def test_undo_takes_back_all_changes_of_a_script(folder: Path) -> None:
         undo(box.journal, done.call_id)
     assert (folder / "work" / "a.txt").read_text() == "text of a.txt\n"
     assert not (folder / "work" / "c.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ["write_file(path='n.txt', content='1')", "exec_(command='echo two > c.txt && echo 9 > n.txt')",
+         "edit_file(path='n.txt', old_text='9', new_text='10')"],
+        ["exec_(command='mkdir d && echo one > d/x.txt')", "edit_file(path='d/x.txt', old_text='one', new_text='two')",
+         "exec_(command='mv d e')", "write_file(path='e/y.txt', content='y')"],
+        ["write_file(path='d/x.txt', content='1')", "exec_(command='rm -r d a.txt')",
+         "write_file(path='d/z.txt', content='2')"],
+    ],
+)  # fmt: skip
+async def test_undo_takes_back_files_and_commands_in_reverse(folder: Path, calls: list[str]) -> None:
+    (folder / "c.toml").write_text("[tools]\ncode = true\n[sandbox]\neffects = 'journal'\n")
+    before = tree(folder / "work")
+    async with opened(folder, yes=True) as box:
+        done = await run(box, "\n".join(f"await {call}" for call in calls))
+        assert not done.is_error and tree(folder / "work") != before, done.for_llm
+        undo(box.journal, done.call_id)
+        assert tree(folder / "work") == before
+        done = await run(box, "\n".join(f"await {call}" for call in calls) + "\n")
+        (folder / "work" / "d").mkdir(exist_ok=True)
+        changed = "a.txt" if "rm -r" in calls[1] else "n.txt" if "n.txt" in calls[0] else "e/x.txt"
+        (folder / "work" / changed).write_text("mine")
+        after = tree(folder / "work")
+        with pytest.raises((UndoConflict, ToolError)) as refused:
+            undo(box.journal, done.call_id)
+        if part := re.search(r"`toolcrib undo (undo-\w+)` restores it", str(refused.value)):
+            undo(box.journal, part[1])
+        assert tree(folder / "work") == after
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(each.relative_to(folder)): each.read_text() for each in sorted(folder.rglob("*")) if each.is_file()}
 
 
 def test_the_command(folder: Path) -> None:
