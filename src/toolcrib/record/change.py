@@ -250,7 +250,7 @@ def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     return db
 
 
-class Touched:
+class TouchedPaths:
     """Absolute paths. A path is in it if it, a folder above it or something below it was added."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from .change import (
     HASH_LIMIT,
     Change,
     CommandChanges,
-    Touched,
+    TouchedPaths,
     identity_of,
     kind_of,
     new_change,
@@ -110,7 +110,7 @@ class _Undoing:
                 f"no changes of a call {call} are known; `toolcrib undo --list` lists them. "
                 "Those of a script have the id of the call that began it"
             )
-        newer, conflicts = Touched(), list[str]()
+        newer, conflicts = TouchedPaths(), list[str]()
         for change in changes:
             problem = self._conflict(change, newer)
             if problem:
@@ -127,7 +127,7 @@ class _Undoing:
     def _paths(self, change: Change) -> Iterable[str]:
         return self._commands().paths(change) if change.of_command else [os.path.join(change.root, change.path)]
 
-    def _conflict(self, change: Change, newer: Touched) -> str | None:
+    def _conflict(self, change: Change, newer: TouchedPaths) -> str | None:
         """Return why a change cannot be undone. Paths of newer changes, which are undone first, are passed over."""
         if change.of_command:
             return self._commands().conflict(change, newer)
