@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import ToolException
+from langchain_core.tools import tool as langchain_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -16,7 +18,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 
 from toolcrib import ImageBlock, ToolContext, ToolOutput, tool
-from toolcrib.adapters.langchain import langchain_tools
+from toolcrib.adapters.langchain import langchain_tools, tool_from_langchain
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -175,3 +177,28 @@ async def test_the_model_reads_our_definition_errors_and_images() -> None:
         assert message.content[1]["image_url"]["url"].startswith("data:image/png;base64,")
         wrong = await alone.ainvoke({**call, "args": {}})
         assert (wrong.status, "missing required config" in wrong.content) == ("error", True)
+
+
+async def test_a_tool_of_langchain_is_ours() -> None:
+    @langchain_tool
+    async def divide(a: int, b: int = 2) -> str:
+        """Divide."""
+        if b == 0:
+            raise ToolException("not by zero")
+        return str(a // b)
+
+    ours = tool_from_langchain(divide, category="memory")
+    async with temporary_toolbox(tools=[ours], builtin=False) as box:
+        assert (await box.call("divide", {"a": "7"})).for_llm == "3"
+        failed = await box.call("divide", {"a": 7, "b": 0})
+        assert (failed.error_kind, failed.for_llm.split("\n")[0]) == ("tool", "not by zero")
+        assert (await box.call("divide", {})).error_kind == "invalid"
+        box.registry.register(tool_from_langchain(divide, name="other"))
+        assert (await box.call("other", {"a": 1})).error_kind == "pending"
+
+
+async def test_a_loop_through_langchain_and_back() -> None:
+    async with temporary_toolbox({"a.txt": "one\n"}) as box:
+        theirs = next(each for each in langchain_tools(box) if each.name == "read_file")
+        async with temporary_toolbox(tools=[tool_from_langchain(theirs, category="memory")], builtin=False) as outer:
+            assert "1| one" in (await outer.call("read_file", {"path": "a.txt"})).for_llm

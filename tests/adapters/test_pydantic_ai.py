@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, BinaryContent, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    RunContext,
+    Tool,
+    ToolApproved,
+    ToolDenied,
+)
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -20,7 +30,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from toolcrib import ImageBlock, ToolContext, ToolOutput, tool
-from toolcrib.adapters.pydantic_ai import PydanticAiToolset
+from toolcrib.adapters.pydantic_ai import PydanticAiToolset, tool_from_pydantic_ai
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -159,3 +169,25 @@ async def test_images_reach_the_model() -> None:
         messages = (await agent_of(box, [("c", "look", {})]).run("Look.")).all_messages()
         shown = [p.content for m in messages for p in m.parts if isinstance(p, UserPromptPart)][-1]
         assert [each.media_type for each in shown if isinstance(each, BinaryContent)] == ["image/png"]
+
+
+async def test_a_tool_of_pydantic_ai_is_ours() -> None:
+    async def divide(ctx: RunContext[int], a: int) -> dict[str, int]:
+        """Divide by what the host gave."""
+        if ctx.deps == 0:
+            raise ModelRetry("not by zero")
+        return {"result": a // ctx.deps}
+
+    async with temporary_toolbox(
+        tools=[
+            tool_from_pydantic_ai(Tool(divide), category="memory"),
+            tool_from_pydantic_ai(Tool(divide, name="asks", requires_approval=True), category="filesystem_read"),
+        ],
+        builtin=False,
+    ) as box:
+        assert (await box.call("divide", {"a": 7}, ToolContext(deps=2))).data == {"result": 3}
+        failed = await box.call("divide", {"a": 7}, ToolContext(deps=0))
+        assert (failed.error_kind, failed.for_llm.split("\n")[0]) == ("tool", "not by zero")
+        assert (await box.call("divide", {"a": "x"}, ToolContext(deps=1))).error_kind == "invalid"
+        asked = await box.call("asks", {"a": 7})
+        assert (asked.error_kind, "requires approval in pydantic-ai" in asked.for_llm) == ("pending", True)

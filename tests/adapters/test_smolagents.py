@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from smolagents import CodeAgent, ToolCallingAgent
+from smolagents import Tool as SmolTool
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole, Model
 
 from toolcrib import Tool, ToolContext, tool
-from toolcrib.adapters.smolagents import smolagents_tools
+from toolcrib.adapters.smolagents import smolagents_tools, tool_from_smolagents
 from toolcrib.testing import FakeApprover, temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -110,3 +111,24 @@ async def test_names_and_schemas_that_smolagents_does_not_know() -> None:
         assert made.name == "get_all"
         assert made.inputs["several"]["nullable"]
         assert made(any=1) == "{'any': 1}"
+
+
+async def test_a_tool_of_smolagents_is_ours() -> None:
+    class Divide(SmolTool):  # pyright: ignore
+        name = "divide"
+        description = "Divide."
+        inputs: ClassVar[Any] = {
+            "a": {"type": "integer", "description": "A."},
+            "b": {"type": "any", "description": "B.", "nullable": True},
+        }
+        output_type = "integer"
+
+        def forward(self, a: int, b: Any = 2) -> int:
+            return a // b
+
+    ours = tool_from_smolagents(Divide(), category="memory")
+    async with temporary_toolbox(tools=[ours], builtin=False) as box:
+        assert (await box.call("divide", {"a": "7"})).for_llm == "3"
+        assert (await box.call("divide", {"a": 7, "b": 0})).error_kind == "exception"
+        assert (await box.call("divide", {"b": 0})).error_kind == "invalid"
+        assert (await box.call("divide", {"a": 7, "c": 0})).error_kind == "invalid"

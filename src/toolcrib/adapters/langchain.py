@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, ToolException
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import interrupt
 
 from ..core.context import ToolContext
+from ..core.errors import ToolError
 from ..core.output import ImageBlock, ToolOutput
+from ..core.tool import Tool
 from ..policy.requests import Decision, denial
 from .questions import Question, answer_request, call_approved, open_request, question, question_of
 
@@ -142,3 +145,22 @@ def _result(output: ToolOutput) -> Any:
         {"type": "text", "text": output.for_llm},
         *({"type": "image_url", "image_url": {"url": url}} for url in urls),
     ]
+
+
+def tool_from_langchain(tool: BaseTool, **options: Any) -> Tool:
+    """Return a tool of LangChain as ours. `options` are those of `@tool`: without a `category` each call asks."""
+    described = convert_to_openai_tool(tool)["function"]
+
+    async def call(arguments: dict[str, Any], /, ctx: ToolContext) -> Any:
+        asked = {"type": "tool_call", "id": ctx.call_id, "name": tool.name, "args": arguments}
+        try:
+            message = await tool.ainvoke(asked)
+        except ToolException as error:
+            raise ToolError(str(error)) from error
+        text = message.text if hasattr(message, "text") else str(message)
+        if getattr(message, "status", "success") == "error":
+            raise ToolError(str(text))
+        return str(text)
+
+    given = {"name": tool.name, "description": described["description"], **options}
+    return Tool.from_schema(schema=described["parameters"], handler=call, **given)

@@ -11,12 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import ApprovalRequired, BinaryContent, ModelRetry, RunContext, ToolDefinition, ToolReturn
+from pydantic_ai import Tool as PydanticTool
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
+from pydantic_ai.usage import RunUsage
 from pydantic_core import SchemaValidator, core_schema
 
 from ..core.context import ToolContext
+from ..core.errors import ToolError
 from ..core.output import ImageBlock, ToolOutput
+from ..core.tool import Tool
 from ..policy.requests import Decision
 from .questions import answer_request, call_approved, open_request, question_of
 
@@ -106,3 +111,30 @@ def _result(output: ToolOutput) -> str | ToolReturn:
         BinaryContent(each.data, media_type=each.mime_type) for each in output.content if isinstance(each, ImageBlock)
     ]
     return ToolReturn(output.for_llm, content=cast("Any", images)) if images else output.for_llm
+
+
+def tool_from_pydantic_ai(tool: PydanticTool[Any], **options: Any) -> Tool:
+    """Return a tool of pydantic-ai as ours. `options` are those of `@tool`: without a `category` each call asks.
+
+    Its `RunContext` has the `deps` and the id of the call, and no messages. If it requires approval, each call asks.
+    """
+    toolset = FunctionToolset[Any]([tool])
+    described = tool.tool_def
+
+    async def call(arguments: dict[str, Any], /, ctx: ToolContext) -> Any:
+        run: RunContext[Any] = RunContext(
+            deps=ctx.deps, model=TestModel(), usage=RunUsage(), tool_name=tool.name, tool_call_id=ctx.call_id,
+            tool_call_approved=True,
+        )  # fmt: skip
+        found = (await toolset.get_tools(run))[tool.name]
+        try:
+            result = await toolset.call_tool(tool.name, found.args_validator.validate_python(arguments), run, found)
+        except ModelRetry as error:
+            raise ToolError(error.message) from error
+        return result.return_value if isinstance(result, ToolReturn) else result
+
+    asks = "it requires approval in pydantic-ai" if tool.requires_approval else None
+    given: dict[str, Any] = {
+        "name": tool.name, "description": described.description or "", "needs_review": asks, **options,
+    }  # fmt: skip
+    return Tool.from_schema(schema=described.parameters_json_schema, handler=call, **given)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from smolagents import Tool as SmolTool  # pyright: ignore[reportMissingTypeStubs]
 
 from ..core.errors import ToolError
+from ..core.tool import Tool
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
@@ -68,3 +69,20 @@ def _input(part: dict[str, Any], required: bool) -> dict[str, Any]:
     kind = part.get("type")
     described = {**part, "type": kind if kind in _TYPES else "any", "description": part.get("description", "")}
     return described if required else {**described, "nullable": True}
+
+
+def tool_from_smolagents(tool: Any, **options: Any) -> Tool:
+    """Return a tool of smolagents as ours. `options` are those of `@tool`: without a `category` each call asks."""
+    inputs: dict[str, dict[str, Any]] = tool.inputs
+    parts = {
+        name: {key: value for key, value in part.items() if key != "nullable" and (key, value) != ("type", "any")}
+        for name, part in inputs.items()
+    }
+    required = [name for name, part in inputs.items() if not part.get("nullable")]
+    schema = {"type": "object", "properties": parts, "required": required, "additionalProperties": False}
+
+    def call(arguments: dict[str, Any], /) -> Any:
+        return tool(**arguments)
+
+    given = {"name": tool.name, "description": tool.description, **options}
+    return Tool.from_schema(schema=schema, handler=call, **given)
