@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.config.files import ConfigFile
+from toolcrib.config.files import ConfigFile, read_config_file
 from toolcrib.config.foreign_servers import ForeignServers, foreign_servers
+from toolcrib.core.errors import ConfigError
 from toolcrib.sources.mcp import server_config
 
 FILE = Path("/x/mcp.json")
@@ -73,6 +74,8 @@ def test_remote_servers(entry: dict[str, Any]) -> None:
         ({"includeTools": ["a*"], "excludeTools": ["b"]}, {"tools": ("a*",), "disabled_tools": ("b",)}, ""),
         ({"env": {"A": "${env:HOME}/x"}}, {"env": {"A": "${HOME}/x"}}, ""),
         ({"environment": {"A": "b"}}, {"env": {"A": "b"}}, ""),
+        ({"environment": {"A": "{env:B}"}}, {"env": {"A": "${B}"}}, ""),  # opencode
+        ({"env": {"A": "$B"}}, {"env": {"A": "$B"}}, "env.A is taken as it is written; a variable is written ${NAME}"),
         ({"args": ["${workspaceFolder}/x"]}, {"args": ("./x",)}, ""),
         ({"alwaysAllow": ["x"], "autoApprove": ["y"]}, {}, ""),
         ({"trust": True}, {"trust": "none"}, "trust is left out"),
@@ -101,6 +104,8 @@ def test_tokens_from_variables() -> None:
         ({"command": "x", "env": {"K": "${input:api-key}"}}, "${input:api-key} is not known here; set an environment"),
         ({"command": "${userHome}/x"}, "${userHome} is not known here"),
         ({"command": 3}, "mcpServers.bad.command"),
+        ({"command": "x", "env": {"K": "${file:/x}"}}, "${file:/x} is not known here; use ${secret:NAME}"),  # Windsurf
+        ({"url": URL, "headers": {"K": "{file:~/x}"}}, "{file:~/x} is not known here; use ${secret:NAME}"),  # opencode
         ("x", "should be a table"),
         ({"command": "x", "timeout": "soon"}, "mcpServers.bad.timeout"),
     ],
@@ -111,6 +116,23 @@ def test_a_bad_entry_takes_only_itself_away(bad: Any, why: str) -> None:
     (warning,) = found.warnings
     assert warning.startswith("an MCP server is not used: /x/mcp.json: mcpServers.bad")
     assert why in warning
+
+
+def test_editors_write_comments_into_json(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(
+        """// Zed settings
+{
+  "theme": "One // Dark", /* a
+  comment */ "context_servers": {"a": {"command": "npx", "args": ["-y", "s",],},},
+}
+"""
+    )
+    found = foreign_servers(read_config_file(path))
+    assert found.entries["a"] == STDIO and found.warnings == ()
+    path.write_text('// one\n/* two\n*/ {"mcpServers": {"a": {"command": oops}}}')
+    with pytest.raises(ConfigError, match=r"settings\.json:3: not valid JSON"):
+        read_config_file(path)
 
 
 JSON = st.recursive(

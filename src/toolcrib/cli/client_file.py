@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from ..config.files import JSON_TOKEN, plain_json
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from .servers_file import Json, parsed, with_server, without_server
@@ -70,8 +71,6 @@ def without_entry(text: str, suffix: str, path: Keys) -> str:
 
 # --- JSON
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
-
 _REST_OF_LINE = re.compile(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?")
 
 
@@ -87,19 +86,7 @@ class Member:
 
 def values_of(text: str) -> Json:
     """What a JSON file with comments says. Raises ConfigError."""
-    pieces: list[str] = []
-    at = 0
-    comma = -1  # the piece with a comma that nothing has followed yet
-    for token in _TOKEN.finditer(text):
-        pieces.append(text[at : token.start()])
-        at = token.end()
-        if token[0].startswith(("//", "/*")):
-            continue
-        if token[0] in "}]" and comma >= 0:
-            pieces[comma] = ""
-        pieces.append(token[0])
-        comma = len(pieces) - 1 if token[0] == "," else -1
-    made = "".join([*pieces, text[at:]])
+    made = plain_json(text)
     try:
         found: Any = json.loads(made if made.strip() else "{}")
     except (ValueError, RecursionError) as error:
@@ -110,7 +97,7 @@ def values_of(text: str) -> Json:
 
 
 def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
-    return (token for token in _TOKEN.finditer(text, start) if not token[0].startswith(("//", "/*")))
+    return (token for token in JSON_TOKEN.finditer(text, start) if not token[0].startswith(("//", "/*")))
 
 
 def _object(text: str, start: int) -> tuple[list[Member], int]:

@@ -72,7 +72,32 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    return json.loads(text if text.strip() else "{}", parse_constant=_refuse)
+    try:
+        return json.loads(text if text.strip() else "{}", parse_constant=_refuse)
+    except json.JSONDecodeError:
+        return json.loads(plain_json(text), parse_constant=_refuse)
+
+
+JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
+
+
+def plain_json(text: str) -> str:
+    """Return JSON as editors write it, without its comments and the commas after last members. Every other character
+    stays in its place."""
+    pieces: list[str] = []
+    at = 0
+    comma = -1  # the piece with a comma that nothing has followed yet
+    for token in JSON_TOKEN.finditer(text):
+        pieces.append(text[at : token.start()])
+        at = token.end()
+        if token[0].startswith(("//", "/*")):
+            pieces.append(re.sub(r"[^\n]", " ", token[0]))
+            continue
+        if token[0] in "}]" and comma >= 0:
+            pieces[comma] = " "
+        pieces.append(token[0])
+        comma = len(pieces) - 1 if token[0] == "," else -1
+    return "".join([*pieces, text[at:]])
 
 
 def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Path:

@@ -38,9 +38,12 @@ _DROPPED = {
 }
 _SILENT = {"source", "gallery", "version", *(ServerConfig.foreign or ())}
 _INPUT = re.compile(r"\$\{input:([^}]*)\}")
-_ENVIRONMENT = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
+_ENVIRONMENT = re.compile(r"\$?\{env:([A-Za-z_]\w*)\}")
 _FOLDER = re.compile(r"\$\{(?:workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR)\}")
+_FILE = re.compile(r"\$?\{file:[^}]*\}")
 _OTHER = re.compile(r"\$\{(userHome|pathSeparator|workspaceFolderBasename|command:[^}]*|config:[^}]*)\}")
+_BARE = re.compile(r"\$[A-Za-z_]\w*$")
+"""A variable as Gemini CLI writes it. Elsewhere it may be the end of a password."""
 MILLISECONDS = 1_000
 """A time limit of so many or more is in milliseconds: nobody lets one call take seventeen minutes without a word."""
 
@@ -141,6 +144,9 @@ def _take(key: str, value: Any, made: Json, notes: list[str]) -> None:
             _add_headers(made, value)
         else:
             made[ours] = value
+        for name, given in _items(value) if ours in ("env", "headers") else ():
+            if isinstance(given, str) and _BARE.search(given):
+                notes.append(f"{ours}.{name} is taken as it is written; a variable is written ${{NAME}}")
 
 
 def _add_headers(made: Json, more: Any) -> None:
@@ -157,10 +163,11 @@ def _without_variables(value: Any) -> Any:
     if isinstance(value, str):
         for pattern, why in (
             (_INPUT, "set an environment variable, and write ${{{0}}}"),
+            (_FILE, "use ${{secret:NAME}} with secrets.NAME.file"),
             (_OTHER, "write what it stands for"),
         ):
             if found := pattern.search(value):
-                raise ConfigError(f"{found[0]} is not known here; {why.format(found[1])}")
+                raise ConfigError(f"{found[0]} is not known here; {why.format(*found.groups())}")
         return _ENVIRONMENT.sub(r"${\1}", _FOLDER.sub(".", value))
     if isinstance(value, list):
         return [_without_variables(each) for each in cast("list[Any]", value)]

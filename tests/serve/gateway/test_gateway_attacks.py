@@ -454,6 +454,23 @@ async def test_a_question_beside_a_call_of_another_client_is_asked(
     assert asked == ["second"]
 
 
+async def test_a_flood_of_questions_is_bounded(given: Any, connect: Connect) -> None:
+    asked = 0
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        nonlocal asked
+        asked += 1
+        return ElicitResult(action="decline")
+
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    say = [{"id": f"q{n}", "method": "elicitation/create", "params": form} for n in range(130)]
+    async with Toolbox.open(**given(one={})) as box, connect(box, "legacy", answer) as client:
+        for _ in range(2):
+            (block,) = (await client.call_tool("mcp_one_do", {"say": say})).content
+            assert isinstance(block, TextContent) and "100 questions during one call" in block.text
+    assert asked == 200
+
+
 async def test_a_question_nobody_answers_does_not_hold_up_others_for_ever(given: Any, connect: Connect) -> None:
     never, asked = asyncio.Event(), asyncio.Event()
 

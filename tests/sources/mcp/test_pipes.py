@@ -75,6 +75,29 @@ async def test_messages_come_in_order_and_whole(pipe: Pipe) -> None:
     assert pipe.incoming.answered
 
 
+async def test_lines_that_are_no_messages_hold_nobody_up(pipe: Pipe) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    pipe.incoming.data_received(b"rubbish\n" * 3_200 + pipes.to_line(note(1)))
+    other = asyncio.create_task(others())
+    assert number_of(await pipe.incoming.receive()) == 1
+    other.cancel()
+    assert len(pipe.rubbish) == 3_200 and turns >= 200
+
+
+async def test_short_lines_count_while_they_wait(pipe: Pipe) -> None:
+    pipe.incoming.data_received(b"\n \n" * 20_000)
+    assert pipe.reader.is_reading() and not pipe.incoming._waiting, "blank lines are dropped at once"
+    pipe.incoming.data_received(b"x\n" * 20_000)
+    assert not pipe.reader.is_reading()
+
+
 async def test_who_reads_slowly_holds_the_writer_up(pipe: Pipe) -> None:
     sent = 0
 
@@ -117,7 +140,7 @@ async def test_what_is_no_message_is_told_and_passed_over(pipe: Pipe) -> None:
     assert number_of(await pipe.incoming.receive()) == 1
     os.write(pipe.write, b'{"jsonrpc": "2.0", "method": "n/2"}\n')
     assert number_of(await pipe.incoming.receive()) == 2
-    assert pipe.rubbish == [b"hello", b"", b"[1]"]
+    assert pipe.rubbish == [b"hello", b"[1]"]
 
 
 async def test_a_message_that_is_too_long_is_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from .inflight import CallsInFlight, InFlight, current_call
 from .relay import ContentChanged, ListKind, Relay, ResourceChanged, ServerLogged, ServerNotified
 
 Answers = dict[str, mcp_types.InputResponse]
+MAX_QUESTIONS = 100
+"""How many questions of one call are passed on: a person cannot answer more, and their client may not stop them."""
 NOBODY = "there is no person here who could be asked"
 
 
@@ -45,6 +47,8 @@ class Callbacks:
     ) -> None:
         self._config, self._services, self._relay, self._list_changed = config, services, relay, list_changed
         self.opener = opener
+        self.questions = 0
+        """How many questions it has asked before the first call."""
         self.calls = CallsInFlight()
         # as a gateway we declare the capability, because our clients may have it; if one does not, only its call fails
         self.sampling = self._sample if services.sampler is not None or relay.on else None
@@ -118,6 +122,11 @@ class Callbacks:
         Raises MCPError or ToolError if a question cannot be answered.
         """
         client = downstream_of(mine.ctx) if mine is not None else self._asked_at_once()
+        asking = mine if mine is not None else self
+        if mine is not None or client is not None:
+            asking.questions += len(requests)
+            if asking.questions > MAX_QUESTIONS:
+                raise ToolError(f"a server may ask {MAX_QUESTIONS} questions during one call; this is one more")
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
         with mine.waiting() if mine is not None else nullcontext():

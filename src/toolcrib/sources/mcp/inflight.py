@@ -104,6 +104,8 @@ class InFlight:
     """Whether the server has answered it."""
     asking: int = 0
     """How many of its questions wait for an answer."""
+    questions: int = 0
+    """How many it has asked."""
     since: float = 0.0
     """When it last asked, by the clock of its loop."""
     _telling: int = 0

@@ -22,8 +22,10 @@ MAX_LINE = 64 * 2**20
 """The longest message in bytes. A longer one ends the connection."""
 MAX_HELD = 2**19
 """How many bytes of messages may wait to be read. Then reading from the pipe pauses until half of them are read."""
+LINE = 64
+"""About the bytes that a waiting line needs besides its text."""
 TURNS = 16
-"""After this many messages without a pause, other tasks on the loop get their turn."""
+"""After this many lines without a pause, other tasks on the loop get their turn."""
 
 
 class MessageStream(ABC):
@@ -105,8 +107,9 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
             self._too_long(self._lines.rest())
             self.end()
             return
+        lines = [line for line in lines if line.strip()]
         self._waiting.extend(lines)
-        self._hold(sum(map(len, lines)))
+        self._hold(sum(map(len, lines)) + LINE * len(lines))
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -137,16 +140,16 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         while not self._closed:
             if self._waiting:
                 line = self._waiting.popleft()
-                self._hold(-len(line))
+                self._hold(-len(line) - LINE)
+                self._turn = (self._turn + 1) % TURNS
+                if not self._turn:
+                    await asyncio.sleep(0)
                 try:
                     message = from_line(line)
                 except ValueError:
                     self._rubbish(line)
                     continue
                 self.answered = True
-                self._turn = (self._turn + 1) % TURNS
-                if not self._turn:
-                    await asyncio.sleep(0)
                 return message
             if self._ended:
                 raise anyio.EndOfStream
