@@ -9,6 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ from pexpect import fdpexpect
 COMMAND = [sys.executable, "-m", "toolcrib"]
 
 # Imports what the commands import, once, and then forks for each run: a process of its own that is there in no time.
+# Its arguments are the folders that it imports from; without any, as usual.
 NURSERY = """
 import json, os, signal, sys, traceback
+if sys.argv[1:]:
+    sys.path = [*sys.argv[1:], *(path for path in sys.path if "-packages" not in path)]
 from importlib import import_module
 from toolcrib.cli import main
 for name in ("cli.app", "cli.options", "config.load", "toolbox", "builtin.edit", "builtin.files", "builtin.patch",
@@ -74,14 +78,18 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
+@contextmanager
+def nursery_in(*folders: Path) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-c", NURSERY, *map(str, folders)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()  # a run that a test left behind would keep it from ending by itself
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[subprocess.Popen[str]]:
+    with nursery_in() as process:
+        yield process
 
 
 class Terminal(fdpexpect.fdspawn):

@@ -159,7 +159,8 @@ class WorkspaceRoots:
         return os.path.join(root, *parts)
 
     def _outside(self, shown: str, via: str = "") -> OutsideWorkspace:
-        more = [f"{r.shown} ({'read and write' if r.writable else 'read only'})" for r in self.roots()[1:]]
+        granted = [root for root in self.roots()[1:] if root not in self._unlisted]
+        more = [f"{r.shown} ({'read and write' if r.writable else 'read only'})" for r in granted]
         also = f"; also granted: {', '.join(more)}" if more else ""
         return OutsideWorkspace(
             f"{shown!r} is outside the workspace{via}. The workspace is {self.root}{also}. "

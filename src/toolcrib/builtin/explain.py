@@ -55,7 +55,7 @@ def similar_names(ws: Workspace, shown: str) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     if not close:
         return ""
-    return " Did you mean " + " or ".join(printable_path(os.path.join(folder, folded[each])) for each in close) + "?"
+    return ". Did you mean " + " or ".join(printable_path(os.path.join(folder, folded[each])) for each in close) + "?"
 
 
 def still_wanted(ctx: ToolContext) -> None:

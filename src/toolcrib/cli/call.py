@@ -27,6 +27,7 @@ from ..policy.plain import plain_line
 from . import show
 from .arguments import named, read_arguments
 from .exit_codes import Usage, of_output
+from .list import say_failed_servers
 from .options import CassetteOptions, Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
@@ -158,6 +159,8 @@ async def _call(
             metadata={**box.context.metadata, **listening, SHARED: True},  # the session is over with this call
         )  # fmt: skip
         output = await box.call(name, named(arguments, name, box.registry), ctx)
+        if output.error_kind == "not_found":
+            say_failed_servers(box)
         printed = progress.ended[-1] if progress.ended else None
         same = printed is not None and safe(printed.text).rstrip() == output.for_llm.removesuffix(HINT).rstrip()
         return output, printed if same else None

@@ -41,6 +41,7 @@ def install(
     hook: Annotated[bool, Option("--hook", help="Judge the agent's own calls: it asks `toolcrib hook`.")] = False,
     closed: Annotated[bool, Option("--closed", help="With --hook: refuse what cannot be judged.")] = False,
     remove: Annotated[bool, Option("--remove", help="Take the entry out again.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show the change.")] = False,
     printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
 ) -> None:
     """Set up an MCP client to start `toolcrib serve`, an editor to start `toolcrib acp`, or an agent to ask `toolcrib
@@ -70,8 +71,8 @@ def install(
                 return ""
             return text
 
-        _change(options, path, known.title, "asks Toolcrib", remove, changed)
-        _warn_of_name(shared and not remove)
+        if _change(options, path, known.title, "asks Toolcrib", remove, changed, dry_run=dry_run):
+            _warn_of_name(shared and not remove)
         return
     place = known.agents if acp else known.servers
     if place is None:
@@ -92,8 +93,8 @@ def install(
         keys = (place.key, name)
         return without_entry(text, path.suffix, keys) if remove else with_entry(text, path.suffix, keys, own)
 
-    _change(options, path, known.title, "starts Toolcrib", remove, edited)
-    _warn_of_name(shared and not remove)
+    if _change(options, path, known.title, "starts Toolcrib", remove, edited, dry_run=dry_run):
+        _warn_of_name(shared and not remove)
 
 
 def _warn_of_name(by_name: bool) -> None:
@@ -107,8 +108,11 @@ def _those(what: str) -> str:
     return ", ".join(name for name, client in CLIENTS.items() if getattr(client, what) is not None)
 
 
-def _change(options: Options, path: Path, title: str, what: str, remove: bool, change: Callable[[str], str]) -> None:
-    """Show what a file becomes, ask, and write it. A file in which nothing is left is removed."""
+def _change(
+    options: Options, path: Path, title: str, what: str, remove: bool, change: Callable[[str], str], *, dry_run: bool
+) -> bool:
+    """Show what a file becomes, ask, and write it. A file in which nothing is left is removed. Returns whether it was
+    changed."""
     path = Path(os.path.realpath(path))  # the target of a link is shown and changed
     before = _read(path)
     try:
@@ -118,8 +122,10 @@ def _change(options: Options, path: Path, title: str, what: str, remove: bool, c
         raise Usage(f"{path}: {error}") from None
     if after == before:
         show.say(f"{title} has no such entry in {path}." if remove else f"{title} has it already, in {path}.")
-        return
+        return False
     _show_change(path, before, "" if gone else after)
+    if dry_run:
+        return False
     options.confirm(f"{'Remove' if gone else 'Write this to'} {path}?", "nothing was written")
     if _read(path) != before:
         raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
@@ -131,9 +137,10 @@ def _change(options: Options, path: Path, title: str, what: str, remove: bool, c
             replace_file(path, after, stat.S_IMODE(path.stat().st_mode))
         backup.unlink(missing_ok=True)
         show.say(f"{title} has no entry of Toolcrib any more ({path}).")
-        return
+        return True
     _write(path, after, backup)
     show.say(f"{title} {what} from now on ({path}).{f' Backup: {backup}' if before else ''}")
+    return True
 
 
 def _hook_entry(

@@ -13,6 +13,7 @@ from .reader import Argument, CliCommand, Option
 
 if TYPE_CHECKING:
     from ..core.dialects import Dialect
+    from ..toolbox import Toolbox
 
 
 def list_tools(
@@ -53,11 +54,16 @@ def list_tools(
         else:
             rows = [[tool.name, str(tool.category), box.policy.usual(tool).verdict, tool.summary] for tool in tools]
             show.columns(rows, ("bold", "dim", "verdict", None))
-        for names, why in show.by_reason(box.missing):
-            show.say(f"unavailable: {', '.join(names)} ({why})", "dim")
-        for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
-            if server.error:
-                show.say(f"unavailable: the tools of MCP server {server.name} ({server.error})", "dim")
+        for absent, why in show.by_reason(box.missing) if not names else ():
+            show.say(f"unavailable: {', '.join(absent)} ({why})", "dim")
+        say_failed_servers(box)
+
+
+def say_failed_servers(box: Toolbox) -> None:
+    """Say which MCP servers have failed: their tools are not there."""
+    for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
+        if server.error:
+            show.say(f"unavailable: the tools of MCP server {server.name} ({server.error})", "dim")
 
 
 def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:

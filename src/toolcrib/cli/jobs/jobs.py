@@ -243,11 +243,12 @@ def start(
     given = read_arguments(pairs or [], None)
 
     async def work() -> int:
-        from ...jobs.host import in_memory, open_engine, start_job
+        from ...jobs.host import NO_DBOS, in_memory, open_engine, start_job
 
         settings = with_database(options.settings(), db)
         if in_memory(settings):
-            raise Usage("jobs are only in memory here, and would end with this command; use `toolcrib call`")
+            why = "" if settings.jobs.engine == "memory" else f" {NO_DBOS}"
+            raise Usage(f"jobs are only in memory here, and would end with this command; use `toolcrib call`.{why}")
         async with options.open(settings, warm_up=False) as box:
             engine = await asyncio.to_thread(
                 open_engine, settings, box.state.path, show.say
