@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.requests import Decision, answer
+from toolcrib.toolbox import Toolbox
 
 from ...waiting import wait_until
 from .conftest import Open, Room
@@ -165,19 +167,49 @@ def test_without_scripts_the_forms_work(room: Room, console: Open, chromium: Any
     context.close()
 
 
+def test_other_arguments(room: Room, page: Any) -> None:
+    row = room.ask("a rocket")
+    article = shown(page, row["id"])
+    article.get_by_text("Other answers").click()
+    field = article.get_by_label("Other arguments")
+    assert json.loads(field.input_value()) == {"what": "a rocket"}
+    field.fill('{"what": "a kite"}')
+    article.get_by_role("button", name="Approve once with these").click()
+    page.get_by_text("Approved launch").wait_for()
+    assert not room.box.call_sync("launch", {"what": "a rocket"}, ToolContext(session_id="s")).is_error
+    assert room.runs == ["a kite"]
+
+
+def test_a_rule_needs_a_second_yes(room: Room, page: Any) -> None:
+    row = room.ask("a rocket")
+    article = shown(page, row["id"])
+    article.get_by_text("Other answers").click()
+    article.get_by_role("button", name="Always allow").click()
+    page.get_by_text("to write a rule, type yes").wait_for()
+    assert room.row(row["id"])["state"] == "pending"
+    article.get_by_label("Type yes").fill("yes")
+    article.get_by_role("button", name="Always allow").click()
+    page.get_by_text("Wrote the rule").wait_for()
+    with Toolbox.open(workspace=room.box.workspace.root, builtin=False) as box:
+        assert [rule.text for rule in box.rules.rules] == [row["rule"]]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"id": "ap_0000000000", "answer": "once"}, "There is no approval request ap_0000000000"),
         ({"id": "\U0001f680<b>", "answer": "deny"}, "&lt;b&gt;"),
         ({"answer": "yes"}, "names no answer"),
-        ({"answer": "rule"}, "names no answer"),
+        ({"answer": "rule"}, "type yes"),
+        ({"answer": "rule", "sure": "y"}, "type yes"),
+        ({"answer": "edited", "arguments": "[]"}, "should be a JSON object"),
+        ({"answer": "edited", "arguments": "{"}, "are no JSON"),
     ],
 )
 def test_wrong_answers(room: Room, console: Open, given: dict[str, str], said: str) -> None:
     row = room.ask()
     console.enter()
-    got = console.ask("POST", "answer", {**given, "form": console.form()})
+    got = console.ask("POST", "answer", {"id": row["id"], **given, "form": console.form()})
     assert got.status == 200
     assert said in got.text
     assert room.row(row["id"])["state"] == "pending"

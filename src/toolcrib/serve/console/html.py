@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ...policy.plain import plain, plain_line
 
-VOID = frozenset({"input", "link", "meta"})
+VOID = frozenset({"br", "input", "link", "meta"})
 
 
 class Markup(str):

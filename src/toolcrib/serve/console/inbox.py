@@ -6,15 +6,16 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import cast
 
 from ...config.remembered import remember
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError
+from ...core.errors import ConfigError, ToolcribError
 from ...policy.callers import person_at
 from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
 from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
-from ...record.rows import ApprovalRow, Scope
+from ...record.rows import ApprovalRow
 from .html import Child, Markup, el
 from .page import Frame, arguments_of, clock, exact, facts, form, link, page
 
@@ -54,11 +55,11 @@ def answer_request(
     given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None]
 ) -> str:
     """Answer a request as a form says, and return a sentence for the person. Blocks."""
-    said, ident = given.get("answer"), given.get("id", "")
-    scope: Scope = "session" if said == "session" else "once"
-    if said not in ("once", "session", "deny"):
-        return "Nothing was answered: the form names no answer."
-    decision = Decision(said != "deny", given.get("reason", "").strip(), scope=scope, approver=person_at("console"))
+    ident = given.get("id", "")
+    try:
+        decision = _decision(given)
+    except ConfigError as error:
+        return f"Nothing was answered: {error}."
     with find_request(ident, records) as found:
         if found is None:
             return f"There is no approval request {ident}. It may have been removed."
@@ -70,6 +71,28 @@ def answer_request(
         return f"Not taken: {answered.text}."
     command = continue_with(answered.row)
     return answered.text if command is None else f"{answered.text} The agent goes on with: {command}"
+
+
+def _decision(given: Mapping[str, str]) -> Decision:
+    """Return what a form says. Raises ConfigError if that is not clear."""
+    said, person = given.get("answer"), person_at("console")
+    if said == "deny":
+        return Decision(False, given.get("reason", "").strip(), approver=person)
+    if said == "once" or said == "session":
+        return Decision(True, scope=said, approver=person)
+    if said == "edited":
+        try:
+            arguments = json.loads(given.get("arguments", ""))
+        except ValueError as error:
+            raise ConfigError(f"the arguments are no JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise ConfigError("the arguments should be a JSON object, in braces")
+        return Decision(True, arguments=cast("dict[str, object]", arguments), approver=person)
+    if said == "rule":
+        if given.get("sure", "").strip().lower() != "yes":
+            raise ConfigError("to write a rule, type yes")
+        return Decision(True, scope="rule", approver=person)
+    raise ConfigError("the form names no answer")
 
 
 def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
@@ -132,7 +155,33 @@ def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
             ),
             class_="answers",
         ),
+        _more_answers(row, frame, about),
         id=ident, tabindex=0, data_item=True, aria_labelledby=f"{ident}-name",
+    )  # fmt: skip
+
+
+def _more_answers(row: ApprovalRow, frame: Frame, about: Iterable[str]) -> Markup:
+    """Return the answers that need more than a press of a button: other arguments, and a rule."""
+    writes = [
+        form(
+            frame, "answer",
+            el("p", "Always: writes into your own settings, for this workspace", [[el("br"), each] for each in about]),
+            el("label", "Type yes ", el("input", name="sure", autocomplete="off", size=5)),
+            el("button", "Always allow", name="answer", value="rule"),
+            id=row["id"],
+        )
+    ]  # fmt: skip
+    return el(
+        "details",
+        el("summary", "Other answers"),
+        form(
+            frame, "answer",
+            el("label", "Other arguments, as JSON ", el("textarea", arguments_of(row["arguments"]), name="arguments",
+               rows=6, cols=60, spellcheck="false")),
+            el("button", "Approve once with these arguments", name="answer", value="edited"),
+            id=row["id"],
+        ),
+        writes if "rule" in scopes_of(row) and row["workspace"] else None,
     )  # fmt: skip
 
 
