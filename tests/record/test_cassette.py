@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +28,20 @@ def drop(table: str) -> str:
     return f"dropped {table}, {len(RAN)}"
 
 
+@tool(category="network_read")
+def dial(n: int) -> str:
+    """Make a socket."""
+    with socket.socket() as made:
+        return f"{n}: {made.fileno()}"
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     RAN.clear()
 
 
 def script() -> list[tuple[str, dict[str, Any]]]:
-    """One hundred calls: files that are read, searched, written and edited, commands, and a page that is not there."""
+    """One hundred calls: files that are read, searched, written and edited, commands, sockets, and errors."""
     calls: list[tuple[str, dict[str, Any]]] = []
     for n in range(20):
         path = f"notes/{n}.txt"
@@ -42,7 +50,9 @@ def script() -> list[tuple[str, dict[str, Any]]]:
             ("edit_file", {"path": path, "old_text": "note", "new_text": "NOTE"}),
             ("grep", {"pattern": f"NOTE {n}"}) if n % 2 else ("read_file", {"path": f"none/{n}.txt"}),
             ("write_file", {"path": f"new/{n}.txt", "content": "x" * n}),
-            ("exec", {"command": f"cat {path}; date +%N"} if n % 2 else {"command": "python3 -V; exit 3"}),
+            ("exec", {"command": f"cat {path}; date +%N"} if n % 2 else {"command": "python3 -V; exit 3"})
+            if n % 3
+            else ("dial", {"n": n}),
         ]
     return calls
 
@@ -84,12 +94,16 @@ async def test_a_hundred_calls_are_replayed_byte_for_byte_and_touch_nothing(tmp_
     calls, file = script(), tmp_path / "a.cassette"
     assert len(calls) == 100
     async with temporary_toolbox(FILES, yes=True) as box:
+        box.registry.register(dial)
         record_calls(box, file)
+        stop = watch()
         recorded = await run(box, calls)
+        assert {"open", "subprocess.Popen", "socket.__new__"} <= {event for event, _ in stop()}
         assert {kind for _, _, kind in recorded} == {None, "tool"}
     (tmp_path / "empty").mkdir()
     async with Toolbox.open(tmp_path / "empty", yes=True, start_servers=False, warm_up=False) as box:
         await box.check("exec", {"command": "true"})  # finds out which sandbox there is
+        box.registry.register(dial)
         player = replay_calls(box, file)
         stop = watch()
         replayed = await run(box, calls)
