@@ -40,7 +40,7 @@ _LAUNCHERS: Mapping[str, tuple[str, ...]] = {
     "poetry": ("pyproject.toml", ".venv"),
     "npx": (".npmrc",), "npm": (".npmrc", "package.json"), "pnpm": (".npmrc", "package.json"),
     "yarn": (".yarnrc.yml", ".yarnrc", "package.json"), "bun": ("bunfig.toml", "package.json"),
-    "bunx": ("bunfig.toml",),
+    "bunx": ("bunfig.toml",), "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo"),
     "deno": ("deno.json", "deno.jsonc"), "make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile",),
 }  # fmt: skip
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
@@ -78,7 +78,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         path = os.path.join(folder, name)
         if any(beneath(path, root) for root in roots):
             (kept if name == ".venv" else hashed)[path] = None
-            for script in _code_named(path, folder) if name in _READ_FOR_WORDS else ():
+            for script in _code_named(path, folder, roots) if name in _READ_FOR_WORDS else ():
                 hashed.update(dict.fromkeys(_beside(script, roots, folder)))
     for script in [path for path in hashed if path.endswith(_JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
@@ -143,7 +143,7 @@ def _beside(script: str, roots: Iterable[str], cwd: str) -> Iterator[str]:
     scripts = [script] if _is_script(script) else []
     for each in scripts:  # it grows
         if len(scripts) < _MAX_FILES and (each.endswith(_SHELL) or _is_run_by(each, b"sh")):
-            named = {*_code_named(each, cwd), *_code_named(each, os.path.dirname(each))}
+            named = {*_code_named(each, cwd, roots), *_code_named(each, os.path.dirname(each), roots)}
             scripts += sorted(named.difference(scripts))
     for each in scripts:
         yield each
@@ -200,11 +200,11 @@ def _imports(script: str, folder: str) -> Iterator[str]:
         yield from shadows_of(path)
 
 
-def _code_named(path: str, folder: str) -> Iterator[str]:
-    """Yield the scripts of a folder that a text names: the lines of a shell script, a Makefile, package.json."""
+def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the scripts that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
     for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path))):
         named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
-        if beneath(named, folder) and os.path.isfile(named) and _is_script(named):
+        if any(beneath(named, root) for root in roots) and os.path.isfile(named) and _is_script(named):
             yield named
 
 
