@@ -18,7 +18,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.callbacks import Callbacks
 from toolcrib.sources.mcp.connector import Connectors
-from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight, ProgressTimeout
+from toolcrib.sources.mcp.inflight import MAX_TELLING, CallsInFlight, InFlight, ProgressTimeout
 from toolcrib.sources.mcp.relay import Relay
 
 from ...waiting import pass_time, until
@@ -286,3 +286,20 @@ async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> Non
     deep = McpServers([raw()], replace(host, environ={**host.environ, "TOOLCRIB_DEPTH": "3"}), ToolRegistry())
     with pytest.raises(McpFailure, match="does a server of it start Toolcrib"):
         await deep.connect("raw")
+
+
+async def test_no_more_notifications_wait_for_a_slow_client_than_fit() -> None:
+    mine, reads, told = InFlight("do", ToolContext(), ProgressTimeout(1, 1), "a"), asyncio.Event(), 0
+
+    async def send() -> None:
+        nonlocal told
+        await reads.wait()
+        told += 1
+
+    flood = [asyncio.create_task(mine.tell(send)) for _ in range(MAX_TELLING + 500)]
+    await asyncio.sleep(0)
+    reads.set()
+    await asyncio.gather(*flood)
+    assert told == MAX_TELLING
+    await mine.tell(send)
+    assert told == MAX_TELLING + 1

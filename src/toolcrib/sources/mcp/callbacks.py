@@ -84,8 +84,7 @@ class Callbacks:
         mine = self.calls.asked()
         client = downstream_of(mine.ctx) if mine is not None else None
         if mine is not None and client is not None:
-            with mine.telling():
-                await client.log(params)
+            await mine.tell(lambda: client.log(params))
         elif mine is None and not self.busy:
             self._relay.tell(ServerLogged(self._config.name, params))
 

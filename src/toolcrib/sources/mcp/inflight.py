@@ -9,7 +9,7 @@ may have asked no longer run at the same time as another caller's calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Hashable
+from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field
@@ -23,6 +23,9 @@ PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
 """How long an unanswered question blocks calls of other callers, and how often they check. In seconds."""
 TOLD_SECONDS = 2.0
 """How many seconds an answer waits for earlier notifications. A client that does not read cannot block it."""
+
+MAX_TELLING = 1_000
+"""How many notifications of a call may wait for a client that reads more slowly than its server writes."""
 
 
 class Expired(Exception):
@@ -111,12 +114,13 @@ class InFlight:
     _telling: int = 0
     _told: asyncio.Future[None] | None = None
 
-    @contextmanager
-    def telling(self) -> Generator[None]:
-        """Mark that a notification of the server during this call is being passed on."""
+    async def tell(self, send: Callable[[], Awaitable[object]]) -> None:
+        """Pass on a notification of the server during this call, unless too many still wait for its client."""
+        if self._telling >= MAX_TELLING:
+            return
         self._telling += 1
         try:
-            yield
+            await send()
         finally:
             self._telling -= 1
             if not self._telling and self._told is not None and not self._told.done():

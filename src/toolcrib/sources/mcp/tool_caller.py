@@ -139,8 +139,7 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         mine.timeout.progress()
-        with mine.telling():
-            await ctx.progress(progress, total, message)
+        await mine.tell(lambda: ctx.progress(progress, total, message))
 
     try:
         result = await work(connection, report)
