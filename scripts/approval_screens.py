@@ -2,7 +2,8 @@
 
     python scripts/approval_screens.py > screens.txt
 
-It runs real calls in a workspace of its own, and answers none of them with yes. `docs/approval.md` has what it prints.
+It runs real calls in a workspace of its own, and answers none of them with yes. `docs/approval-screens.md` has what it
+prints.
 """
 
 from __future__ import annotations

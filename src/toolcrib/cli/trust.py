@@ -62,7 +62,8 @@ def trust(
         raise Usage(f"{unknown[0]} is not a file that trust can change; `toolcrib trust` shows those of this folder")
     if not known:
         raise Usage(
-            f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}, and no AGENTS.md or skill either"
+            f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}, and no AGENTS.md or "
+            "skill either; `toolcrib init` writes a file of settings"
         )
     files = [file for file in files if _is_open(store, file, wanted)]
     texts = [text for text in texts if _is_open(store, text.file, wanted)]
