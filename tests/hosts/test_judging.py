@@ -273,9 +273,12 @@ async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: s
     assert await host.decides("Grep", {"pattern": "KEY", "glob": "*.py"}) == "allow"
 
 
-async def test_a_search_elsewhere_that_would_show_secrets_asks(host: Host, tmp_path: Path) -> None:
+async def test_a_search_elsewhere_that_would_show_secrets_asks(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The host may search outside the workspace by its own settings, but not keys without a word of ours."""
     home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
     (home / "docs").mkdir(parents=True)
     (home / ".ssh").mkdir()
     (home / "docs/a.md").write_text("x\n")
@@ -284,7 +287,7 @@ async def test_a_search_elsewhere_that_would_show_secrets_asks(host: Host, tmp_p
     (state_home() / "some").mkdir(parents=True, exist_ok=True)
     for path, expected in {
         str(home): "ask", str(home / ".ssh"): "ask", str(home / ".ssh/id_rsa"): "deny", "..": "ask", own: "ask",
-        str(home / "docs"): "pass", str(home / "nothing"): "pass",
+        str(home / "docs"): "pass", str(home / "nothing"): "pass", "~/.ssh/": "ask", "nothing": "allow",
     }.items():  # fmt: skip
         assert await host.decides("Grep", {"pattern": "KEY", "path": path}) == expected, path
     assert await host.decides("Grep", {"pattern": "KEY", "path": str(home), "glob": "*.md"}) == "pass"

@@ -152,10 +152,10 @@ def _left_out(box: Toolbox, call: Call) -> str | None:
         return rules.hider(call.tool, folder) if rules is not None else None
 
     ripgrep = box.settings.tools.ripgrep
-    folder = os.path.join(box.workspace.root, str(call.arguments.get("path", ".")))
+    folder = os.path.join(box.workspace.root, os.path.expanduser(str(call.arguments.get("path", "."))))
     try:
         return SearchTools(box.workspace, ripgrep=ripgrep, hider=hider).left_out(call.arguments, call.ctx)
-    except ToolError:  # it is not there, or outside
+    except (ToolError, OSError):  # it is not there, or outside
         if not os.path.isdir(folder):
             return None
     try:
