@@ -88,9 +88,16 @@ class Scheduling:
         return Judgement("ask", said, "schedule:person", insists=True)
 
     async def job_of(
-        self, message: str | None, call: tuple[str, Mapping[str, Any]] | None, channel: str | None, ctx: ToolContext
+        self,
+        message: str | None,
+        call: tuple[str, Mapping[str, Any]] | None,
+        channel: str | None,
+        ctx: ToolContext,
+        *,
+        by_model: bool = True,
     ) -> Job:
-        """Return the job of a schedule. Raises ToolError if it may not or cannot be scheduled."""
+        """Return the job of a schedule. What a model makes keeps its mode. Raises ToolError if it may not or cannot be
+        scheduled."""
         labels = self.box.session(ctx.session_id).labels
         wire = {} if labels == LABELS[False, False] else labels.wire
         known = self.box.settings.channels
@@ -102,7 +109,7 @@ class Scheduling:
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
         if (message is None) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
-        mode = self.box.policy.of(ctx.caller).mode
+        mode = self.box.policy.of(ctx.caller).mode if by_model else None
         if call is None:
             body, repeatable = MessageBody(message or "", deliver=deliver, labels=wire, mode=mode), True
         else:

@@ -118,7 +118,7 @@ def add(
                     return REFUSED if check.step else USAGE
                 ctx = replace(box.context, channel=channel, chat_id=chat)
                 try:
-                    job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx)
+                    job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx, by_model=False)
                 except ToolError as error:
                     raise Usage(str(error)) from None
                 made, new = scheduling.add(name, timing, job, how)
