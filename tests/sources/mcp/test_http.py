@@ -86,6 +86,7 @@ async def test_an_answer_that_is_an_error_page(client: Any) -> None:
         (429, "30", "HTTP 429 Too Many Requests. Try again in 30 s."),
         (429, "Wed, 21 Oct 2065 07:28:00 GMT", "HTTP 429 Too Many Requests. Try again later."),
         (500, "", "HTTP 500 Internal Server Error"),
+        (503, "30", "HTTP 503 Service Unavailable. Try again in 30 s."),
     ],
 )
 async def test_the_status_of_a_refused_call_is_said(client: Any, status: int, after: str, said: str) -> None:
