@@ -40,7 +40,7 @@ demo: $(RUNTIME)
 	@$(RUN)/toolcrib demo
 
 test: check
-	$(RUN)/pytest -q -n auto --maxprocesses=4
+	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal
 
 check: $(READY)
 	$(RUN)/ruff check
@@ -74,7 +74,7 @@ soak: $(READY)
 	@$(RUN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 slowest: $(READY)
-	$(RUN)/pytest -q -n auto --maxprocesses=4 --durations=20 --durations-min=0.05
+	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --durations=20 --durations-min=0.05
 
 clean:
 	rm -rf .venv .tools .conformance .pytest_cache .ruff_cache .hypothesis dist build
