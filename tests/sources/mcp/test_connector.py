@@ -282,10 +282,15 @@ async def test_the_question_for_the_roots_makes_no_tool_run_alone(host: Any) -> 
 async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> None:
     servers = await client(raw(tools=["environment"]))
     told = json.loads((await servers.registered.registry.execute("mcp_raw_environment", {})).for_llm)["env"]
-    assert told["TOOLCRIB_DEPTH"] == "1"
-    deep = McpServers([raw()], replace(host, environ={**host.environ, "TOOLCRIB_DEPTH": "3"}), ToolRegistry())
-    with pytest.raises(McpFailure, match="does a server of it start Toolcrib"):
-        await deep.connect("raw")
+    own = told["TOOLCRIB_BEHIND"]
+    for behind, why in ((own, "this process is that server"), ("a,b,c", "does a server of it start Toolcrib")):
+        deep = McpServers(
+            [raw(tools=["environment"])],
+            replace(host, environ={**host.environ, "TOOLCRIB_BEHIND": behind}),
+            ToolRegistry(),
+        )
+        with pytest.raises(McpFailure, match=why):
+            await deep.connect("raw")
 
 
 async def test_no_more_notifications_wait_for_a_slow_client_than_fit() -> None:

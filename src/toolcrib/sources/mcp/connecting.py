@@ -6,6 +6,7 @@ This module is imported when the first server is needed, because it loads the SD
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -24,7 +25,8 @@ from .program import folder_of, start_of
 from .relay import ListKind, Relay
 from .stdio import StdioTransport
 
-DEPTH = "TOOLCRIB_DEPTH"
+BEHIND = "TOOLCRIB_BEHIND"
+"""The variable that says as which servers of Toolcrib a process was started, outermost first."""
 _BIN = "Scripts" if os.name == "nt" else "bin"
 MAX_DEPTH = 3
 """A gateway may run behind another gateway. The limit stops a gateway that starts itself endlessly."""
@@ -63,10 +65,13 @@ def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientS
 def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServices) -> Spawn:
     """Return the process to start: in the workspace, with its own environment, in a sandbox if one is set."""
     asker = f"mcp:{config.name}"
-    if _depth(services.environ) >= MAX_DEPTH:
+    behind, own = _behind(services.environ), _mark(config)
+    if own in behind:
+        raise ToolError("this process is that server: it is Toolcrib, and has itself in its settings")
+    if len(behind) >= MAX_DEPTH:
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
     args = [services.resolve(arg, asker) for arg in config.args]
-    env = server_environment(services.environ, values)
+    env = {**server_environment(services.environ, values), BEHIND: ",".join((*behind, own))}
     cwd = folder_of(config, services.workspace)
     if not cwd.is_dir():
         raise ToolError(f"its working directory {cwd} does not exist (mcp_servers.{config.name}.cwd)")
@@ -102,14 +107,16 @@ def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -
         parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
         env["PATH"] = os.pathsep.join(parts)
     env.update(values)
-    env[DEPTH] = str(_depth(services) + 1)
     return env
 
 
-def _depth(environ: Mapping[str, str]) -> int:
-    """Return how many Toolcrib processes started each other, from the variable that each one sets for its servers."""
-    told = environ.get(DEPTH, "")
-    return int(told) if told.isdecimal() and len(told) < 4 else 0
+def _behind(environ: Mapping[str, str]) -> list[str]:
+    """Return the marks of the servers as which this process, and those that started it, were started."""
+    return [mark for mark in environ.get(BEHIND, "").split(",") if mark]
+
+
+def _mark(config: ServerConfig) -> str:
+    return hashlib.sha256(repr((config.name, config.command, config.args)).encode(errors="replace")).hexdigest()[:12]
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
