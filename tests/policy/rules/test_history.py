@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 
@@ -87,7 +88,7 @@ def history(box: Toolbox, rng: random.Random, count: int) -> list[PastCall]:
 
 def test_no_suggestion_allows_what_was_ever_denied(box: Toolbox) -> None:
     rng = random.Random(19)
-    for _ in range(40):
+    for _ in range(int(os.environ.get("HISTORIES", "40"))):
         calls = history(box, rng, rng.randrange(5, 40))
         for each in suggestions(calls, box.policy):
             only = box.rules.only([each.rule])
@@ -98,7 +99,7 @@ def test_no_suggestion_allows_what_was_ever_denied(box: Toolbox) -> None:
 
 
 def test_most_questions_are_spared(box: Toolbox) -> None:
-    calls = history(box, random.Random(5), 300)
+    calls = history(box, random.Random(5), 2_000)
     denied = {str(one.arguments) for one in calls if one.denied}
     always = {str(one.arguments) for one in calls if not one.denied} - denied
     spared = {str(one.arguments) for each in suggestions(calls, box.policy) for one in each.calls}
