@@ -23,7 +23,7 @@ from ..core.errors import InvalidArguments, ToolcribError, ToolError
 from ..core.events import finished
 from ..core.finish import without_secrets
 from ..core.interfaces import Grant
-from ..core.output import ToolOutput
+from ..core.output import LABELS, ToolOutput
 from ..core.pipeline import authorize
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
@@ -66,9 +66,13 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
     async with opening as box:
         if event.moment == "after":
             for call in _calls(box, event):
-                _record(box, call, _outcome(box, event), "allow")
+                output = _outcome(box, event)
+                labels = box.flow.label(call.tool, call.arguments, output, call.ctx)
+                _record(box, call, replace(output, labels=labels), "allow")
             return HookAnswer()
         try:
+            if event.session:
+                await shared_threads.run(_inherit_labels, box, _session_of(event))
             decisions = [await _judge(box, event, call) for call in _calls(box, event)]
         except Exception as error:  # a check that raises is a refusal: what made it raise may be the model's
             log.info("the check of a call of %s failed", event.host, exc_info=True)
@@ -90,6 +94,18 @@ def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
     return [_call(event, tool, dict(event.arguments), box)]
 
 
+def _session_of(event: HostEvent) -> str | None:
+    return f"{event.host}:{event.session}" if event.session else None
+
+
+def _inherit_labels(box: Toolbox, session: str | None) -> None:
+    """Take over the labels of what the session has read from the record: each event has a process of its own."""
+    untrusted, private = (
+        bool(box.audit.query(session_id=session, label=label, limit=1)) for label in ("untrusted", "private")
+    )
+    box.flow.inherit(LABELS[untrusted, private], session)
+
+
 def _unknown(event: HostEvent, name: str = "") -> Tool:
     origin = ToolOrigin("mcp", event.server, event.tool) if event.server else None
     shown = name or (f"mcp__{event.server}__{event.tool}" if event.server else event.tool)
@@ -102,8 +118,7 @@ def _unknown(event: HostEvent, name: str = "") -> Tool:
 
 
 def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox) -> Call:
-    session = f"{event.host}:{event.session}" if event.session else None
-    ctx = ToolContext(channel=f"hook:{event.host}", session_id=session, workspace=box.workspace.root)
+    ctx = ToolContext(channel=f"hook:{event.host}", session_id=_session_of(event), workspace=box.workspace.root)
     call_id = f"{event.host}:{event.call_id}" if event.call_id else box.registry.pipeline.new_id()
     call = Call(call_id, tool, "", ctx)
     call.set_arguments(*tool.bind(arguments))
