@@ -19,8 +19,8 @@ from .serve import address_of
 from .undo import open_journal
 
 if TYPE_CHECKING:
-    from ..record.connection import Where
     from ..record.rows import ApprovalRow
+    from ..record.state import StateFolder
     from ..serve.console import NewLink
 
 PORT = 8809
@@ -44,7 +44,7 @@ def console(
 
     sources = ConsoleSources(
         records=lambda: list(dict.fromkeys([*here, *local_records()])),
-        record=lambda: _record(options),
+        state=lambda: _state(options),
         journal=lambda: open_journal(options),
         build=lambda: options.build(options.settings(quiet=True)),
         findings=lambda: findings(options),
@@ -70,9 +70,9 @@ def _say(new_link: NewLink) -> None:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), entered)
 
 
-def _record(options: RecordOptions) -> Where:
+def _state(options: RecordOptions) -> StateFolder:
     try:
-        return options.state().record
+        return options.state()
     except Usage as error:
         raise ConfigError(str(error)) from None
 

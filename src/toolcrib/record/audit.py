@@ -160,6 +160,11 @@ class Audit(AuditReader):
             self._append_one(row)
             self._remember(row, cast("chain.Head", self._head)[0])
 
+    def note(self, kind: str, said: dict[str, Any]) -> None:
+        """Commit a row that is not about a call, such as what a person did. Raises RecordError if that cannot be."""
+        with self._lock, naming(self.path):
+            when_free(functools.partial(self._append, [_writable(chain.note(kind, said))]))
+
     def _append_one(self, row: chain.Row) -> None:
         """Append a row in one statement, if nobody else has appended since the last one."""
         try:

@@ -142,7 +142,7 @@ def sources_of(box: Toolbox) -> ConsoleSources:
         yield opened
         opened.close()
 
-    return ConsoleSources(local_records, lambda: box.state.record, journal, lambda: nullcontext(box), findings)
+    return ConsoleSources(local_records, lambda: box.state, journal, lambda: nullcontext(box), findings)
 
 
 def listening(sources: ConsoleSources) -> Iterator[Open]:

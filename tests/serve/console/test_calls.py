@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from toolcrib.builtin.files import FileTools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
+from toolcrib.policy.callers import person_at
 from toolcrib.serve.console.calls import PER_PAGE, read_calls
 
 from .conftest import Open, Room
@@ -161,6 +163,8 @@ def test_undo_shows_what_it_restores_and_restores_it(room: Room, page: Any) -> N
     page.get_by_role("button", name="Undo this call").click()
     page.get_by_text("Undone: restored a.txt").wait_for()
     assert path.read_text() == "one\ntwo\n"
+    [note] = [json.loads(row["arguments"] or "") for row in box.audit.query(kind="person")]
+    assert note == {"person": person_at("console"), "did": "undo", "what": latest(room, "write_file")}
     page.reload()
     assert page.get_by_role("button", name="Undo").count() == 0
 

@@ -14,8 +14,10 @@ from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.threads import shared_threads
+from ...policy.callers import person_at
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
+from ...record.state import StateFolder
 from .access import FORM, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
 from .inbox import answer_request, inbox_page, read_inbox
@@ -31,17 +33,21 @@ STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg"
 class ConsoleSources:
     """What the console shows, as functions that read it. They may block.
 
-    `records` are all records with calls that may wait, `record` that of this workspace, and `journal` opens its list of
-    changes. `build` makes a toolbox of the workspace to look at, `findings` are those of `toolcrib doctor`.
+    `records` are all records with calls that may wait, `state` is the folder of this workspace, and `journal` opens its
+    list of changes. `build` makes a toolbox of the workspace to look at, `findings` are those of `toolcrib doctor`.
     `continue_with` returns the command with which an answered request goes on.
     """
 
     records: Callable[[], Sequence[Where]]
-    record: Callable[[], Where]
+    state: Callable[[], StateFolder]
     journal: OpenJournal
     build: Build
     findings: Callable[[], Iterable[DoctorFinding]] = list
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
+
+    def record(self) -> Where:
+        """Return the record of this workspace."""
+        return self.state().record
 
 
 class ConsoleViews:
@@ -105,7 +111,8 @@ class ConsoleViews:
     async def undo(self, request: Request) -> Response:
         """Take back what a call changed."""
         ident = (await read_form(request)).get("id", "")
-        said = await shared_threads.run(undo_call, self._sources.journal, ident)
+        record = self._sources.record()
+        said = await shared_threads.run(undo_call, record, self._sources.journal, ident, person_at("console"))
         return await self.call(request, said, ident)
 
     async def rules(self, request: Request) -> Response:

@@ -18,6 +18,7 @@ from ...record.filters import KNOWN, read_filters
 from ...record.journal import Journal
 from ...record.rows import TRACEBACK, ApprovalRow, CallRow
 from ...record.undoing import UndoConflict, foresee, undo
+from .acts import note_act
 from .html import Child, Markup, el
 from .page import Frame, arguments_of, choice, clock, exact, facts, form, link, one_line, page
 
@@ -128,9 +129,10 @@ def read_call(record: Where, open_journal: OpenJournal, call_id: str) -> OneCall
     return OneCall(rows, request, lines, conflicts)
 
 
-def undo_call(open_journal: OpenJournal, call_id: str) -> str:
+def undo_call(record: Where, open_journal: OpenJournal, call_id: str, person: str) -> str:
     """Take back what a call changed, and return a sentence for the person."""
     try:
+        note_act(record, person, "undo", call_id)
         with open_journal() as journal:
             done = undo(journal, call_id)
     except UndoConflict as error:
