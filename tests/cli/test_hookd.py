@@ -249,4 +249,8 @@ def test_it_ends_when_it_is_idle_or_its_socket_is_gone(home: Home, monkeypatch: 
     (home.folder / hook_client.SOCKET).unlink()
     thread.join(10)
     assert not thread.is_alive()
+    with socket.socket(socket.AF_UNIX) as listener:  # its socket went before it looked
+        listener.bind("")
+        listener.listen()
+        hookd._accept(listener, str(home.folder / hook_client.SOCKET))  # pyright: ignore[reportPrivateUsage]
     os.close(fd)

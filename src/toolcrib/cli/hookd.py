@@ -125,17 +125,14 @@ def _serve(folder: int) -> None:
 
 
 def _accept(listener: socket.socket, path: str) -> None:
-    ours, code, own = os.stat(path).st_ino, _code(), _confinement(os.getpid())
+    ours, code, own = _inode(path), _code(), _confinement(os.getpid())
     last = time.monotonic()
     while time.monotonic() - last < IDLE_SECONDS:
         ready, _, _ = select.select([listener], [], [], _LOOK_SECONDS)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        try:
-            if os.stat(path).st_ino != ours:
-                return
-        except OSError:
+        if ours is None or _inode(path) != ours:
             return
         if not ready:
             continue
@@ -149,6 +146,13 @@ def _accept(listener: socket.socket, path: str) -> None:
             if os.fork() == 0:
                 listener.close()
                 _answer(client)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def _is_equal(client: socket.socket, own: dict[str, str]) -> bool:
