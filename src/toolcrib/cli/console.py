@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from ..core.errors import ConfigError
@@ -34,9 +35,11 @@ def console(
 ) -> None:
     """Open the console: a page in the browser that shows what waits, and takes answers.
 
-    It prints a link that works once. Whoever opens the link may answer for you.
+    It prints a link that works once. Whoever opens the link may answer for you. With serve.console.proxy it prints no
+    link: the proxy says who people are.
     """
-    if not sys.stderr.isatty():
+    settings = options.settings(quiet=True).serve.console
+    if not settings.proxy and not sys.stderr.isatty():
         raise Usage("toolcrib console prints its link at a terminal only: in a file, a tool could read it")
     host, port = address_of(http, PORT)
     here = records_here(options)
@@ -50,18 +53,21 @@ def console(
         findings=lambda: findings(options),
         continue_with=lambda row: _goes_on(options, row),
     )
-    asyncio.run(serve_console(sources, host, port, started=_say))
+    asyncio.run(serve_console(sources, host, port, started=partial(say_link, bool(settings.proxy)), settings=settings))
 
 
-def _say(new_link: NewLink) -> None:
-    """Print a link, and another one for each Enter."""
+def say_link(proxied: bool, new_link: NewLink) -> None:
+    """Print a link, and another one for each Enter; with a proxy, the address."""
+    if proxied:
+        print(f"The console is at {new_link()}", file=sys.stderr)
+        return
     print("Open this link in your browser. It works once, for ten minutes:", file=sys.stderr)
     print(f"\n    {new_link()}\n", file=sys.stderr)
-    print("Enter prints another link. Ctrl-C ends the console.", file=sys.stderr)
+    print("Enter prints another link; r and Enter prints one with which nobody can answer.", file=sys.stderr)
 
     def entered() -> None:
-        if sys.stdin.readline():
-            print(f"    {new_link()}\n", file=sys.stderr)
+        if line := sys.stdin.readline():
+            print(f"    {new_link(read_only=line.strip() == 'r')}\n", file=sys.stderr)
         else:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 

@@ -1,8 +1,10 @@
-"""Settings of the MCP server over HTTP: the named tokens of its callers."""
+"""Settings of what listens: the named tokens of the MCP server over HTTP, and who may use the console."""
 
 from __future__ import annotations
 
 import datetime
+import ipaddress
+import re
 from typing import Annotated, Any, Literal
 
 from ..core.dataclass import dataclass
@@ -73,9 +75,47 @@ def _apart(tokens: tuple[TokenSettings, ...]) -> tuple[TokenSettings, ...]:
     return tokens
 
 
+def _proxy(text: str) -> str:
+    try:
+        if ipaddress.ip_address(text).is_loopback:
+            raise ValueError("should be another machine's: on this one, every program could name any user")
+    except ValueError as error:
+        raise ValueError(str(error) if "should" in str(error) else "should be an IP address") from None
+    return text
+
+
+def _origin(text: str) -> str:
+    if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]+)?", text):
+        raise ValueError("should be https://NAME, with no path and in small letters")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings(Section):
+    """The console. With `proxy`, people come through that proxy, which names them; else each needs a link."""
+
+    http: str = ""
+    """Where the console listens next to `toolcrib serve --http`: HOST:PORT. Empty: it does not."""
+    proxy: Annotated[str, Checked(_proxy)] = ""
+    """The IP address of a proxy on another machine, which lets people in. No other address may then ask anything."""
+    user_header: Annotated[
+        str, Bounds(pattern=r"^[A-Za-z][A-Za-z0-9-]*$"), ErrorText("should be the name of a header")
+    ] = "X-Forwarded-User"
+    """The header in which the proxy names the user. The proxy must replace what a browser sends in it."""
+    origin: Annotated[str, Checked(_origin)] = ""
+    """The address of the console in browsers, such as https://console.example.org. Needed with `proxy`."""
+    may_answer: OneOrMore = ()
+    """The users who may answer and change things. The others may only look."""
+
+    def __post_init__(self) -> None:
+        if bool(self.proxy) != bool(self.origin):
+            raise ValueError("proxy and origin are set together")
+
+
 @dataclass(frozen=True, slots=True)
 class ServeSettings(Section):
     """The MCP server over HTTP. The project's file cannot set this section, trusted or not."""
 
     tokens: Annotated[tuple[TokenSettings, ...], Checked(_apart)] = ()
     """Named tokens, a table each: `[[serve.tokens]]`."""
+    console: ConsoleSettings = ConsoleSettings()

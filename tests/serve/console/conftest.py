@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from toolcrib.core.tool import tool
 from toolcrib.record.approvals import local_records
 from toolcrib.record.journal import Journal
 from toolcrib.record.rows import ApprovalRow
-from toolcrib.serve.console import ConsoleSources, serve_console
+from toolcrib.serve.console import ConsoleSources, NewLink, serve_console
 from toolcrib.toolbox import Toolbox
 
 LACKING = missing(BrowserSettings())
@@ -41,7 +41,7 @@ class Answer:
 class Open:
     """A console that listens."""
 
-    new_link: Callable[[], str]
+    new_link: NewLink
     cookie: str = ""
     base: str = field(init=False)
 
@@ -75,10 +75,10 @@ class Open:
         finally:
             connection.close()
 
-    def enter(self) -> None:
+    def enter(self, *, read_only: bool = False) -> None:
         """Open a link, and keep the cookie."""
         self.cookie = ""
-        got = self.ask("POST", "enter", {"link": self.new_link().partition("#")[2]})
+        got = self.ask("POST", "enter", {"link": self.new_link(read_only=read_only).partition("#")[2]})
         assert got.status == 303, got
         self.cookie = got.headers["set-cookie"].partition(";")[0]
 
@@ -150,7 +150,7 @@ def listening(sources: ConsoleSources) -> Iterator[Open]:
     ready = threading.Event()
     found: list[Any] = []
 
-    def started(new_link: Callable[[], str]) -> None:
+    def started(new_link: NewLink) -> None:
         found.append(new_link)
         ready.set()
 

@@ -6,19 +6,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
 
 import uvicorn
 
+from ...config.serve import ConsoleSettings
 from ...core.errors import ConfigError
 from ..listening import ReportingServer, listen
 from ..signals import stop_signal
-from .access import ConsoleAccess
+from .access import WITH_LINKS, ConsoleAccess
 from .app import ConsoleSources, ConsoleViews
 from .live import POLL_SECONDS, RecordWatch
 
-NewLink = Callable[[], str]
-"""Makes a link that works once, as a whole address; earlier ones do not work any more."""
+
+class NewLink(Protocol):
+    """Makes a link that works once, as a whole address; earlier ones do not work any more. With `read_only`, nobody can
+    answer who comes with it. With a proxy it is the address alone."""
+
+    def __call__(self, *, read_only: bool = False) -> str: ...
 
 
 async def serve_console(
@@ -27,38 +35,74 @@ async def serve_console(
     port: int,
     *,
     started: Callable[[NewLink], None],
+    settings: ConsoleSettings = WITH_LINKS,
     poll: float = POLL_SECONDS,
 ) -> None:
-    """Serve the console until SIGINT or SIGTERM. `port` 0 picks a free one.
+    """Serve the console until SIGINT or SIGTERM. See `opened_console`."""
+    with stop_signal() as stopped:
+        async with opened_console(sources, host, port, started=started, settings=settings, poll=poll) as serving:
+            stop = asyncio.create_task(stopped.wait())
+            await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+
+
+@asynccontextmanager
+async def opened_console(
+    sources: ConsoleSources,
+    host: str,
+    port: int,
+    *,
+    started: Callable[[NewLink], None],
+    settings: ConsoleSettings = WITH_LINKS,
+    poll: float = POLL_SECONDS,
+) -> AsyncGenerator[asyncio.Task[None]]:
+    """Serve the console within this block, and yield the task that does. `port` 0 picks a free one.
 
     `started` gets the function that makes links. Show a link to the person, and store it nowhere. Raises ConfigError
-    for an address that other machines reach: nothing here is encrypted.
+    for an address that other machines reach, unless people come through a proxy: nothing here is encrypted.
     """
-    if host not in ("127.0.0.1", "localhost", "::1"):
+    if settings.proxy and _is_ours(settings.proxy):
+        raise ConfigError(
+            f"serve.console.proxy is {settings.proxy}, which is this machine: every program here could name any user. "
+            "The proxy must be on another machine"
+        )
+    if not settings.proxy and host not in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
             f"the console listens on this machine only, not on {host}: what it sends is not encrypted. From another "
-            "machine, use a tunnel: ssh -L 8809:127.0.0.1:8809 HOST"
+            "machine, use a tunnel: ssh -L 8809:127.0.0.1:8809 HOST; or a proxy: serve.console.proxy"
         )
     with listen(host, port, "the console") as listener:
         port = listener.getsockname()[1]
         watch = RecordWatch(sources.records, poll)
-        access = ConsoleAccess(ConsoleViews(sources, watch).app(), port)
+        access = ConsoleAccess(ConsoleViews(sources, watch).app(), port, settings)
         config = uvicorn.Config(
             access,
             log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False, server_header=False,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        server = ReportingServer(config, lambda: started(lambda: address + access.new_link()))
-        with stop_signal() as stopped:
-            serving, stop = asyncio.create_task(server.serve(sockets=[listener])), asyncio.create_task(stopped.wait())
-            try:
-                await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                stop.cancel()
-                server.should_exit = True
-                watch.close()
-                await serving
+        address = settings.origin or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+        def new_link(*, read_only: bool = False) -> str:
+            return address + (f"/{access.place}/" if settings.proxy else access.new_link(read_only=read_only))
+
+        server = ReportingServer(config, lambda: started(new_link))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield serving
+        finally:
+            server.should_exit = True
+            watch.close()
+            await serving
 
 
-__all__ = ["ConsoleSources", "NewLink", "serve_console"]
+def _is_ours(address: str) -> bool:
+    """Return whether an address is one of this machine: only then can a socket have it."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+__all__ = ["ConsoleSources", "NewLink", "opened_console", "serve_console"]

@@ -1,25 +1,32 @@
-"""Who may see the console? A browser that came with a link from the terminal, and only pages of the console itself.
+"""Who may see the console, and who may answer? A browser that came with a link from the terminal, or a user whom a
+proxy names; and only pages of the console itself are obeyed.
 
 The link works once, for a short time. It is in the part of the address that browsers do not send; the page posts it and
 gets a cookie. All addresses are below a folder with a random name: a browser sends a cookie to every port of a host, so
 without this a server that an agent started could be sent it.
+
+With a proxy in the settings there are no links: each request must come from its address, and its header says whose it
+is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import time
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...config.serve import ConsoleSettings
 from ...core.errors import ToolcribError
+from ...policy.callers import person_at
 from ..addressed import LOOPBACK, authorities, only_one
 from .page import entrance, refused
 
@@ -29,7 +36,12 @@ MAX_BROWSERS = 20
 """How many browsers may be in at once; the first one makes room."""
 MAX_FORM = 2**20
 FORM = "toolcrib.console.form"
-"""Where the secret of a browser's forms is, in the scope of a request."""
+"""Where the secret of a browser's forms is, in the scope of a request; "" if this browser may not answer."""
+PERSON = "toolcrib.console.person"
+"""Where the name of the person is, as the record has it."""
+MAX_USER = 200
+WITH_LINKS = ConsoleSettings()
+"""No proxy: people come with links."""
 OPEN = frozenset({"enter", "console.css", "console.js", "icon.svg"})
 """What needs no cookie."""
 HEADERS = {
@@ -55,16 +67,19 @@ class ConsoleAccess:
     """ASGI middleware in front of the console that listens on a port of this machine. `place` is the folder of all
     addresses."""
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app, self._hosts = app, authorities(LOOPBACK, port)
-        self.place = secrets.token_hex(16)
-        self._links: dict[bytes, float] = {}
+    def __init__(self, app: ASGIApp, port: int, settings: ConsoleSettings = WITH_LINKS) -> None:
+        self._app, self._proxy = app, settings if settings.proxy else None
+        self._hosts = frozenset({urlsplit(settings.origin).netloc}) if self._proxy else authorities(LOOPBACK, port)
+        self.place = "console" if self._proxy else secrets.token_hex(16)
+        self._links: dict[bytes, tuple[float, bool]] = {}
         self._browsers: dict[bytes, str] = {}
+        self._key = secrets.token_bytes(32)
 
-    def new_link(self) -> str:
-        """Return the path of a new link; earlier ones do not work any more."""
+    def new_link(self, *, read_only: bool = False) -> str:
+        """Return the path of a new link; earlier ones do not work any more. With `read_only`, the browser that it lets
+        in cannot answer."""
         link = secrets.token_urlsafe(32)
-        self._links = {_digest(link): time.monotonic() + LINK_SECONDS}
+        self._links = {_digest(link): (time.monotonic() + LINK_SECONDS, read_only)}
         return f"/{self.place}/#{link}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,19 +98,32 @@ class ConsoleAccess:
     async def _answer(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the answer to a request that is not passed on."""
         headers = Headers(scope=scope)
+        user = None if self._proxy is None else _user(self._proxy, scope, headers)
+        if self._proxy is not None and user is None:
+            return HTMLResponse(refused("Refused", "The proxy of the settings lets people in, and names them."), 403)
         refusal = self._refusal(scope["method"], headers)
         if refusal is not None:
             return HTMLResponse(refused("Refused", refusal), 403)
         folder, _, name = scope["path"].removeprefix("/").partition("/")
         if not hmac.compare_digest(folder.encode(), self.place.encode()):
             return HTMLResponse(refused("Not found", "There is nothing at this address."), 404)
-        if name == "enter" and scope["method"] == "POST":
+        if name == "enter" and scope["method"] == "POST" and self._proxy is None:
             try:
                 return self._enter(await read_form(Request(scope, receive)))
             except FormRefused as error:
                 return HTMLResponse(refused("Not opened", str(error)), 403)
-        scope[FORM] = next((self._browsers[each] for each in _cookies(headers) if each in self._browsers), None)
-        return None if scope[FORM] is not None or name in OPEN else HTMLResponse(entrance(), 401)
+        if self._proxy is not None and user is not None:
+            secret = hmac.new(self._key, user.encode(), "sha256").hexdigest()
+            scope[FORM] = secret if user in self._proxy.may_answer else ""
+            scope[PERSON] = f"console:{user}@{self._proxy.proxy}"
+        else:
+            scope[FORM] = next((self._browsers[each] for each in _cookies(headers) if each in self._browsers), None)
+            scope[PERSON] = person_at("console")
+        if scope[FORM] is None:
+            return None if name in OPEN else HTMLResponse(entrance(), 401)
+        if scope["method"] == "POST" and not scope[FORM]:
+            return HTMLResponse(refused("Refused", "You may look here, and not answer or change anything."), 403)
+        return None
 
     def _refusal(self, method: str, headers: Headers) -> str | None:
         host, origin = only_one(headers, "host"), only_one(headers, "origin")
@@ -103,7 +131,8 @@ class ConsoleAccess:
             return "The console is not known by this name (Host)."
         if method not in ("GET", "HEAD", "POST"):
             return "The console takes GET and POST."
-        ours = origin is not None and origin.lower() == f"http://{host.lower()}"
+        own = f"http://{host.lower()}" if self._proxy is None else self._proxy.origin
+        ours = origin is not None and origin.lower() == own
         if not ours and ("origin" in headers or method == "POST"):
             return "This request does not come from a page of the console (Origin)."
         if "sec-fetch-site" in headers and only_one(headers, "sec-fetch-site") not in ("same-origin", "none"):
@@ -111,14 +140,14 @@ class ConsoleAccess:
         return None
 
     def _enter(self, given: Mapping[str, str]) -> Response:
-        expires = self._links.pop(_digest(given.get("link", "").rpartition("#")[2]), 0.0)
+        expires, read_only = self._links.pop(_digest(given.get("link", "").rpartition("#")[2]), (0.0, True))
         if expires < time.monotonic():
             text = "This link was used already, or is too old. Press Enter at the terminal for a new one."
             return HTMLResponse(refused("Not opened", text), 403)
         cookie = secrets.token_urlsafe(32)
         while len(self._browsers) >= MAX_BROWSERS:
             del self._browsers[next(iter(self._browsers))]
-        self._browsers[_digest(cookie)] = secrets.token_urlsafe(32)
+        self._browsers[_digest(cookie)] = "" if read_only else secrets.token_urlsafe(32)
         response = RedirectResponse("inbox", 303)
         response.set_cookie(COOKIE, cookie, path=f"/{self.place}/", httponly=True, samesite="strict")
         return response
@@ -137,9 +166,27 @@ async def read_form(request: Request) -> dict[str, str]:
         raise FormRefused("the form did not arrive whole") from None
     found = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
     secret = request.scope.get(FORM)
-    if secret is not None and not hmac.compare_digest(found.pop("form", "").encode(), secret.encode()):
+    if secret is not None and not (secret and hmac.compare_digest(found.pop("form", "").encode(), secret.encode())):
         raise FormRefused("this form was not made for this browser; load the page again")
     return found
+
+
+def _user(proxy: ConsoleSettings, scope: Scope, headers: Headers) -> str | None:
+    """Return the user of a request that comes from the proxy; None for all others."""
+    peer = scope.get("client")
+    if peer is None or _address(peer[0]) != _address(proxy.proxy):
+        return None
+    user = only_one(headers, proxy.user_header) or ""
+    return user if 0 < len(user) <= MAX_USER and user.isprintable() else None
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address; one of IPv4 that is written as one of IPv6 is the same."""
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
 
 
 def _cookies(headers: Headers) -> list[bytes]:

@@ -14,11 +14,10 @@ from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.threads import shared_threads
-from ...policy.callers import person_at
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder
-from .access import FORM, FormRefused, read_form
+from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
 from .inbox import answer_request, inbox_page, read_inbox
 from .live import RecordWatch
@@ -89,7 +88,7 @@ class ConsoleViews:
         """Answer a call that waits, and show what waits then."""
         given = await read_form(request)
         said = await shared_threads.run(
-            lambda: answer_request(given, self._sources.records(), self._sources.continue_with)
+            lambda: answer_request(given, self._sources.records(), self._sources.continue_with, request.scope[PERSON])
         )
         return await self._inbox(request, said)
 
@@ -112,7 +111,7 @@ class ConsoleViews:
         """Take back what a call changed."""
         ident = (await read_form(request)).get("id", "")
         record = self._sources.record()
-        said = await shared_threads.run(undo_call, record, self._sources.journal, ident, person_at("console"))
+        said = await shared_threads.run(undo_call, record, self._sources.journal, ident, request.scope[PERSON])
         return await self.call(request, said, ident)
 
     async def rules(self, request: Request) -> Response:

@@ -11,7 +11,6 @@ from typing import cast
 from ...config.remembered import remember
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError, ToolcribError
-from ...policy.callers import person_at
 from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
 from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
@@ -52,12 +51,12 @@ def read_inbox(records: Iterable[Where], *, answered_too: bool = True) -> Waitin
 
 
 def answer_request(
-    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None]
+    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
 ) -> str:
-    """Answer a request as a form says, and return a sentence for the person. Blocks."""
+    """Answer a request as a form says, and return a sentence for the person, whom the record names. Blocks."""
     ident = given.get("id", "")
     try:
-        decision = _decision(given)
+        decision = _decision(given, person)
     except ConfigError as error:
         return f"Nothing was answered: {error}."
     with find_request(ident, records) as found:
@@ -73,9 +72,9 @@ def answer_request(
     return answered.text if command is None else f"{answered.text} The agent goes on with: {command}"
 
 
-def _decision(given: Mapping[str, str]) -> Decision:
+def _decision(given: Mapping[str, str], person: str) -> Decision:
     """Return what a form says. Raises ConfigError if that is not clear."""
-    said, person = given.get("answer"), person_at("console")
+    said = given.get("answer")
     if said == "deny":
         return Decision(False, given.get("reason", "").strip(), approver=person)
     if said == "once" or said == "session":
@@ -155,7 +154,7 @@ def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
             ),
             class_="answers",
         ),
-        _more_answers(row, frame, about),
+        _more_answers(row, frame, about) if frame.form else None,
         id=ident, tabindex=0, data_item=True, aria_labelledby=f"{ident}-name",
     )  # fmt: skip
 

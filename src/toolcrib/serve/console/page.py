@@ -44,6 +44,7 @@ def page(frame: Frame, title: str, *body: Child) -> str:
             "header",
             el("strong", "Toolcrib"),
             el("nav", el("ul", *links, id="views", data_live=True), aria_label="Views"),
+            el("p", "You may look here, and not answer or change anything.") if not frame.form else None,
             el("p", "not connected", id="gone", hidden=True),
         ),
         el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
@@ -94,7 +95,9 @@ def _document(title: str, *body: Child, again: str | None = None) -> str:
 
 
 def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
-    """Return a form that posts, with the secret of this browser's forms."""
+    """Return a form that posts, with the secret of this browser's forms; nothing for a browser that may only look."""
+    if not frame.form:
+        return Markup()
     fields = [el("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
     secret = el("input", type="hidden", name="form", value=frame.form)
     return el("form", secret, *fields, *children, method="post", action=action)
