@@ -330,7 +330,8 @@ async def test_one_that_lists_nothing_does_not_hold_up_the_others(
     evil = {"answers": {"resources/list": None}, "log": str(log), "settings": {"timeout": 100}}
     async with Toolbox.open(**given(good=good, evil=evil)) as box, connect(box, era) as client:
         listing = asyncio.create_task(client.list_resources())
-        await until(lambda: log.exists() and '"resources/list"' in log.read_text())
+        # The first request, which sees whether the server has any, ends soon. The second is for the client's list.
+        await until(lambda: log.exists() and log.read_text().count('"resources/list"') == 2)
         pass_time(101)
         assert [each.uri for each in (await listing).resources] == ["x://1"]
         for _ in range(3):
