@@ -19,18 +19,24 @@ from pexpect import fdpexpect
 
 COMMAND = [sys.executable, "-m", "toolcrib"]
 
-# Imports what the commands import, once, and then forks for each run: a process of its own that is there in no time.
-# Its arguments are the folders that it imports from; without any, as usual.
+# Imports the package once, except what no command needs, and then forks for each run: a process of its own that is
+# there in no time. Its arguments are the folders that it imports from; without any, as usual.
 NURSERY = """
-import json, os, signal, sys, traceback
+import gc, json, os, signal, sys, traceback
+OTHERS = ("toolcrib.__main__", "toolcrib.adapters", "toolcrib.agent.acp", "toolcrib.testing")
 if sys.argv[1:]:
     sys.path = [*sys.argv[1:], *(path for path in sys.path if "-packages" not in path)]
 from importlib import import_module
+from pkgutil import walk_packages
+import toolcrib
 from toolcrib.cli import main
-for name in ("cli.app", "cli.options", "config.load", "toolbox", "builtin.edit", "builtin.files", "builtin.patch",
-             "builtin.search", "builtin.shell", "policy.approval", "policy.policy", "policy.loops", "record.audit",
-             "record.approvals", "record.journal", "record.spill", "core.registry", "boundary.sandbox"):
-    import_module(f"toolcrib.{name}")
+for found in walk_packages(toolcrib.__path__, "toolcrib."):
+    if not found.name.startswith(OTHERS):
+        try:
+            import_module(found.name)
+        except ImportError:
+            pass  # it needs an extra that is not there
+gc.freeze()
 def go_on_at(terminal):
     # The child gets the terminal for its own, and a child in turn, whose exit code it leaves in a file. The nursery's
     # child waits until the terminal is open.
