@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-import anthropic.types
-import openai.types.chat
-import openai.types.responses
 import pytest
 from pydantic import TypeAdapter
 
@@ -89,24 +88,48 @@ def _genai() -> SimpleNamespace:
     return SimpleNamespace(candidates=[SimpleNamespace(content=content, finish_reason="STOP")], text="I look.")
 
 
-CHAT_OBJECT = openai.types.chat.ChatCompletion.model_validate(CHAT)
-RESPONSE_OBJECT = openai.types.responses.Response.model_validate(RESPONSE)
-MESSAGE_OBJECT = anthropic.types.Message.model_validate(MESSAGE)
+@cache
+def _chat() -> Any:
+    """The SDKs take a second to load, which only the process that runs these tests should pay."""
+    from openai.types.chat import ChatCompletion
+
+    return ChatCompletion.model_validate(CHAT)
+
+
+@cache
+def _response() -> Any:
+    from openai.types.responses import Response
+
+    return Response.model_validate(RESPONSE)
+
+
+@cache
+def _message() -> Any:
+    from anthropic.types import Message
+
+    return Message.model_validate(MESSAGE)
+
+
 GENAI = _genai()
 
-MESSAGES: list[Any] = [
+PLAIN: list[Any] = [
     CHAT, CHAT["choices"][0], CHAT["choices"][0]["message"], CHAT["choices"][0]["message"]["tool_calls"],
-    CHAT_OBJECT, CHAT_OBJECT.choices[0].message, CHAT_OBJECT.choices[0].message.tool_calls,
-    RESPONSE, RESPONSE["output"], RESPONSE_OBJECT, RESPONSE_OBJECT.output,
-    MESSAGE, MESSAGE["content"], MESSAGE_OBJECT, MESSAGE_OBJECT.content,
+    RESPONSE, RESPONSE["output"], MESSAGE, MESSAGE["content"],
     GEMINI, GEMINI["candidates"][0], GEMINI["candidates"][0]["content"], GEMINI["candidates"][0]["content"]["parts"],
     GENAI, GENAI.candidates[0].content, GENAI.candidates[0].content.parts,
     {"message": {"role": "assistant", "content": "", "tool_calls": CHAT["choices"][0]["message"]["tool_calls"]}},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("message", MESSAGES)
-async def test_every_message_is_understood_whole_or_in_part(message: Any) -> None:
+OF_SDKS: list[Callable[[], Any]] = [
+    _chat, lambda: _chat().choices[0].message, lambda: _chat().choices[0].message.tool_calls,
+    _response, lambda: _response().output, _message, lambda: _message().content,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("made", [*((lambda each=each: each) for each in PLAIN), *OF_SDKS])
+async def test_every_message_is_understood_whole_or_in_part(made: Callable[[], Any]) -> None:
+    message = made()
     outputs = await ToolRegistry([look]).execute_parallel(message)
     assert [(o.call_id, o.tool_name, o.is_error) for o in outputs] == [
         ("c0", "look", False), ("c1", "look", False), ("c2", "look", True),
@@ -121,13 +144,19 @@ async def test_every_message_is_understood_whole_or_in_part(message: Any) -> Non
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
         {"role": "model", "parts": [{"text": "Hello."}]},
-        openai.types.chat.ChatCompletionMessage(role="assistant", content="Hello."),
         [],
     ],
 )
 async def test_a_message_without_calls_has_no_outputs(message: Any) -> None:
     outputs = await ToolRegistry([look]).execute_parallel(message)
     assert outputs == [] and outputs.to_openai() == outputs.to_anthropic() == outputs.to_gemini() == []
+
+
+async def test_a_message_of_the_sdk_without_calls_has_no_outputs() -> None:
+    from openai.types.chat import ChatCompletionMessage
+
+    message = ChatCompletionMessage(role="assistant", content="Hello.")
+    assert await ToolRegistry([look]).execute_parallel(message) == []
 
 
 def test_one_call_is_a_list_of_one_and_nonsense_is_kept_for_its_refusal() -> None:
@@ -137,21 +166,26 @@ def test_one_call_is_a_list_of_one_and_nonsense_is_kept_for_its_refusal() -> Non
 
 
 async def test_openai_reads_the_answers() -> None:
-    outputs = await ToolRegistry([look]).execute_parallel(CHAT_OBJECT)
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.responses import ResponseInputItemParam
+
+    outputs = await ToolRegistry([look]).execute_parallel(_chat())
     messages = outputs.to_openai()
-    TypeAdapter(list[openai.types.chat.ChatCompletionMessageParam]).validate_python(messages)
+    TypeAdapter(list[ChatCompletionMessageParam]).validate_python(messages)
     assert [m.get("tool_call_id") for m in messages] == ["c0", "c1", "c2", None]
     assert messages[0]["content"] == "Paris: sunny"
     assert messages[3]["content"][1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
-    items = (await ToolRegistry([look]).execute_parallel(RESPONSE_OBJECT)).to_openai_responses()
-    TypeAdapter(list[openai.types.responses.ResponseInputItemParam]).validate_python(items)
+    items = (await ToolRegistry([look]).execute_parallel(_response())).to_openai_responses()
+    TypeAdapter(list[ResponseInputItemParam]).validate_python(items)
     assert [item["call_id"] for item in items] == ["c0", "c1", "c2"]
     assert [part["type"] for part in items[1]["output"]] == ["input_text", "input_image"]
 
 
 async def test_anthropic_reads_the_answers() -> None:
-    (message,) = (await ToolRegistry([look]).execute_parallel(MESSAGE_OBJECT)).to_anthropic()
-    TypeAdapter(anthropic.types.MessageParam).validate_python(message)
+    from anthropic.types import MessageParam
+
+    (message,) = (await ToolRegistry([look]).execute_parallel(_message())).to_anthropic()
+    TypeAdapter(MessageParam).validate_python(message)
     results = message["content"]
     assert [r["tool_use_id"] for r in results] == ["c0", "c1", "c2"]
     assert [r.get("is_error") for r in results] == [None, None, True]
