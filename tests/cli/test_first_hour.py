@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cli, nursery_in
+from ..nursery import nursery_in
+from .conftest import Cli
 from .runtime import link_runtime
 
 FILES = {

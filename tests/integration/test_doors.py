@@ -29,6 +29,8 @@ from toolcrib.serve import approval as form
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
+from ..nursery import run_command
+
 SCRIPT = Path(__file__).with_name("door_script.py")
 
 
@@ -51,6 +53,7 @@ class World:
     box: Toolbox
     ran: Path
     env: dict[str, str]
+    nursery: subprocess.Popen[str]
     say: Callable[[str], str | Decision] = lambda _: "yes"
     shown: list[str] = field(default_factory=list)
 
@@ -65,7 +68,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: subprocess.Popen[str]) -> Any:
     env = {
         "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config"), "NO_COLOR": "1",
         "TOOLCRIB_SANDBOX__BACKEND": "none", "COLUMNS": "200",
@@ -83,7 +86,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return f"launched {what}"
 
     with Toolbox.open(workspace=workspace, tools=[launch]) as box:
-        yield World(box, ran, {**os.environ, **env})
+        yield World(box, ran, {**os.environ, **env}, nursery)
 
 
 # --- the doors: each asks `world.asked` at the moment a person reads the question
@@ -210,8 +213,11 @@ class OtherProcess(Stored):
             self.cli("approve" if said == "yes" else "deny", ident)
 
     def cli(self, *args: str) -> str:
-        command = [sys.executable, "-m", "toolcrib", "approvals", *args, "-w", str(self.world.box.workspace.root)]
-        return subprocess.run(command, env=self.world.env, capture_output=True, text=True, check=True).stdout
+        root = self.world.box.workspace.root
+        command = ["approvals", *args, "-w", str(root)]
+        done = run_command(self.world.nursery, command, root, self.world.env, self.world.ran.parent)
+        done.check_returncode()
+        return done.stdout
 
 
 class ChatReply(Stored):

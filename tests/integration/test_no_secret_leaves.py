@@ -20,6 +20,8 @@ import pytest
 from toolcrib import Toolbox, ToolContext, ToolError, ToolOutput, tool
 from toolcrib.core.output import ResourceBlock, TextBlock
 
+from ..nursery import run_command
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "policy" / "redaction"))
 from samples import CONTEXTS, PEM, TOKENS, R
 
@@ -237,22 +239,21 @@ async def test_the_record_and_the_questions_are_private_files(box: Toolbox) -> N
     assert stat.S_IMODE(box.state.record_db.stat().st_mode) & 0o077 == 0
 
 
-def run(args: list[str], environ: dict[str, str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "toolcrib", *args], env=environ, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout + done.stderr
+def test_the_command_line_and_the_server_show_none(
+    configured: Path, tmp_path: Path, nursery: subprocess.Popen[str]
+) -> None:
+    def run(*args: str) -> str:
+        done = run_command(nursery, [*at, *args], tmp_path, environ, tmp_path)
+        return done.stdout + done.stderr
 
-
-def test_the_command_line_and_the_server_show_none(configured: Path, tmp_path: Path) -> None:
     work = tmp_path / "ws"
     (work / "keys.txt").write_text(EVERYTHING)
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     at = ["--workspace", str(work), "--config", str(configured)]
-    said = run([*at, "call", "read_file", "path=keys.txt"], environ)
+    said = run("call", "read_file", "path=keys.txt")
     assert "***" in said and "End of file" in said
-    said += run([*at, "call", "read_file", f"path=nowhere {EVERYTHING}"], environ)
-    log = run([*at, "log"], environ)
+    said += run("call", "read_file", f"path=nowhere {EVERYTHING}")
+    log = run("log")
     assert "read_file" in log
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     messages = [

@@ -24,13 +24,15 @@ from toolcrib.jobs.engine import Job, JobEngine
 from toolcrib.jobs.host import open_engine
 from toolcrib.record.state import StateFolder
 
+from ..nursery import run_command
 from ..waiting import wait_until
 
 
 class Place:
     """A workspace with its own state."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nursery: subprocess.Popen[str]) -> None:
+        self.folder, self.nursery = folder, nursery
         self.work, self.config, state = folder / "work", folder / "c.toml", folder / "state"
         self.work.mkdir()
         self.config.write_text('mode = "autonomous"\n')
@@ -45,9 +47,7 @@ class Place:
         return [sys.executable, "-m", "toolcrib", *words, "-w", str(self.work), "--config", str(self.config)]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.words(*words), env=self.env, capture_output=True, text=True, timeout=120, check=False
-        )  # fmt: skip
+        return run_command(self.nursery, self.words(*words)[3:], self.work, self.env, self.folder)
 
     @contextmanager
     def worker(self, *more: str) -> Generator[subprocess.Popen[str]]:
@@ -76,8 +76,8 @@ def call(command: str) -> Job:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path, nursery: subprocess.Popen[str]) -> Place:
+    return Place(tmp_path, nursery)
 
 
 async def test_jobs_are_run_shown_cancelled_and_repeated(place: Place) -> None:
@@ -215,7 +215,7 @@ async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the
 async def test_on_postgres_any_machine_answers_what_a_job_asks(place: Place, tmp_path: Path, postgres_url: str) -> None:
     place.config.write_text('mode = "autonomous"\n[approval]\nrequire_for = ["exec"]\n')
     (tmp_path / "other").mkdir()
-    other = Place(tmp_path / "other")
+    other = Place(tmp_path / "other", place.nursery)
     engine = opening.open_engine(postgres_url)
     job = call("echo $((40+2))")
     await engine.submit(job)

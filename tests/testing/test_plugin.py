@@ -28,9 +28,10 @@ def run(folder: Path, *more: str, dice: int = 2) -> tuple[int, str]:
     (folder / "conftest.py").write_text('pytest_plugins = ["toolcrib.testing.plugin"]\n')
     (folder / "test_game.py").write_text(TEST.replace("DICE", str(dice)))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", *more],
+        [sys.executable, "-m", "pytest", "-q", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider",
+         "-o", "asyncio_mode=auto", *more],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     return done.returncode, done.stdout
 
