@@ -14,7 +14,9 @@ def script(command):
 
 
 def allowed(command, *patterns, harmless=lambda command: False, write=lambda path, cwd: False):
-    allowing = Allowing(tuple(map(parse_pattern, patterns)), "/w", harmless, write, lambda path, cwd: True)
+    allowing = Allowing(
+        tuple(map(parse_pattern, patterns)), "/w", harmless, lambda command: False, write, lambda path, cwd: True
+    )
     return (allowing.whole(command) or allowing.covers(script(command), command)) is not None
 
 
@@ -143,9 +145,20 @@ def test_a_refusal_finds_its_command_wherever_it_stands(command):
     assert refused(command, "rm *") == "yes"
 
 
-@pytest.mark.parametrize("command", ["$X foo", "$(cat f) x", '"$1" x', "r$X y", 'sh -c "$X"', "rm 'x"])
+@pytest.mark.parametrize(
+    "command",
+    ["$X foo", "$(cat f) x", '"$1" x', "r$X y", 'sh -c "$X"', "rm 'x"],
+)
 def test_what_cannot_be_ruled_out_is_asked_about(command):
     assert refused(command, "rm *") == "maybe"
+
+
+@pytest.mark.parametrize(
+    "command", ["/usr/bin/mak? x", "/usr/bin/$X x", "/usr/b*/m[a]ke x", "../$X/make x", '"$X/"mak? x']
+)
+def test_a_program_of_any_folder_whose_name_is_not_known_is_asked_about(command):
+    assert refused(command, "make *") in ("maybe", "yes")
+    assert refused("/usr/bin/mak? x", "rm *") == "no"
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,20 @@ def test_a_search_leaves_out_what_is_denied_or_asked_about(room):
 # Commands
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["git log --output=.git/config", "sort -o .envrc a", "sed -i s/a/b/ .git/config", "tar cf .mcp.json a",
+     "git log | sort -o src/.vscode/tasks.json", "rm -r .git/hooks", "mv a .bashrc"],
+)  # fmt: skip
+def test_a_pattern_with_a_star_does_not_allow_to_change_a_protected_file(room, command):
+    starred = ["Bash(git log *)", "Bash(sort *)", "Bash(sed *)", "Bash(tar *)", "Bash(rm *)", "Bash(mv *)"]
+    assert room.verdict(room.rules(allow=starred), "exec", command=command) is None
+    assert room.verdict(room.rules(allow=[f"Bash({command})"]), "exec", command=command) == "allow"
+    granted = room.rules(allow=[*starred, "Edit(.*)", "Edit(.git/**)", "Edit(.vscode/*)", "Read(a)"])
+    assert room.verdict(granted, "exec", command=command) == "allow"
+    assert room.verdict(room.rules(allow=["Bash(git config *)"]), "exec", command="git config user.name x") == "allow"
+
+
 def test_denied_commands_and_allowed_ones(room):
     rules = room.rules(deny=["Bash(git push *)"], ask=["Bash(git commit *)"], allow=["Bash(git *)"])
     assert room.verdict(rules, "exec", command="git status") == "allow"

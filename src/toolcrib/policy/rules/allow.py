@@ -62,6 +62,7 @@ def _command(
         tuple(patterns),
         call.environment.workspace,
         lambda command: place is not None and _harmless(command, place(call.cwd)),
+        lambda command: place is not None and _changes_protected(command, place(call.cwd), every, call.environment),
         lambda path, cwd: _may_touch(path, cwd, True, every, call.environment),
         lambda path, cwd: _may_touch(path, cwd, False, every, call.environment),
     )
@@ -75,6 +76,27 @@ def _harmless(command: Command, place: CommandPlace) -> bool:
     from ..shell.parts import Script
 
     return judge_script(Script((command,)), place).verdict == "allow"
+
+
+def _changes_protected(
+    command: Command, place: CommandPlace, rules: Iterable[Rule], environment: MatchEnvironment
+) -> bool:
+    """Return whether a command is known to change a file that other programs run or trust, and no Edit rule allows
+    that."""
+    from ..shell.effects import effects_of
+    from ..shell.kinds import PATH_KINDS
+    from ..shell.parts import Word
+    from ..shell.paths import judge as judge_path
+
+    for effect in effects_of(command):
+        if effect.kind in PATH_KINDS and effect.target is not None:
+            target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
+            cwd = effect.cwd or command.cwd
+            finding = judge_path(effect.kind, target, cwd, place)
+            protected = finding is not None and finding.rule == "shell:protected"
+            if protected and not (target.text and _may_touch(target.text, cwd, True, rules, environment)):
+                return True
+    return False
 
 
 def _may_touch(path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment) -> bool:

@@ -281,13 +281,12 @@ def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
 
     words = command.words
     yield words
-    name = words[0].text
-    if name is None:
-        return
-    plain = name.rpartition("/")[2]
-    if plain != name:
-        words = (Word((plain,)), *words[1:])
+    if (first := _plain(words[0])) is not words[0]:
+        words = (first, *words[1:])
         yield words
+    plain = first.text
+    if plain is None:
+        return
     if plain.startswith("git-"):
         words = (Word(("git",)), Word((plain[4:],)), *words[1:])
         plain = "git"
@@ -303,6 +302,18 @@ def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
             if (meaning := _PLUMBING.get(rest[0].text or "")) is not None:
                 meant.append((Word((meaning,)),))
             yield from ((words[0], *each, *rest[1:]) for each in meant)
+
+
+def _plain(program: Word) -> Word:
+    """Return a program without its folder; a part of its name may be unknown (`/usr/bin/r?`, `$DIR/rm`)."""
+    from ..shell.parts import Word
+
+    for at in range(len(program.parts) - 1, -1, -1):
+        part = program.parts[at]
+        if part is not None and "/" in part:
+            name = (part.rpartition("/")[2], *program.parts[at + 1 :])
+            return Word(name, glob=program.glob, many=program.many)
+    return program
 
 
 def _is_of_git(name: str) -> bool:
@@ -343,13 +354,15 @@ def after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Word
 class Allowing:
     """Decides whether allow rules cover a script. Everything that a pattern cannot check must be harmless by itself.
 
-    `harmless` judges one part alone; `may_write` and `may_read` judge the file of a redirection, given as written, with
-    the directory it is relative to; `start` is the workspace, where git may be allowed.
+    `harmless` judges one part alone, `protected` says whether it changes a protected file; `may_write` and `may_read`
+    judge the file of a redirection, given as written, with the directory it is relative to; `start` is the workspace,
+    where git may be allowed.
     """
 
     patterns: tuple[CommandPattern, ...]
     start: str
     harmless: Callable[[Command], bool]
+    protected: Callable[[Command], bool]
     may_write: Callable[[str, str | None], bool]
     may_read: Callable[[str, str | None], bool]
 
@@ -417,7 +430,7 @@ class Allowing:
         elsewhere = name == "git" and command.cwd != self.start  # another repository may have its own hooks
         risky = name in NEVER_BY_BEGINNING or (name == "find" and any(word in _FIND_ACTIONS for word in words))
         for pattern in self.patterns:
-            if (pattern.exact or not (risky or elsewhere)) and pattern.fits(joined):
+            if pattern.fits(joined) and (pattern.exact or not (risky or elsewhere or self.protected(command))):
                 return pattern
         return None
 
