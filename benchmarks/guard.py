@@ -266,8 +266,8 @@ def files() -> Ratios:
 def commands() -> Ratios:
     rows = {
         "exec": ("exec_true", "ours-none", "limit-C", 5),
-        "exec-text": ("exec_text", "ours-none", "limit-C", 2),
-        "exec-letters": ("exec_letters", "ours-none", "limit-C", 2),
+        "exec-text": ("exec_text", "ours-none", "limit-C", 3),
+        "exec-letters": ("exec_500mb", "ours-none", "limit-C", 3),
     }
     return tools(rows, {"exec-text": "exec-text-megabytes", "exec-letters": "exec-letters-megabytes"})
 

@@ -134,7 +134,8 @@ _QUOTES = r"[\"'\\\s]{0,6}"
 TOKENS: tuple[Pattern, ...] = (
     # OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek and others
     Pattern("sk key", ("sk-",), rf"{_LEFT_OF_WORD}sk-[\w-]{{20,}}+", _mixed),
-    Pattern("AWS key id", ("AKIA", "ASIA", "ABIA", "ACCA"), rf"{_LEFT_OF_WORD}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_RIGHT}"),
+    Pattern("AWS key id", ("AKIA", "ASIA", "ABIA", "ACCA"), rf"{_LEFT_OF_WORD}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_RIGHT}",
+            begin="[A-Z0-9]{6}"),
     Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _issued),
     Pattern("GitHub token", ("github_pat_",), r"github_pat_\w{22,}+"),
     Pattern(
@@ -159,7 +160,8 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("Hugging Face token", ("hf_", "api_org_"), rf"(?:{_LEFT_OF_WORD}hf_|api_org_)[A-Za-z0-9]{{30,}}+", _mixed),
     Pattern("SendGrid key", ("SG.",), rf"{_LEFT_OF_WORD}SG\.[\w-]{{16,32}}\.[\w-]{{32,64}}"),
     Pattern("Twilio key", ("SK",), rf"{_LEFT_OF_WORD}SK[0-9a-f]{{32}}{_RIGHT}", begin="[0-9a-f]{8}"),
-    Pattern("Databricks token", ("dapi",), rf"{_LEFT_OF_WORD}dapi[a-f0-9]{{32}}(?:-\d)?{_RIGHT}"),
+    Pattern("Databricks token", ("dapi",), rf"{_LEFT_OF_WORD}dapi[a-f0-9]{{32}}(?:-\d)?{_RIGHT}",
+            begin="[a-f0-9]{6}"),
     Pattern("age key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+"),
     Pattern("Mailgun key", ("key-",), rf"{_LEFT_OF_WORD}key-[0-9a-f]{{32}}{_RIGHT}"),
     Pattern("Mailchimp key", ("-us",), rf"{_LEFT_OF_WORD}[0-9a-f]{{32}}-us\d{{1,2}}{_RIGHT}", scan=True),
@@ -208,9 +210,11 @@ TOKENS: tuple[Pattern, ...] = (
 """Keys that are recognized by their own form."""
 
 # A name that indicates a secret, the rest of it, and the value: `DB_PASSWORD=…`, `API_KEY_OLD="…`, as in .env files.
+_TO_VALUE = "[A-Z0-9_]{0,34}="  # from a needle to the value
 _ASSIGNED = r"(?:_[A-Z0-9_]{0,30})?=[\"'\\]{0,2}(?P<s>[^\s\"'\\;&|`,)]{8,512})"
 _HEADER = rf"{_QUOTES}[:=,]{_QUOTES}(?i:bearer|basic|token) {{1,4}}(?P<s>[A-Za-z0-9._~+/-]{{8,}}+=*+)"
-_AWS = rf"(?i:[_ -]?(?:access[_ -]?)?key){_QUOTES}[:=,]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
+_AWS_NAME = "(?i:[_ -]?(?:access[_ -]?)?key)"
+_AWS = rf"{_AWS_NAME}{_QUOTES}[:=,]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
 _KEY_OF = "|".join(
     f"(?<={word}_KEY)" for word in ("API", "ACCESS", "PRIVATE", "SECRET", "MASTER", "AUTH", "ENCRYPTION")
 )
@@ -223,14 +227,14 @@ CONTEXTS: tuple[Pattern, ...] = (
             r"(?<=uthorization: [Bb])earer (?P<s>[A-Za-z0-9._~+/-]{8,}+=*+)", _no_template),
     Pattern("authorization header", ("uthorization", "UTHORIZATION"), rf"(?i:uthorization){_HEADER}", _no_template),
     Pattern("basic login", ("asic ",), r"asic {1,4}(?P<s>[A-Za-z0-9+/]{8,}+=*+)", _basic, whole=True),
-    Pattern("AWS secret key", ("ecret", "SECRET"), rf"(?i:secret|ecret){_AWS}", _mixed),
+    Pattern("AWS secret key", ("ecret", "SECRET"), rf"(?i:secret|ecret){_AWS}", _mixed, begin=_AWS_NAME),
     Pattern("Azure key", ("Key=",), r"Key=(?<=AccountKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)"),
     Pattern("Azure key", ("Key=",), r"Key=(?<=SharedAccessKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)"),
     Pattern("password variable", ("ASSWORD", "ASSWD"),
-            rf"ASSW(?:OR)?D{_ASSIGNED}", _assigned, whole=True),
-    Pattern("secret variable", ("SECRET",), rf"SECRET(?:_KEY)?{_ASSIGNED}", _assigned),
-    Pattern("token variable", ("TOKEN",), rf"TOKEN{_ASSIGNED}", _assigned),
-    Pattern("key variable", ("_KEY",), rf"_KEY(?:{_KEY_OF}){_ASSIGNED}", _assigned),
+            rf"ASSW(?:OR)?D{_ASSIGNED}", _assigned, whole=True, begin=_TO_VALUE),
+    Pattern("secret variable", ("SECRET",), rf"SECRET(?:_KEY)?{_ASSIGNED}", _assigned, begin=_TO_VALUE),
+    Pattern("token variable", ("TOKEN",), rf"TOKEN{_ASSIGNED}", _assigned, begin=_TO_VALUE),
+    Pattern("key variable", ("_KEY",), rf"_KEY(?:{_KEY_OF}){_ASSIGNED}", _assigned, begin=_TO_VALUE),
 )  # fmt: skip
 """Secrets that are recognized by the text before them."""
 

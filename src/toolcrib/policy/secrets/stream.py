@@ -7,7 +7,7 @@ from typing import Any
 from ...boundary.capture import SpillTarget
 from .redact import Redactor, replaced
 
-PIECE = 256 * 1024  # bytes that are checked together: those held back are checked twice
+PIECE = 512 * 1024  # bytes that are checked together: those held back are checked twice
 HELD = 36 * 1024  # bytes held back until more arrive: the length of the longest secret that is recognized for certain
 
 
@@ -30,7 +30,10 @@ class RedactingWriter:
         return self._writer.truncated
 
     def write(self, data: memoryview | bytes | bytearray) -> None:
-        """Take the next bytes."""
+        """Take the next bytes. A full file drops them unread."""
+        if self._writer.truncated:
+            self._waiting.clear()
+            return
         self._waiting += data
         while len(self._waiting) >= PIECE + HELD:
             self._pass_on(PIECE)
@@ -48,10 +51,16 @@ class RedactingWriter:
 
     def _pass_on(self, size: int) -> None:
         """Write at least one and about `size` bytes: never a part of a secret that continues in the bytes held back."""
+        with memoryview(self._waiting) as waiting:
+            data = bytes(waiting[: size + HELD])
         # Each byte that is not valid UTF-8 becomes one character, and the same byte again when written.
-        text = bytes(self._waiting[: size + HELD]).decode("utf-8", "surrogateescape")
-        rest = len(bytes(self._waiting[:size]).decode("utf-8", "surrogateescape"))
+        text = data.decode("utf-8", "surrogateescape")
+        rest = len(data[:size].decode("utf-8", "surrogateescape"))
         spans = self._redactor.spans(text, dumps=False)
+        if not spans:
+            self._writer.write(memoryview(data)[:size])
+            del self._waiting[:size]
+            return
         for span in spans:
             if span.start < rest < span.end:
                 rest = span.start or span.end
