@@ -243,6 +243,10 @@ class SessionStore(RecordPart):
         """Return whether something runs a session now."""
         return self._locks.is_held(session_id)
 
+    def state_of(self, row: SessionRow) -> str:
+        """Return the state of a session; one that its process left in the middle of a turn is interrupted."""
+        return "interrupted" if row.state == "running" and not self.is_running(row.id) else row.state
+
     # --- turns
 
     def turns(self, session_id: str) -> list[Entry]:

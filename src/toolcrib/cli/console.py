@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import AsyncGenerator, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..core.errors import ConfigError
 from ..core.wings import has_wing
@@ -17,9 +18,13 @@ from .exit_codes import Usage
 from .options import RecordOptions
 from .reader import CliCommand, Option
 from .serve import address_of
+from .trust import untrusted
 from .undo import open_journal
 
 if TYPE_CHECKING:
+    from ..jobs.engine import JobEngine
+    from ..jobs.schedules import Schedules
+    from ..record.connection import Where
     from ..record.rows import ApprovalRow
     from ..record.state import StateFolder
     from ..serve.console import NewLink
@@ -52,6 +57,8 @@ def console(
         build=lambda: options.build(options.settings(quiet=True)),
         findings=lambda: findings(options),
         continue_with=lambda row: _goes_on(options, row),
+        untrusted=lambda: untrusted(options),
+        **_jobs(options),
     )
     asyncio.run(serve_console(sources, host, port, started=partial(say_link, bool(settings.proxy)), settings=settings))
 
@@ -81,6 +88,32 @@ def _state(options: RecordOptions) -> StateFolder:
         return options.state()
     except Usage as error:
         raise ConfigError(str(error)) from None
+
+
+def _jobs(options: RecordOptions) -> dict[str, Any]:
+    """Return what opens the jobs and schedules, where there are any."""
+    if not has_wing("jobs"):
+        return {}
+    from .jobs.jobs import opened_jobs
+    from .jobs.schedule import opened_schedules
+
+    @contextlib.asynccontextmanager
+    async def jobs() -> AsyncGenerator[tuple[JobEngine, Where]]:
+        try:
+            async with opened_jobs(options) as opened:
+                yield opened
+        except Usage as error:
+            raise ConfigError(str(error)) from None
+
+    @contextlib.contextmanager
+    def schedules() -> Generator[Schedules]:
+        try:
+            with opened_schedules(options) as opened:
+                yield opened
+        except Usage as error:
+            raise ConfigError(str(error)) from None
+
+    return {"jobs": jobs, "schedules": schedules}
 
 
 def _goes_on(options: RecordOptions, row: ApprovalRow) -> str | None:

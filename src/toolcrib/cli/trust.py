@@ -100,6 +100,18 @@ def _accept_starts(options: Options) -> bool:
         return bool(starts)
 
 
+def untrusted(options: Options) -> list[TextToTrust]:
+    """Return the files that a person may trust here, and that are not trusted."""
+    settings, store = options.settings(quiet=True), TrustStore()
+    files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
+    if options.config or os.environ.get("TOOLCRIB_CONFIG"):
+        files = []
+    what = "; ".join(_ignored(settings)) or "nothing more: every setting is stricter than the default"
+    texts = [TextToTrust(file, f"these settings count: {what}") for file in files]
+    found = [*texts, *texts_to_trust(options, settings)]
+    return [each for each in found if store.status(each.file) != "trusted"]
+
+
 def texts_to_trust(options: Options, settings: Settings) -> list[TextToTrust]:
     """Return the texts that the agent uses, of the workspace and of plugins, and the `mcp.json` of Agent Plugins."""
     plugins: list[Plugin] = []
@@ -133,9 +145,14 @@ def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
         show.say(f"{named}: every setting is stricter than the default, and counts without trust.")
         return
     show.say(f"With trust, these settings of {named} count:", "bold")
-    for item in settings.origin.ignored:
-        # In full and unmasked: a person must see all that they trust, even if it may hold a secret.
-        show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
+    for line in _ignored(settings):
+        show.say(f"  {line}")
+
+
+def _ignored(settings: Settings) -> list[str]:
+    """Return the settings that trust would let count: in full and unmasked, because a person must see all that they
+    trust, even if it may hold a secret."""
+    return [f"{one_line(item.key)} = {_whole(item.value)}" for item in settings.origin.ignored]
 
 
 def _show_text(text: TextToTrust) -> None:

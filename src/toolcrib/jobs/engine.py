@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Literal, Protocol
 
 from ..core.dataclass import dataclass
@@ -249,6 +249,15 @@ def cut_off_reason(job: Job, attempt: int) -> str:
 def reason_of(error: Exception) -> str:
     """Return in words why a runner that raised this failed. Errors of our own are sentences."""
     return str(error) if isinstance(error, ToolcribError) else f"{type(error).__name__}: {error}"
+
+
+async def run_again(engine: JobEngine, job_id: str) -> str:
+    """Submit a job again that failed, was cancelled or cut off, as a new job, and return its id. Raises JobError for
+    any other job."""
+    status = await engine.status(job_id)
+    if status.state not in ("failed", "unknown", "cancelled"):
+        raise JobError(f"{job_id} is {status.state}: only jobs that failed, were cancelled or cut off run again")
+    return await engine.submit(replace(status.job, id=new_job_id(), not_before=None))
 
 
 def pause_before(attempt: int) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import http.client
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,16 @@ import pytest
 from toolcrib.boundary.sandbox.spec import DoctorFinding
 from toolcrib.builtin.browser.launch import find_browser, missing, needs_no_sandbox
 from toolcrib.builtin.settings import BrowserSettings
+from toolcrib.config import TextToTrust, TrustStore
+from toolcrib.config.files import read_config_file
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
+from toolcrib.jobs.engine import JobEngine
+from toolcrib.jobs.host import jobs_file
+from toolcrib.jobs.opening import open_engine
+from toolcrib.jobs.placing import schedules_of
 from toolcrib.record.approvals import local_records
+from toolcrib.record.connection import Where
 from toolcrib.record.journal import Journal
 from toolcrib.record.rows import ApprovalRow
 from toolcrib.serve.console import ConsoleSources, NewLink, serve_console
@@ -84,7 +91,7 @@ class Open:
 
     def form(self) -> str:
         """The secret of this browser's forms."""
-        text = self.ask("GET", "inbox").text
+        text = self.ask("GET", "rules?rule=none").text
         return text.partition('name="form" value="')[2].partition('"')[0]
 
 
@@ -142,7 +149,21 @@ def sources_of(box: Toolbox) -> ConsoleSources:
         yield opened
         opened.close()
 
-    return ConsoleSources(local_records, lambda: box.state, journal, lambda: nullcontext(box), findings)
+    @asynccontextmanager
+    async def jobs() -> AsyncIterator[tuple[JobEngine, Where]]:
+        engine = open_engine(str(jobs_file(box.state.path)))
+        yield engine, box.state.record
+        await engine.aclose()
+
+    def untrusted() -> list[TextToTrust]:
+        files = [read_config_file(path) for path in Path(box.workspace.root).glob("*.toml")]
+        texts = [TextToTrust(file, "all of it counts") for file in files]
+        return [each for each in texts if TrustStore().status(each.file) != "trusted"]
+
+    return ConsoleSources(
+        local_records, lambda: box.state, journal, lambda: nullcontext(box), findings, jobs=jobs,
+        schedules=lambda: closing(schedules_of(box)), untrusted=untrusted,
+    )  # fmt: skip
 
 
 def listening(sources: ConsoleSources) -> Iterator[Open]:

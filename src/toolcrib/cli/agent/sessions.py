@@ -208,13 +208,8 @@ def _session(options: RecordOptions, session_id: str) -> AgentSession:
     return AgentSession(store, store.get(session_id))
 
 
-def _state(store: Any, row: Any) -> str:
-    """Return the state of a session; one that its process left in the middle of a turn is interrupted."""
-    return "interrupted" if row.state == "running" and not store.is_running(row.id) else row.state
-
-
 def _cells(store: Any, row: Any) -> list[str]:
-    return [row.id, _state(store, row), show.clock(row.updated), row.model]
+    return [row.id, store.state_of(row), show.clock(row.updated), row.model]
 
 
 def _row(row: Any) -> dict[str, Any]:

@@ -52,9 +52,9 @@ class NoJobs(Usage):
 
 
 @asynccontextmanager
-async def _opened(options: Options, db: str | None) -> AsyncGenerator[tuple[JobEngine, Where]]:
-    """Open the jobs, to look at and to mend, and say where the record of what they ask is. Makes no database. Raises
-    NoJobs if there cannot be any, and Usage if what was named is not there."""
+async def opened_jobs(options: Options, db: str | None = None) -> AsyncGenerator[tuple[JobEngine, Where]]:
+    """Open the jobs, to look at and to mend, and yield where the record of what they ask is, too. Makes no database.
+    Raises NoJobs if there cannot be any, and Usage if what was named is not there."""
     from ...jobs.engine import NotThere
     from ...jobs.host import jobs_file, open_engine
 
@@ -92,7 +92,7 @@ def listed(
         found: list[JobStatus] = []
         alone: list[str] = []
         with suppress(NoJobs):
-            async with _opened(options, db) as (engine, _):
+            async with opened_jobs(options, db) as (engine, _):
                 found = await engine.jobs(states=(state,) if state else (), limit=limit)
                 alone = _alone(found, await engine.workers(), db)
         if options.json:
@@ -113,7 +113,7 @@ def workers(options: Options, db: Database = None) -> int:
     async def work() -> int:
         found: dict[str, Served] = {}
         with suppress(NoJobs):
-            async with _opened(options, db) as (engine, _):
+            async with opened_jobs(options, db) as (engine, _):
                 found = await engine.workers()
         if options.json:
             show.out_json([{"id": name, **asdict(serves)} for name, serves in found.items()])
@@ -132,7 +132,7 @@ def shown(options: Options, job_id: JobId, db: Database = None) -> int:
     """Show one job: its call or message, its state, and how it ended."""
 
     async def work() -> int:
-        async with _opened(options, db) as (engine, _):
+        async with opened_jobs(options, db) as (engine, _):
             status = await engine.status(job_id)
             alone = _alone([status], await engine.workers(), db)
         if options.json:
@@ -175,7 +175,7 @@ def output(
 
         printed: list[str] = []
         followed = ""
-        async with _opened(options, db) as (engine, _):
+        async with opened_jobs(options, db) as (engine, _):
             status = await engine.status(job_id)
             if follow and status.state not in FINAL:
                 explaining = asyncio.create_task(_explain(engine, job_id, db))
@@ -216,7 +216,7 @@ def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
     async def work() -> int:
         from ...jobs.waits import cancel
 
-        async with _opened(options, db) as (engine, record):
+        async with opened_jobs(options, db) as (engine, record):
             counts = await cancel(engine, record, job_id)
             status = await engine.status(job_id)
         if counts and status.state == "unknown":
@@ -277,14 +277,16 @@ def retry(options: Options, job_id: JobId, db: Database = None) -> int:
     """Run a job again that failed, was cancelled or cut off, as a new job. Look first at what it has done."""
 
     async def work() -> int:
-        from ...jobs.engine import new_job_id
+        from ...jobs.engine import JobError, NotThere, run_again
 
-        async with _opened(options, db) as (engine, _):
-            status = await engine.status(job_id)
-            if status.state not in ("failed", "unknown", "cancelled"):
-                show.error(f"{job_id} is {status.state}: only jobs that failed, were cancelled or cut off run again")
+        async with opened_jobs(options, db) as (engine, _):
+            try:
+                new = await run_again(engine, job_id)
+            except NotThere:
+                raise
+            except JobError as error:
+                show.error(str(error))
                 return FAILED
-            new = await engine.submit(replace(status.job, id=new_job_id(), not_before=None))
         show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
         return OK
 

@@ -25,7 +25,7 @@ Name = Annotated[str, Argument(metavar="NAME", help="The schedule.")]
 
 def listed(options: RecordOptions) -> int:
     """List the schedules: when each is due next, what it does, and how its latest run ended."""
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         found = schedules.list()
         idle = bool(found) and not schedules.has_worker(time.time())
     if options.json:
@@ -43,7 +43,7 @@ def listed(options: RecordOptions) -> int:
 
 def shown(options: RecordOptions, name: Name) -> int:
     """Show one schedule, with its latest runs."""
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         found = schedules.get(name)
     if options.json:
         show.out_json(_plain(found))
@@ -110,7 +110,7 @@ def add(
             known = box.settings.channels
             if channel not in (None, *known):
                 raise Usage(f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}")
-            with _schedules(options, make=True) as schedules:
+            with opened_schedules(options, make=True) as schedules:
                 scheduling = Scheduling(box, schedules)
                 check = None if call is None else await box.check(*call)
                 if check is not None and check.verdict == "deny":
@@ -136,14 +136,14 @@ def add(
 
 def remove(options: RecordOptions, name: Name) -> int:
     """Remove a schedule. What runs goes on."""
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         show.say(f"Removed {schedules.remove(name).name}.")
     return OK
 
 
 def pause(options: RecordOptions, name: Name) -> int:
     """Let a schedule rest until it is resumed."""
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         show.say(f"{schedules.pause(name).name} is paused; toolcrib schedule resume {name}")
     return OK
 
@@ -152,7 +152,7 @@ def resume(options: RecordOptions, name: Name) -> int:
     """Let a paused schedule go on. What was due meanwhile is left out."""
     from ...jobs.cron_tools import next_of
 
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         found = schedules.resume(name)
         show.say(f"{found.name} goes on. {next_of(found)}")
     return OK
@@ -160,7 +160,7 @@ def resume(options: RecordOptions, name: Name) -> int:
 
 def run_now(options: RecordOptions, name: Name) -> int:
     """Run a schedule at once, in addition to its times."""
-    with _schedules(options) as schedules:
+    with opened_schedules(options) as schedules:
         found = schedules.run(name)
         show.say(f"{found.name} runs as soon as a worker looks for it; toolcrib schedule show {found.name}")
         if not schedules.has_worker(time.time()):
@@ -186,7 +186,7 @@ def next_times(
         timing = _timing(when, tz)
         found = [Schedule(when, timing, Job("message", {}), due=timing.next(now))]
     else:
-        with _schedules(options) as schedules:
+        with opened_schedules(options) as schedules:
             found = [schedules.get(name)] if name is not None else schedules.list()
     moments = heapq.merge(*(_times(each) for each in found if each.state == "active"))
     rows = list(islice(moments, count))
@@ -219,7 +219,7 @@ def _timing(when: str, tz: str | None) -> Timing:
 
 
 @contextmanager
-def _schedules(options: RecordOptions, *, make: bool = False) -> Generator[Schedules]:
+def opened_schedules(options: RecordOptions, *, make: bool = False) -> Generator[Schedules]:
     """Open the schedules. With `make` their record on Postgres need not be there."""
     from ...jobs.placing import named_by
     from ...jobs.schedules import Schedules

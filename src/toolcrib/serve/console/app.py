@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -12,7 +14,7 @@ from starlette.routing import Mount, Route
 
 from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError
+from ...core.errors import ConfigError, ToolcribError
 from ...core.threads import shared_threads
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
@@ -20,12 +22,20 @@ from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
 from .inbox import answer_request, inbox_page, read_inbox
+from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
 from .live import RecordWatch
 from .machine import health_page, read_servers, servers_page
 from .page import VIEWS, Frame, page, refused
-from .rules import Build, read_rules, rules_page
+from .rules import Build, Untrusted, act_on_rules, read_rules, rules_page
+from .schedules import OpenSchedules, act_on_schedule, read_schedules, schedules_page
+from .sessions import act_on_session, read_session, read_sessions, session_page, sessions_page
 
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+def no_jobs() -> Any:
+    """Raise ConfigError: there is no room for jobs."""
+    raise ConfigError("this installation has no jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,8 @@ class ConsoleSources:
 
     `records` are all records with calls that may wait, `state` is the folder of this workspace, and `journal` opens its
     list of changes. `build` makes a toolbox of the workspace to look at, `findings` are those of `toolcrib doctor`.
-    `continue_with` returns the command with which an answered request goes on.
+    `continue_with` returns the command with which an answered request goes on. `jobs` and `schedules` open those of the
+    workspace. `untrusted` reads the files that a person may trust.
     """
 
     records: Callable[[], Sequence[Where]]
@@ -43,6 +54,9 @@ class ConsoleSources:
     build: Build
     findings: Callable[[], Iterable[DoctorFinding]] = list
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
+    jobs: OpenJobs = no_jobs
+    schedules: OpenSchedules = no_jobs
+    untrusted: Untrusted = list
 
     def record(self) -> Where:
         """Return the record of this workspace."""
@@ -64,7 +78,13 @@ class ConsoleViews:
             Route("/calls", self.calls),
             Route("/call", self.call),
             Route("/undo", self.undo, methods=["POST"]),
-            Route("/rules", self.rules),
+            Route("/sessions", self.sessions),
+            Route("/session", self.session, methods=["GET", "POST"]),
+            Route("/jobs", self.jobs),
+            Route("/job", self.job, methods=["GET", "POST"]),
+            Route("/schedules", self.schedules),
+            Route("/schedule", self.schedule, methods=["POST"]),
+            Route("/rules", self.rules, methods=["GET", "POST"]),
             Route("/servers", self.servers),
             Route("/health", self.health),
             Route("/views", self.views),
@@ -114,12 +134,64 @@ class ConsoleViews:
         said = await shared_threads.run(undo_call, record, self._sources.journal, ident, request.scope[PERSON])
         return await self.call(request, said, ident)
 
-    async def rules(self, request: Request) -> Response:
-        """Show the rules, and try one."""
-        given, sources = dict(request.query_params), self._sources
+    async def sessions(self, request: Request) -> Response:
+        """Show the sessions of the agent."""
         return await self._shown(
-            request, "rules", lambda frame: rules_page(read_rules(sources.build, sources.record(), given), frame)
+            request, "sessions", lambda frame: sessions_page(read_sessions(self._sources.state()), frame)
         )
+
+    async def session(self, request: Request) -> Response:
+        """Show one session, after doing what a form says."""
+        given, said, sources = dict(request.query_params), "", self._sources
+        if request.method == "POST":
+            given = await read_form(request)
+            who = sources.record(), request.scope[PERSON]
+            if given.get("act") == "work":
+                said = await _said(send_by_worker, given, sources.jobs, sources.build, *who)
+            else:
+                said = await _said(act_on_session, given, sources.state(), *who)
+        return await self._shown(
+            request, "sessions", lambda frame: session_page(read_session(sources.state(), given), frame), said
+        )
+
+    async def jobs(self, request: Request) -> Response:
+        """Show the jobs."""
+        found = await read_jobs(self._sources.jobs)
+        return await self._shown(request, "jobs", lambda frame: jobs_page(found, frame))
+
+    async def job(self, request: Request) -> Response:
+        """Show one job, after doing what a form says."""
+        given, said, sources = dict(request.query_params), "", self._sources
+        if request.method == "POST":
+            given = await read_form(request)
+            said = await _said(act_on_job, given, sources.jobs, sources.record(), request.scope[PERSON])
+        found = await read_job(sources.jobs, given.get("id", ""))
+        return await self._shown(request, "jobs", lambda frame: job_page(found, frame), said)
+
+    async def schedules(self, request: Request, said: str = "") -> Response:
+        """Show the schedules."""
+        return await self._shown(
+            request, "schedules", lambda frame: schedules_page(read_schedules(self._sources.schedules), frame), said
+        )
+
+    async def schedule(self, request: Request) -> Response:
+        """Do what a form says with a schedule, and show all."""
+        given, sources = await read_form(request), self._sources
+        said = await _said(act_on_schedule, given, sources.schedules, sources.record(), request.scope[PERSON])
+        return await self.schedules(request, said)
+
+    async def rules(self, request: Request) -> Response:
+        """Show the rules and try one, after doing what a form says."""
+        given, said, sources = dict(request.query_params), "", self._sources
+        if request.method == "POST":
+            form, given = await read_form(request), {}
+            who = sources.record(), request.scope[PERSON]
+            said = await _said(act_on_rules, form, sources.build, sources.untrusted, *who)
+
+        def show(frame: Frame) -> str:
+            return rules_page(read_rules(sources.build, sources.record(), sources.untrusted, given), frame)
+
+        return await self._shown(request, "rules", show, said)
 
     async def servers(self, request: Request) -> Response:
         """Show the MCP servers."""
@@ -166,3 +238,13 @@ class ConsoleViews:
             return show(Frame(view, request.scope[FORM], waiting, said))
 
         return HTMLResponse(await shared_threads.run(work))
+
+
+async def _said(act: Callable[..., Any], given: Mapping[str, str], *values: Any) -> str:
+    """Do what a form says, in a thread if that blocks, and return what to say of it."""
+    try:
+        if inspect.iscoroutinefunction(act):
+            return await act(given, *values)
+        return await shared_threads.run(act, given, *values)
+    except ToolcribError as error:
+        return f"Nothing was done: {error}."

@@ -16,7 +16,7 @@ from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow
 from .html import Child, Markup, el
-from .page import Frame, arguments_of, clock, exact, facts, form, link, page
+from .page import Frame, arguments_of, clock, exact, facts, form, link, page, sure
 
 MAX_SHOWN = 100
 """How many waiting calls a page has; the oldest first."""
@@ -165,7 +165,7 @@ def _more_answers(row: ApprovalRow, frame: Frame, about: Iterable[str]) -> Marku
         form(
             frame, "answer",
             el("p", "Always: writes into your own settings, for this workspace", [[el("br"), each] for each in about]),
-            el("label", "Type yes ", el("input", name="sure", autocomplete="off", size=5)),
+            sure(),
             el("button", "Always allow", name="answer", value="rule"),
             id=row["id"],
         )

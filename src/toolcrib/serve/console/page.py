@@ -10,13 +10,18 @@ from urllib.parse import urlencode
 
 from ...builtin.diffs import changed_words
 from ...core.dataclass import dataclass
+from ...core.wings import has_wing
 from ...policy.preview import fit, visible
 from .html import Child, Markup, el
 
 MAX_ARGUMENTS = 100_000
-VIEWS = {"inbox": "Inbox", "calls": "Calls", "rules": "Rules", "servers": "Servers", "health": "Health"}
-LIVE = frozenset({"inbox", "calls"})
-"""The views by their addresses, which are all in one folder: links are names."""
+_NAMES = {"inbox": "Inbox", "calls": "Calls", "sessions": "Sessions", "jobs": "Jobs", "schedules": "Schedules",
+          "rules": "Rules", "servers": "Servers", "health": "Health"}  # fmt: skip
+_WINGS = {"sessions": "agent", "jobs": "jobs", "schedules": "jobs"}
+VIEWS = {view: name for view, name in _NAMES.items() if has_wing(_WINGS.get(view, "console"))}
+"""The views of this installation by their addresses, which are all in one folder: links are names."""
+LIVE = frozenset({"inbox", "calls", "sessions", "jobs", "schedules"})
+"""Those of which more than the number of waiting calls is kept up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,12 @@ def _document(title: str, *body: Child, again: str | None = None) -> str:
     return "<!doctype html>" + el("html", head, el("body", *body, data_again=again), lang="en")
 
 
+def live(ident: str, *children: Child, name: str) -> Markup:
+    """Return a part of a page that is kept up to date. Of its children, those with the id and the version of before
+    stay as they are: opened, and with what somebody types in them."""
+    return el("section", *children, id=ident, data_live=True, aria_label=name)
+
+
 def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
     """Return a form that posts, with the secret of this browser's forms; nothing for a browser that may only look."""
     if not frame.form:
@@ -101,6 +112,11 @@ def form(frame: Frame, action: str, *children: Child, **hidden: str) -> Markup:
     fields = [el("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
     secret = el("input", type="hidden", name="form", value=frame.form)
     return el("form", secret, *fields, *children, method="post", action=action)
+
+
+def sure() -> Markup:
+    """Return the second confirmation of a form that changes rules or trust."""
+    return el("label", "Type yes ", el("input", name="sure", autocomplete="off", size=5))
 
 
 def link(text: Child, view: str, query: Mapping[str, str], *, item: bool = False) -> Markup:
@@ -124,6 +140,11 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
+def folded(summary: Child, *children: Child, **attributes: str | int | bool | None) -> Markup:
+    """Return what a person opens to read it."""
+    return el("details", el("summary", summary), *children, **attributes)
+
+
 def exact(text: str, *, diff: bool = True) -> Markup:
     """Return a text as it is, a line for each of its lines. If it is a diff, changed words are marked."""
     lines = visible(text).split("\n")
@@ -141,10 +162,15 @@ def _line(line: str, marks: Iterable[tuple[int, int]]) -> Markup:
     return el("span", *parts, line[at:], "\n", class_=kind)
 
 
+def as_json(value: object) -> str:
+    """Return data as text, a line for each part."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
 def arguments_of(text: str) -> str:
     """Return stored arguments, a line for each, cut in the middle if they are endless."""
     with contextlib.suppress(ValueError):  # cut off, or withheld
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        text = as_json(json.loads(text))
     return fit(text, MAX_ARGUMENTS)
 
 

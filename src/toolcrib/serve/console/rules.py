@@ -1,12 +1,14 @@
-"""The rules in force and where each comes from, a rule tried on the record, and suggestions."""
+"""The rules in force and where each comes from, a rule tried on the record and saved, suggestions, and trust."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from ...config import TextToTrust, TrustStore
+from ...config.remembered import forget, remember
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError
+from ...core.errors import ConfigError, ToolcribError, ToolError
 from ...core.text import clip
 from ...core.verdict import Verdict
 from ...policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
@@ -15,11 +17,16 @@ from ...record.connection import Where
 from ...record.filters import read_time
 from ...toolbox import Toolbox
 from ...toolbox.past_calls import recorded_calls
+from .acts import note_act
 from .html import Child, Markup, el
-from .page import Frame, choice, facts, link, one_line, page
+from .page import MAX_ARGUMENTS, Frame, choice, exact, folded, form, link, one_line, page, sure
 
 Build = Callable[[], AbstractContextManager[Toolbox]]
+Untrusted = Callable[[], Sequence[TextToTrust]]
+"""Reads the files of the project that count only if a person trusts them, and are not trusted."""
 
+OWN = ("user", "remembered")
+"""The layers of the rules that a person's own commands write."""
 TRIED = 5_000
 SINCE = "30d"
 EXAMPLES = 20
@@ -39,10 +46,12 @@ class RuleReport:
     changed: list[Changed] | None = None
     suggested: list[Suggestion] | None = None
     fault: str = ""
+    untrusted: Sequence[TextToTrust] = ()
 
 
-def read_rules(build: Build, record: Where, given: Mapping[str, str]) -> RuleReport:
+def read_rules(build: Build, record: Where, untrusted: Untrusted, given: Mapping[str, str]) -> RuleReport:
     """Read the rules of the workspace, and try what the form names. Nothing is written."""
+    texts = untrusted()
     with build() as box:
         rules = sorted(box.rules.rules, key=lambda rule: VERDICTS.index(rule.verdict))
         ignored = [str(item) for item in box.settings.origin.ignored if item.key.startswith(("rules.", "permissions."))]
@@ -52,7 +61,7 @@ def read_rules(build: Build, record: Where, given: Mapping[str, str]) -> RuleRep
         ]
         written, wanted = given.get("rule", "").strip(), "suggest" in given
         if not written and not wanted:
-            return RuleReport(rules, warnings, given)
+            return RuleReport(rules, warnings, given, untrusted=texts)
         try:
             verdict: Verdict = _VERDICTS.get(given.get("as", ""), "allow")
             tried = parse_rule(written, verdict, RuleSource("tried")) if written else None
@@ -60,8 +69,8 @@ def read_rules(build: Build, record: Where, given: Mapping[str, str]) -> RuleRep
             changed = None if tried is None else changes(calls, box.policy, [tried])
             suggested = suggestions(calls, box.policy) if wanted else None
         except ToolcribError as error:
-            return RuleReport(rules, warnings, given, fault=str(error))
-    return RuleReport(rules, warnings, given, len(calls), unread, changed, suggested)
+            return RuleReport(rules, warnings, given, fault=str(error), untrusted=texts)
+    return RuleReport(rules, warnings, given, len(calls), unread, changed, suggested, untrusted=texts)
 
 
 def rules_page(found: RuleReport, frame: Frame) -> str:
@@ -72,7 +81,8 @@ def rules_page(found: RuleReport, frame: Frame) -> str:
         frame,
         "Rules",
         [el("p", each, class_="fault") for each in found.warnings],
-        el("ul", [_rule(each) for each in found.rules] or none, class_="rows", aria_label="Rules in force"),
+        [_to_trust(each, frame) for each in found.untrusted],
+        el("ul", [_rule(each, frame) for each in found.rules] or none, class_="rows", aria_label="Rules in force"),
         el("h2", "Try a rule on the record"),
         el("p", "Nothing is written, and nothing runs. Each call is judged as it would be today."),
         el(
@@ -84,18 +94,25 @@ def rules_page(found: RuleReport, frame: Frame) -> str:
             method="get", action="rules",
         ),
         el("p", found.fault, class_="fault", role="alert") if found.fault else None,
-        _tried(found) if found.changed is not None else None,
+        _tried(found, frame) if found.changed is not None else None,
         el("p", link("Suggest rules from the record", "rules", {"suggest": "1"})),
         _suggested(found) if found.suggested is not None else None,
     )  # fmt: skip
 
 
-def _rule(rule: Rule) -> Markup:
+def _rule(rule: Rule, frame: Frame) -> Markup:
     where = rule.source.where or rule.source.layer
-    return el("li", el("strong", rule.verdict, class_=rule.verdict), " ", el("code", one_line(rule.shown)), f" {where}")
+    remove = form(
+        frame, "rules", sure(), el("button", "Remove this rule", name="act", value="remove", class_="no"),
+        rule=rule.text, verdict=rule.verdict, layer=rule.source.layer,
+    )  # fmt: skip
+    return el(
+        "li", el("strong", rule.verdict, class_=rule.verdict), " ", el("code", one_line(rule.shown)), f" {where}",
+        folded("Remove", remove) if rule.source.layer in OWN and frame.form else None,
+    )  # fmt: skip
 
 
-def _tried(found: RuleReport) -> list[Child]:
+def _tried(found: RuleReport, frame: Frame) -> list[Child]:
     changed = found.changed or []
     unread = f" {found.unread} more are not in the record in full, and were not tried." if found.unread else ""
     rows: list[Child] = [
@@ -104,16 +121,19 @@ def _tried(found: RuleReport) -> list[Child]:
     ]
     if len(changed) > EXAMPLES:
         rows.append(el("li", f"and {len(changed) - EXAMPLES} more"))
+    verdict = _VERDICTS.get(found.given.get("as", ""), "allow")
+    written = found.given.get("rule", "").strip()
     return [
         el("p", f"{found.calls} calls: {len(changed)} would get another verdict.{unread}"),
-        el(
-            "ul",
-            rows,
-            el("li", f"and {len(changed) - EXAMPLES} more") if len(changed) > EXAMPLES else None,
-            class_="rows",
+        el("ul", rows, class_="rows"),
+        form(
+            frame, "rules",
+            el("p", "This writes into your own settings, for this workspace: ", el("strong", verdict), " ",
+               el("code", one_line(written))),
+            sure(), el("button", "Save this rule", name="act", value="add"),
+            rule=written, verdict=verdict,
         ),
-        facts({"to add it": f"toolcrib rules add {found.given.get('as', 'allow')} RULE"}),
-    ]
+    ]  # fmt: skip
 
 
 def _suggested(found: RuleReport) -> Markup:
@@ -131,3 +151,47 @@ def _call(call: PastCall) -> Markup:
     said = {"yes": " (a person said yes)", "no": " (a person said no)"}.get(call.person, "")
     shown = f"{call.tool.name} {one_line(clip(text, 160))}"
     return el("span", link(el("bdi", shown), "call", {"id": call.call_id}, item=True), said)
+
+
+def _to_trust(text: TextToTrust, frame: Frame) -> Markup:
+    path = str(text.file.path)
+    whole = len(text.file.text) <= MAX_ARGUMENTS
+    others = [el("p", "Files that belong to it are not shown, may be read or run, and may change later: ",
+                 ", ".join(text.others))] if text.others else None  # fmt: skip
+    return el(
+        "article",
+        el("h2", "Not trusted: ", el("bdi", path)),
+        el("p", f"With trust, {text.what}."),
+        others,
+        folded("What it says", exact(text.file.text, diff=False)) if whole else None,
+        form(
+            frame, "rules", sure(), el("button", "Trust this file, as it is now", name="act", value="trust"),
+            path=path, digest=text.file.digest,
+        ) if whole else el("p", "It is too long to be shown here. Read it, then: toolcrib trust"),
+    )  # fmt: skip
+
+
+def act_on_rules(given: Mapping[str, str], build: Build, untrusted: Untrusted, record: Where, person: str) -> str:
+    """Write or remove a rule, or trust a file exactly as it was shown. Raises ToolcribError."""
+    act, written = given.get("act", ""), given.get("rule", "").strip()
+    if given.get("sure", "").strip().lower() != "yes":
+        raise ConfigError("to change rules or trust, type yes")
+    if act == "trust":
+        path, digest = given.get("path", ""), given.get("digest", "")
+        found = [each.file for each in untrusted() if (str(each.file.path), each.file.digest) == (path, digest)]
+        if not found:
+            raise ToolError(f"{path} has changed since this page was made; look at it, and try once more")
+        note_act(record, person, "trust", f"{path} (sha256 {digest})")
+        TrustStore().trust(found[0])
+        return f"Trusted {path}, as it was shown. A change of the file ends the trust."
+    verdict = _VERDICTS.get(given.get("verdict", ""))
+    if act not in ("add", "remove") or verdict is None:
+        raise ToolError("the form names no act")
+    with build() as box:
+        workspace = box.workspace.root
+    parse_rule(written, verdict, RuleSource("tried"))
+    note_act(record, person, f"{act} the rule", f"{verdict} {written}")
+    if act == "add":
+        return f"Wrote {verdict} {written} to {remember(workspace, verdict, written)}."
+    there = forget(None if given.get("layer") == "user" else workspace, written, [verdict])
+    return f"Removed {verdict} {written}." if there else f"{verdict} {written} is not among your own rules any more."

@@ -1,0 +1,197 @@
+"""Jobs: what runs in the background, what became of it, and what a person does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from ...core.dataclass import dataclass
+from ...core.errors import ToolcribError, ToolError
+from ...core.threads import shared_threads
+from ...policy.preview import fit
+from ...record.connection import Where
+from .acts import note_act
+from .html import Child, Markup, el
+from .page import MAX_ARGUMENTS, Frame, as_json, clock, exact, facts, form, link, live, page
+from .rules import Build
+
+if TYPE_CHECKING:
+    from ...jobs.engine import JobEngine, JobStatus, Served
+
+OpenJobs = Callable[[], "AbstractAsyncContextManager[tuple[JobEngine, Where]]"]
+"""Opens the jobs, with the record of what they ask. Raises ToolcribError if there are none."""
+MAX_JOBS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """The newest jobs, the workers that run now, and why there are no jobs."""
+
+    found: list[JobStatus]
+    workers: Mapping[str, Served]
+    fault: str = ""
+
+
+async def read_jobs(jobs: OpenJobs) -> JobList:
+    """Read the newest jobs of all states."""
+    try:
+        async with jobs() as (engine, _):
+            return JobList(await engine.jobs(limit=MAX_JOBS), await engine.workers())
+    except ToolcribError as error:
+        return JobList([], {}, str(error))
+
+
+def jobs_page(jobs: JobList, frame: Frame) -> str:
+    """Return the list."""
+    rows = [_line(each, jobs.workers) for each in jobs.found]
+    workers = [f"{name} ({', '.join(filter(None, serves.workspaces))})" for name, serves in jobs.workers.items()]
+    return page(
+        frame,
+        "Jobs",
+        live(
+            "jobs",
+            el("p", "workers: ", "; ".join(workers) or "none runs now. Start one: toolcrib worker"),
+            el("ul", rows, class_="rows") if rows else el("p", jobs.fault or "There are no jobs."),
+            name="Jobs, the newest first",
+        ),
+    )  # fmt: skip
+
+
+def _line(status: JobStatus, workers: Mapping[str, Served]) -> Markup:
+    from ...jobs.job_tool import line_of
+
+    ident, _, rest = line_of(status).partition("  ")
+    return el(
+        "li", link(el("bdi", ident), "job", {"id": ident}, item=True), " ", clock(status.created), " ",
+        el("span", rest, class_=_class(status)), _alone(status, workers),
+    )  # fmt: skip
+
+
+def _class(status: JobStatus) -> str | None:
+    return {"failed": "bad", "unknown": "bad", "cancelled": "bad", "done": "approved"}.get(status.state)
+
+
+def _alone(status: JobStatus, workers: Mapping[str, Served]) -> Child:
+    """Return what to say of a job that no worker has."""
+    waits = status.state == "queued" and not any(serves.has(status.job) for serves in workers.values())
+    cut = status.state == "running" and status.worker not in workers
+    if not waits and not cut:
+        return None
+    return el("span", " no worker takes it" if waits else " its worker has ended", class_="bad")
+
+
+# --- one job
+
+
+@dataclass(frozen=True, slots=True)
+class OneJob:
+    """A job, the workers, and what it printed or reported."""
+
+    status: JobStatus
+    workers: Mapping[str, Served]
+    printed: str
+
+
+async def read_job(jobs: OpenJobs, ident: str) -> OneJob:
+    """Read one job. Raises ToolcribError if there is none."""
+    from ...jobs.engine import FINAL
+    from ...jobs.job_tool import stored_events, text_of
+    from ...jobs.runner import text_of_output
+
+    async with jobs() as (engine, _):
+        status = await engine.status(ident)
+        printed = text_of_output(status.output) if status.state in FINAL else ""
+        if not printed:
+            printed = "".join([text_of(event) for event in await stored_events(engine, ident)])
+        return OneJob(status, await engine.workers(), printed)
+
+
+def job_page(found: OneJob, frame: Frame) -> str:
+    """Return the page of one job."""
+    status, job = found.status, found.status.job
+    session = job.body.get("session")
+    return page(
+        frame,
+        job.id,
+        live(
+            "job",
+            facts({
+                "state": [el("strong", status.state, class_=_class(status)), _alone(status, found.workers)],
+                "why": status.reason,
+                "waits for": [[_waits(key), " "] for key in status.waits_for],
+                "kind": job.kind,
+                "session": isinstance(session, str) and link(session, "session", {"id": session}),
+                "schedule": str(job.body.get("schedule") or ""),
+                "submitted": clock(status.created),
+                "begun": status.started and clock(status.started),
+                "ended": status.ended and clock(status.ended),
+                "attempt": str(status.attempt or ""),
+                "worker": status.worker,
+                "workspace": job.workspace,
+                "queue": job.queue,
+                "begun by": job.parent and link(job.parent, "job", {"id": job.parent}),
+            }),
+            el("h2", "What it does"),
+            exact(fit(as_json(dict(job.body)), MAX_ARGUMENTS), diff=False),
+            [el("h2", "Output"), exact(fit(found.printed, MAX_ARGUMENTS), diff=False)] if found.printed else None,
+            _acts(status, frame),
+            name="This job",
+        ),
+    )  # fmt: skip
+
+
+def _waits(key: str) -> Child:
+    kind, _, ident = key.partition(":")
+    return el("a", ident, href=f"inbox#{ident}") if kind == "approval" else key
+
+
+def _acts(status: JobStatus, frame: Frame) -> Markup:
+    ident = status.job.id
+    if status.state in ("queued", "running", "parked"):
+        return form(frame, "job", el("button", "Cancel this job", name="act", value="cancel", class_="no"), id=ident)
+    if status.state == "done":
+        return Markup()
+    return form(
+        frame, "job",
+        el("p", "Look first at what it has done: it begins anew."),
+        el("button", "Run it again", name="act", value="again"), id=ident,
+    )  # fmt: skip
+
+
+async def act_on_job(given: Mapping[str, str], jobs: OpenJobs, notes: Where, person: str) -> str:
+    """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
+    from ...jobs.engine import run_again
+    from ...jobs.waits import cancel
+
+    ident, act = given.get("id", ""), given.get("act", "")
+    async with jobs() as (engine, record):
+        status = await engine.status(ident)
+        if act == "cancel":
+            await shared_threads.run(note_act, notes, person, "cancel", ident)
+            if not await cancel(engine, record, ident):
+                return f"{ident} has ended already; nothing was changed."
+            status = await engine.status(ident)
+            return f"{ident} is {status.state}{f': {status.reason}' if status.reason else ''}."
+        if act == "again":
+            await shared_threads.run(note_act, notes, person, "run again", ident)
+            return f"It runs again as {await run_again(engine, ident)}."
+    raise ToolError("the form names no act")
+
+
+async def send_by_worker(given: Mapping[str, str], jobs: OpenJobs, build: Build, notes: Where, person: str) -> str:
+    """Submit a message to a session as a job, and return a sentence for the person. Raises ToolcribError."""
+    from ...jobs.bodies import MessageBody
+    from ...jobs.engine import Job
+    from ...jobs.placing import placement
+
+    ident, text = given.get("id", ""), given.get("text", "").strip()
+
+    def job() -> Job:
+        with build() as box:
+            body = MessageBody(text, session=ident)
+            return Job(body.KIND, body.to_json(), repeatable=True, **placement(box))
+
+    async with jobs() as (engine, _):
+        await shared_threads.run(note_act, notes, person, "send by a worker", f"{ident}: {text}")
+        return f"Submitted as {await engine.submit(await shared_threads.run(job))}."

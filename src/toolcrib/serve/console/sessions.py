@@ -1,0 +1,279 @@
+"""Sessions of the agent: a list, and the transcript of one, in which calls are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ...core.dataclass import dataclass
+from ...core.errors import ToolError
+from ...core.text import clip
+from ...policy.preview import fit
+from ...record.connection import Where
+from ...record.state import StateFolder
+from .acts import note_act
+from .html import Child, Markup, el
+from .page import MAX_ARGUMENTS, Frame, arguments_of, clock, exact, facts, folded, form, link, live, one_line, page
+
+if TYPE_CHECKING:
+    from ...agent.history import CallResult, Entry, ModelCall
+    from ...agent.store import SessionRow, SessionStore
+
+MAX_SESSIONS = 100
+TURNS = 100
+"""Turns on a page, the latest ones."""
+MAX_PARENTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A session in the list, and how many subagents it has."""
+
+    row: SessionRow
+    state: str
+    subagents: int
+
+
+def read_sessions(state: StateFolder) -> list[ListedSession]:
+    """Read the sessions of a workspace, the one used last first."""
+    from ...agent.store import SessionStore
+
+    with closing(SessionStore(state)) as store:
+        rows = store.list(MAX_SESSIONS, subagents=False)
+        return [ListedSession(row, store.state_of(row), len(store.children(row.id))) for row in rows]
+
+
+def sessions_page(sessions: Sequence[ListedSession], frame: Frame) -> str:
+    """Return the list."""
+    none = el("p", "There are no sessions in this workspace yet. `toolcrib chat` and `toolcrib run` make some.")
+    rows = [_line(each) for each in sessions]
+    return page(
+        frame, "Sessions",
+        live("sessions", el("ul", rows, class_="rows") if rows else none, name="Sessions, the one used last first"),
+    )  # fmt: skip
+
+
+def _line(session: ListedSession) -> Markup:
+    row = session.row
+    return el(
+        "li",
+        link(el("bdi", row.title or row.id), "session", {"id": row.id}, item=True), " ", clock(row.updated), " ",
+        el("strong", session.state, class_="bad" if session.state == "interrupted" else None),
+        f" {row.model} {_used(row)}",
+        f" {session.subagents} subagents" if session.subagents else None,
+    )  # fmt: skip
+
+
+def _used(row: SessionRow) -> str:
+    cost = "cost not known" if row.cost is None else f"${row.cost:.4f}"
+    return f"{row.usage.input + row.usage.output:,} tokens, {cost}"
+
+
+# --- one session
+
+
+@dataclass(frozen=True, slots=True)
+class OneSession:
+    """A session with some of its turns, `first` being the position of the earliest; those that began it, the nearest
+    first; its subagents; and what it waits for."""
+
+    row: SessionRow
+    state: str
+    entries: Sequence[Entry]
+    first: int
+    parents: Sequence[SessionRow]
+    children: Sequence[SessionRow]
+    waiting: Sequence[Mapping[str, Any]]
+    message: str = ""
+    """The job that runs it, or ran it."""
+
+
+def read_session(state: StateFolder, given: Mapping[str, str]) -> OneSession:
+    """Read one session. Raises ToolError if there is none."""
+    from ...agent.store import SessionStore
+    from ...agent.waiting import waits_of
+
+    with closing(SessionStore(state)) as store:
+        row = _found(store, given.get("id", ""))
+        entries = store.turns(row.id)
+        before = int(given["before"]) if given.get("before", "").isdecimal() else len(entries)
+        end = min(before, len(entries))
+        first = max(end - TURNS, 0)
+        return OneSession(
+            row, store.state_of(row), entries[first:end], first, parents_of(store, row), store.children(row.id),
+            waits_of(store, row.id), str(row.extra.get("job") or ""),
+        )  # fmt: skip
+
+
+def parents_of(store: SessionStore, row: SessionRow) -> list[SessionRow]:
+    """Return the sessions that began this one, the nearest first."""
+    from ...agent.session_lock import NoSuchSession
+
+    found: list[SessionRow] = []
+    try:
+        while row.parent and len(found) < MAX_PARENTS:
+            row = store.get(row.parent)
+            found.append(row)
+    except NoSuchSession:  # it was removed
+        pass
+    return found
+
+
+def _found(store: SessionStore, ident: str) -> SessionRow:
+    row = store.get(ident) if ident else None
+    if row is None or row.id != ident:
+        raise ToolError(f"there is no session {ident!r} in this workspace")
+    return row
+
+
+def session_page(session: OneSession, frame: Frame) -> str:
+    """Return the page of one session."""
+    row, last = session.row, session.first + len(session.entries)
+    earlier = link("Earlier turns", "session", {"id": row.id, "before": str(session.first)}) if session.first else None
+    results = _results(session.entries)
+    return page(
+        frame,
+        row.title or row.id,
+        live("about", _about(session), name="About this session"),
+        live("waits", [_waits(each, frame, row.id) for each in session.waiting], name="What it waits for"),
+        el("h2", "Transcript"),
+        el("p", earlier),
+        live(
+            "transcript",
+            [_turn(row.id, session.first + at, each, results, frame) for at, each in enumerate(session.entries)]
+            or el("p", "Nothing was said yet."),
+            name="Transcript",
+        ),
+        el("h2", "Go on") if frame.form else None,
+        _acts(row.id, last, frame),
+    )  # fmt: skip
+
+
+def _about(session: OneSession) -> Markup:
+    row, usage = session.row, session.row.usage
+    return facts({
+        "state": el("strong", session.state, class_="bad" if session.state == "interrupted" else None),
+        "session": row.id,
+        "model": row.model,
+        "cost": _used(row),
+        "tokens": f"{usage.input:,} in ({usage.cache_read:,} of them from the cache), {usage.output:,} out",
+        "begun": clock(row.created),
+        "used": clock(row.updated),
+        "begun by": [[link(el("bdi", each.title or each.id), "session", {"id": each.id}), " "] for each in
+                     session.parents],
+        "subagents": [[link(el("bdi", each.title or each.id), "session", {"id": each.id}), f" {each.state} "]
+                      for each in session.children],
+        "copy of": row.extra.get("forked_from")
+        and link(str(row.extra["forked_from"]), "session", {"id": str(row.extra["forked_from"])}),
+        "job": session.message and link(session.message, "job", {"id": session.message}),
+        "calls": link("in the record", "calls", {"session": row.id}),
+    })  # fmt: skip
+
+
+def _waits(waits: Mapping[str, Any], frame: Frame, ident: str) -> Markup:
+    who = f"The subagent {waits['subagent']}" if waits.get("subagent") else "The session"
+    if waits["kind"] == "approval":
+        return el("p", f"{who} waits for your answer: ", el("a", str(waits["tool"]), href=f"inbox#{waits['approval']}"))
+    run = str(waits["run_id"])
+    return el(
+        "article",
+        el("h2", f"{who} asks you"),
+        exact(str(waits.get("question") or ""), diff=False),
+        form(
+            frame, "session",
+            el("label", "Your answer ", el("input", name="text", autocomplete="off")),
+            el("button", "Answer", name="act", value="answer"),
+            id=ident, run=run,
+        ),
+        id=f"asks-{run}",
+    )  # fmt: skip
+
+
+def _results(entries: Sequence[Entry]) -> dict[str, CallResult]:
+    from ...agent.history import ResultTurn
+
+    return {result.call_id: result for each in entries if isinstance(each, ResultTurn) for result in each.results}
+
+
+def _turn(ident: str, at: int, entry: Entry, results: Mapping[str, CallResult], frame: Frame) -> Child:
+    from ...agent.history import Compaction, ModelCall, ModelTurn, ResultTurn, Text
+
+    if isinstance(entry, ResultTurn):  # they are with their calls
+        return None
+    if isinstance(entry, Compaction):
+        before, after = entry.tokens
+        return el("p", f"The history was made shorter: {before:,} → {after:,} tokens.", id=f"turn-{at}")
+    fork = form(
+        frame, "session", el("button", "Fork before this", name="act", value="fork"), id=ident, turn=str(at)
+    )  # fmt: skip
+    if not isinstance(entry, ModelTurn):
+        texts = [exact(fit(part.text, MAX_ARGUMENTS), diff=False) if isinstance(part, Text) else el("p", "(an image)")
+                 for part in entry.content]  # fmt: skip
+        return el("article", el("h3", entry.source), texts, fork, id=f"turn-{at}", class_="said")
+    parts: list[Child] = []
+    for part in entry.parts:
+        if isinstance(part, ModelCall):
+            parts.append(_call(f"{ident}.{at}.{part.id}", part, results.get(part.id)))
+        elif isinstance(part, Text):
+            parts.append(exact(fit(part.text, MAX_ARGUMENTS), diff=False))
+        elif part.text:
+            parts.append(folded("reasoning", exact(fit(part.text, MAX_ARGUMENTS), diff=False)))
+    answered = sum(call.id in results for call in entry.calls)
+    return el("article", el("h3", "agent"), parts, fork, id=f"turn-{at}", data_version=answered)
+
+
+def _call(run_id: str, call: ModelCall, result: CallResult | None) -> Markup:
+    state = el("strong", "runs, waits, or was cut off") if result is None else None
+    if result is not None and result.is_error:
+        state = el("strong", "failed", class_="bad")
+    return folded(
+        [el("bdi", call.name), " ", el("code", one_line(clip(call.arguments, 120))), " ", state],
+        exact(arguments_of(call.arguments), diff=False),
+        None if result is None else exact(fit(result.text, MAX_ARGUMENTS), diff=False),
+        el("p", link("This call in the record", "call", {"id": run_id})),
+    )
+
+
+def _acts(ident: str, turns: int, frame: Frame) -> list[Child]:
+    return [
+        form(
+            frame, "session",
+            el("label", "Message ", el("textarea", name="text", rows=3, cols=60)),
+            el("button", "Send", name="act", value="send"),
+            el("button", "Send, and let a worker go on", name="act", value="work"),
+            id=ident,
+        ),
+        form(frame, "session", el("button", "Fork with all turns", name="act", value="fork"), id=ident,
+             turn=str(turns)),
+    ]  # fmt: skip
+
+
+def act_on_session(given: Mapping[str, str], state: StateFolder, record: Where, person: str) -> str:
+    """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
+    from ...agent.session import AgentSession
+    from ...agent.store import SessionStore
+
+    ident, act, text = given.get("id", ""), given.get("act", ""), given.get("text", "").strip()
+    with closing(SessionStore(state)) as store:
+        row = _found(store, ident)
+        if act == "fork":
+            turn = given.get("turn", "")
+            note_act(record, person, "fork", ident)
+            copy = store.fork(row.id, int(turn) if turn.isdecimal() else None)
+            return f"Forked as {copy.id}. It goes on with: toolcrib run --session {copy.id} '…'"
+        if not text:
+            raise ToolError("there is no text to send")
+        session = AgentSession(store, row)
+        if act == "answer":
+            note_act(record, person, "answer", f"{ident}: {text}")
+            try:
+                session.answer_question(given.get("run", ""), text)
+            except KeyError:
+                raise ToolError(f"{ident} does not wait for this answer any more") from None
+            return f"Answered. Where nothing waits for it, it goes on with: toolcrib run --session {ident}"
+        if act == "send":
+            note_act(record, person, "send", f"{ident}: {text}")
+            runs = session.steer(text)
+            return "Sent." if runs else f"No turn runs. It waits for the next one: toolcrib run --session {ident}"
+    raise ToolError("the form names no act")
