@@ -25,7 +25,7 @@ MESSAGES = [
         ["call", "web_fetch", "url=http://127.0.0.1:1/"],
         ["call", "http_request", "method=GET", "url=https://example.com/"],
         ["--config", "config.toml", "list"],
-        ["--workspace", "/nonexistent", "list"],
+        ["--workspace", "nosuch", "list"],
         ["--mode", "auto", "list"],
     ],
     ids=lambda words: " ".join(words),

@@ -103,8 +103,11 @@ def resident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield found
 
 
-def test_later_events_load_nothing_and_are_judged_by_settings_of_their_time(resident: Home) -> None:
+def test_later_events_load_nothing_and_are_judged_by_settings_of_their_time(
+    resident: Home, request: pytest.FixtureRequest
+) -> None:
     settings = resident.path / ".config/toolcrib/config.toml"
+    request.addfinalizer(lambda: settings.unlink(missing_ok=True))
     assert resident.decides("make all") == ("ask", False)
     settings.parent.mkdir(parents=True)
     settings.write_text('rules.allow = ["Bash(make *)"]', encoding="utf-8")

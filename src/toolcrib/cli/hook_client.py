@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 SOCKET = "socket"
 OFF = "TOOLCRIB_HOOKD"
 """The variable that keeps events in their own processes, if it is "off"."""
-FIRST_SECONDS = 1.0
-"""How long the resident process may take to answer at all. Then it gets nothing, and we do it ourselves."""
+FIRST_SECONDS = 3.0
+"""How long the resident process may take to answer at all, on a busy machine too. Then we do it ourselves: that costs
+more."""
 LAST_SECONDS = 25.0
 """Longer than an event may take (`hook.DEADLINE`)."""
 _INT = 4
