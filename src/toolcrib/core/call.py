@@ -32,6 +32,11 @@ def inner_id(call_id: str, number: object) -> str:
     return f"{call_id}#{number}"
 
 
+def is_inner(call_id: str) -> bool:
+    """Return whether a script made the call with this id: then an answer to its request is for the script."""
+    return "#" in call_id
+
+
 class Call:
     """A call, as the stages, the authorizer and the record see it. `text` is the JSON that is bound and run; "" before.
 

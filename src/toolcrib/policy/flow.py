@@ -173,13 +173,13 @@ class LabelFlow:
         session = self._sessions.get(session_id) or self._session(session_id)
         session.said.append(read_text("the user", text))
 
-    def inherit(self, labels: Labels, session_id: str | None) -> None:
+    def inherit(self, labels: Labels, session_id: str | None, *, elsewhere: bool = False) -> None:
         """Note the labels of what a session has read in another process. The texts are not known here: after untrusted
-        ones every sink of a session that this process does not know asks."""
+        ones every sink of a session that this process does not know asks, and with `elsewhere` of any session."""
         known = self._sessions.get(session_id)
         session = known or self._session(session_id)
         session.labels = session.labels.join(labels)
-        if known is None and labels.integrity == "untrusted":
+        if (known is None or elsewhere) and labels.integrity == "untrusted":
             session.full = True
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:

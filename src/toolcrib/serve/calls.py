@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
 
+from ..core.call import is_inner
 from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.interfaces import Hook
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
+from ..policy.requests import Decision, denial, scopes_of, use_approver, within
 from ..policy.requests import answer as give_answer
-from ..policy.requests import denial, scopes_of, use_approver, within
+from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow
 from ..sources.mcp.sdk_private import connection_of
 from . import approval
@@ -38,6 +40,8 @@ QUESTION_SECONDS = 600.0
 """How long a call waits for the answer to its question in the 2026-07-28 protocol."""
 MAX_WAITING = 256
 """How many calls of a caller may wait for answers at once. Each keeps the resources that its tool uses."""
+MAX_FORMS = 20
+"""How many approval forms are shown together. A script may wait for more; they follow."""
 QUIET_SECONDS = 120.0
 """A pause this long between calls counts as a new user message: MCP has no signal for one."""
 
@@ -209,7 +213,7 @@ class CallHandler:
         try:
             claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session.id)
             if claims.kind == "approval":
-                return await self._approved(transport, peer, claims.id, wanted, session, answers)
+                return await self._approved(transport, peer, claims.id.split(), wanted, session, answers)
             waiting = transport.waiting.pop(claims.id, None)
             if waiting is None:
                 raise StateRefused("the question was already answered, or its caller no longer waits")
@@ -229,58 +233,67 @@ class CallHandler:
     async def _ask_approval(
         self, output: ToolOutput, wanted: WantedCall, session: RequestSession
     ) -> InputRequiredResult | None:
-        """Return the form for a call that is stored as pending; None if it is no longer pending."""
-        ident = output.meta.get("approval_id")
-        row = None if self.approvals is None or ident is None else await self._row(ident)
-        if row is None or row["state"] != "pending":
+        """Return the form for a call that is stored as pending, or those of a script's calls; None if nothing is
+        pending."""
+        found = [await self._row(ident) for ident in output.meta.get("approvals") or [output.meta.get("approval_id")]]
+        rows = [row for row in found if row is not None and row["state"] == "pending"][:MAX_FORMS]
+        if not rows:
             return None
-        expires = min(float(row["expires"]), time.time() + self.question_seconds)
+        expires = min(*(float(row["expires"]) for row in rows), time.time() + self.question_seconds)
+        idents = " ".join(row["id"] for row in rows)
         state = self.request_states.seal(
-            "approval", row["id"], tool=wanted.name, arguments=wanted.arguments, session=session.id, expires=expires
+            "approval", idents, tool=wanted.name, arguments=wanted.arguments, session=session.id, expires=expires
         )
-        return InputRequiredResult(input_requests={approval.KEY: approval.form_of_row(row)}, request_state=state)
+        forms = map(approval.form_of_row, rows)
+        return InputRequiredResult(input_requests=dict(zip(_KEYS, forms, strict=False)), request_state=state)
 
     async def _approved(
         self,
         transport: TransportState,
         peer: Peer,
-        ident: str,
+        idents: Sequence[str],
         wanted: WantedCall,
         session: RequestSession,
         answers: Answers,
     ) -> Answer:
-        """Store the answer to an approval form (this works once), and run the call if it is a yes."""
+        """Store the answers to approval forms (this works once), and run the call if it is a yes. A script goes on
+        after a no, too: it gets it."""
         store = self.approvals
-        row = await self._row(ident)
-        if store is None or row is None:
+        rows = [row for ident in idents if (row := await self._row(ident)) is not None]
+        if store is None or len(rows) < len(idents):
             raise StateRefused("this approval is not known here")
-        answer = answers.get(approval.KEY)
-        if not isinstance(answer, ElicitResult):  # the retry forgot the answer: ask again
-            pending = ToolOutput.error(row["reason"], "pending", meta={"approval_id": ident})
+        given = {row["id"]: answers.get(key) for key, row in zip(_KEYS, rows, strict=False)}
+        if not all(isinstance(answer, ElicitResult) for answer in given.values()):  # the retry forgot one: ask again
+            pending = ToolOutput.error("", "pending", meta={"approvals": idents})
             again = await self._ask_approval(pending, wanted, session)
             if again is None:
                 raise StateRefused(_ANSWERED)
             return again
-        decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
-        remember = self.box.approval_service.remember if self.box.approval_service is not None else None
-        answered = await shared_threads.run(give_answer, store, ident, decision, remember)
-        if not answered.kept:
-            row = answered.row
-            if row is None or row["state"] != "approved" or not decision.approve:
-                raise StateRefused(_ANSWERED)
-            # another client approved it meanwhile; the record gives that approval to one call only
-            return await self._start(transport, peer, wanted, session)
-        said = "approved" if decision.approve else "denied"
-        if self.registry.events.listeners:
-            self.registry.events.emit(ApprovalResolved(row["call_id"], row["tool"], ident, said, decision.approver))
-        if decision.approve:
+        decisions = [await self._answered(store, row, given[row["id"]], peer) for row in rows]
+        row, decision = rows[0], decisions[0]
+        if not any(decisions):
+            raise StateRefused(_ANSWERED)
+        if decision is None or decision.approve or is_inner(row["call_id"]):
             return await self._start(transport, peer, wanted, session)
         denied = ToolOutput.error(
-            denial(row["tool"], decision.reason), "denied", meta={"approval_id": ident, "rule": row["rule"]}
+            denial(row["tool"], decision.reason), "denied", meta={"approval_id": row["id"], "rule": row["rule"]}
         )
-        await shared_threads.run(store.refusal, ident)
+        await shared_threads.run(store.refusal, row["id"])
         self._finished(row, denied, session.id, decision.approver)
         return wanted.finish(denied, peer)
+
+    async def _answered(self, store: Approvals, row: ApprovalRow, answer: Any, peer: Peer) -> Decision | None:
+        """Store the answer to one form. Returns None if the request has another answer already."""
+        decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
+        remember = self.box.approval_service.remember if self.box.approval_service is not None else None
+        answered = await shared_threads.run(give_answer, store, row["id"], decision, remember)
+        if not answered.kept:  # if another client approved it meanwhile, the record gives that to one call only
+            now = answered.row
+            return decision if now is not None and now["state"] == "approved" and decision.approve else None
+        said = "approved" if decision.approve else "denied"
+        if self.registry.events.listeners:
+            self.registry.events.emit(ApprovalResolved(row["call_id"], row["tool"], row["id"], said, decision.approver))
+        return decision
 
     def _finished(self, row: ApprovalRow, output: ToolOutput, session: str, approver: str | None) -> None:
         """Record a retry that ended at the form like any other call, next to the call that asked."""
@@ -293,8 +306,8 @@ class CallHandler:
                 )
             )  # fmt: skip
 
-    async def _row(self, ident: str) -> ApprovalRow | None:
-        if self.approvals is None:
+    async def _row(self, ident: str | None) -> ApprovalRow | None:
+        if self.approvals is None or ident is None:
             return None
         return await shared_threads.run(self.approvals.get, ident)
 
@@ -312,4 +325,6 @@ class CallHandler:
             guard.reset(session)
 
 
+_KEYS = (approval.KEY, *(f"{approval.KEY}{n}" for n in range(2, MAX_FORMS + 1)))
+"""The keys of approval forms that are shown together."""
 _ANSWERED = "this approval was answered already, or has expired"

@@ -382,8 +382,9 @@ def _code(house: House, missing: list[tuple[str, str]], closers: list[Callable[[
 
     ground = house.ground
     return code_tools(
-        house.registry, ground.state, audit=ground.audit, approvals=ground.approvals, missing=missing, closers=closers
-    )
+        house.registry, ground.state, audit=ground.audit, approvals=ground.approvals, flow=house.flow, missing=missing,
+        closers=closers,
+    )  # fmt: skip
 
 
 def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:

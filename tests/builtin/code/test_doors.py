@@ -59,6 +59,26 @@ async def test_a_client_asks_its_user_about_each_call(folder: Path, era: str) ->
     assert any("read_file" in (step or "") for step in steps), steps
 
 
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_no_at_a_client_is_for_the_script(folder: Path, era: str) -> None:
+    code = "import asyncio\nasync def gone(path):\n    try:\n        await delete_file(path)\n"
+    code += "    except PermissionError as e:\n        return str(e)\n"
+    code += "await asyncio.gather(gone('a.txt'), gone('b.txt'))"
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        content = {"decision": "deny", "reason": "keep it"} if "a.txt" in params.message else {"decision": "approve"}
+        return ElicitResult(action="accept", content=content)
+
+    async with opened(folder) as box:
+        async with Client(McpServer(box).sdk, mode=era, elicitation_callback=answer) as client:
+            result: Any = await client.call_tool("run_code", {"code": code})
+        waited = box.audit.query(tool="run_code", outcome="pending")
+    (text,) = [block.text for block in result.content]
+    assert "keep it" in text and text.endswith("null]") and not result.is_error, text
+    assert [each.name for each in (folder / "work").iterdir()] == ["a.txt"]
+    assert len(waited) == (era != "legacy")  # both forms come together
+
+
 async def test_the_agent_waits_with_its_script_and_goes_on(folder: Path) -> None:
     replies = [
         {"calls": [{"name": "run_code", "arguments": {"code": CODE}}]},

@@ -6,6 +6,7 @@ as typed Python functions. `interpreter` is the interface of what runs a script,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from .stubs import described
 if TYPE_CHECKING:
     from ...core.registry import ToolRegistry
     from ...core.tool import Tool
+    from ...policy.flow import LabelFlow
     from ...record.approvals import Approvals
     from ...record.audit import Audit
     from ...record.state import StateFolder
@@ -33,6 +35,7 @@ def code_tools(
     *,
     audit: Audit,
     approvals: Approvals,
+    flow: LabelFlow,
     missing: list[tuple[str, str]],
     closers: list[Callable[[], object]],
 ) -> list[Tool]:
@@ -47,10 +50,7 @@ def code_tools(
         rows = audit.query(call_id=call_id, kind=None, after=0, limit=1_000)
         return any(row["kind"] == "intent" or row["intent"] is not None for row in rows)
 
-    def state_of(approval_id: str) -> str | None:
-        row = approvals.get(approval_id)
-        return None if row is None else row["state"]
-
     interpreter, store = MontyInterpreter(binary), ScriptStore(state)
     closers += [interpreter.close, store.close]
-    return [RunCodeTool(ScriptServices(registry, interpreter, store, began, state_of))]
+    inherit = functools.partial(flow.inherit, elsewhere=True)
+    return [RunCodeTool(ScriptServices(registry, interpreter, store, began, approvals.get, inherit))]

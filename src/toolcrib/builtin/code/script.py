@@ -11,6 +11,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,12 +23,14 @@ from ...core.call import ToolCall, inner_id
 from ...core.context import SHARED, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from ...core.finish import for_person
-from ...core.output import LABELS, ToolOutput
+from ...core.finish import HINT
+from ...core.output import LABELS, Labels, ToolOutput
 from ...core.registry import ToolRegistry
 from ...core.threads import shared_threads
 from ...core.tool import Tool, ToolCategory
 from ...policy.callers import caller_of
+from ...policy.preview import fit
+from ...record.rows import ApprovalRow
 from .interpreter import Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 from .stored import ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
@@ -35,6 +38,7 @@ from .stubs import ScriptFunction, functions_of, stubs_text
 NAME = "run_code"
 MAX_CODE = 100_000  # characters
 MAX_CALLS = 500  # of one script
+MAX_PREVIEW = 1_000  # characters of each question when all are shown together
 MAX_DIAGNOSTICS = 4_000  # characters of what the checker of types says
 NOT_CALLED = frozenset({NAME, "ask_user", "search_tools", "call_tool"})
 """Tools that a script has no function for: they are for the model itself."""
@@ -45,14 +49,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ScriptServices:
-    """What scripts need of a toolbox. `began(call_id)` says whether the record has a call that began to run, `state_of`
-    the state of a stored approval."""
+    """What scripts need of a toolbox. `began(call_id)` says whether the record has a call that began to run, `approval`
+    returns a stored request, and `inherit` notes the labels of what a session has read in another process."""
 
     registry: ToolRegistry
     interpreter: Interpreter
     store: ScriptStore
     began: Callable[[str], bool]
-    state_of: Callable[[str], str | None]
+    approval: Callable[[str], ApprovalRow | None]
+    inherit: Callable[[Labels, str | None], None]
 
 
 class RunCodeTool(Tool):
@@ -146,13 +151,14 @@ class _Run:
     async def _go_on(self, state: ScriptState, results: dict[int, Any]) -> Step:
         self._run_id, self._before, self._made, self._stored = state.run, state.printed, state.made, True
         self._calls, self._results, self._approvals = dict(state.calls), results, dict(state.approvals)
-        self._labels = LABELS[state.labels]
+        self._labels, self._ended = LABELS[state.labels], state.made - len(state.calls)
+        if state.elsewhere:
+            self._services.inherit(self._labels, self._ctx.session_id)
         for number, (name, _) in self._calls.items():
             if number in self._results:
                 continue
-            approval = self._approvals.get(number)
-            if approval is not None and await shared_threads.run(self._services.state_of, approval) == "expired":
-                text = f"nobody answered the request {approval} in time, so {name} was not run"
+            if number in self._approvals and await shared_threads.run(self._state_of, number) == "expired":
+                text = f"nobody answered the request {self._approvals[number]} in time, so {name} was not run"
                 self._results[number] = {"denied": text}
             elif name in self._functions and self._functions[name].tool.is_read_only:
                 continue  # it is made again
@@ -178,7 +184,10 @@ class _Run:
         return wrong
 
     async def _make_calls(self, numbers: Sequence[int]) -> None:
-        """Make calls: those that only read together, the others one by one, each after the state is stored."""
+        """Make calls: those that only read together, the others one by one, each after the state is stored. One that
+        waits for a person is made again when it is answered."""
+        waiting = await shared_threads.run(self._unanswered, numbers)
+        numbers = [number for number in numbers if number not in waiting]
         reading = [number for number in numbers if self._tool(number).is_read_only]
         if reading:
             calls = [ToolCall(self._call_id(n), self._tool(n).name, self._calls[n][1]) for n in reading]
@@ -197,6 +206,13 @@ class _Run:
                     self._services.store.add_result, self._key, self._run_id, number, self._results[number]
                 )
 
+    def _state_of(self, number: int) -> str | None:
+        row = self._services.approval(self._approvals[number])
+        return None if row is None else row["state"]
+
+    def _unanswered(self, numbers: Sequence[int]) -> set[int]:
+        return {number for number in numbers if number in self._questions and self._state_of(number) == "pending"}
+
     async def _note(self, number: int, output: ToolOutput) -> bool:
         """Note how a call ended, and report progress. Returns whether it has ended, or waits for a person."""
         if output.labels is not None:
@@ -209,7 +225,8 @@ class _Run:
         self._ended += 1
         await self._ctx.progress(self._ended, message=f"{output.tool_name}: {output.error_kind or 'ok'}")
         if output.is_error:
-            self._results[number] = {"denied" if output.error_kind == "denied" else "error": for_person(output)}
+            text = output.for_llm.removesuffix(HINT)
+            self._results[number] = {"denied" if output.error_kind == "denied" else "error": text}
         else:
             self._results[number] = {"value": output.for_llm}
             if self._tool(number).output_schema is not None and output.data is not None:
@@ -219,23 +236,29 @@ class _Run:
 
     async def _park(self) -> ToolOutput:
         await self._save()
-        asked = [output for number, output in sorted(self._questions.items()) if number in self._calls]
-        calls = [
-            f"- {output.tool_name} ({output.meta.get('reason')}): {output.meta.get('approval_id')}" for output in asked
-        ]
+        asked = {
+            str(output.meta.get("approval_id")): output
+            for number, output in sorted(self._questions.items())
+            if number in self._calls
+        }
+        calls = [f"- {output.tool_name} ({output.meta.get('reason')}): {ident}" for ident, output in asked.items()]
+        previews = [await shared_threads.run(self._preview, ident) for ident in asked]
         head = "The script waits for a person, who can answer with `toolcrib approvals`. These calls need approval:"
         tail = f"After the answers repeat exactly this {NAME}: it goes on where it waits, and makes no call twice."
         for_user = (
             "The script waits for your answers: `toolcrib approvals approve ID`, or `deny ID`.",
-            *calls,
+            *map("\n".join, zip(calls, previews, strict=True)),
             "Then run the same script again. It goes on where it waits, and makes no call twice.",
         )
-        approvals = [str(output.meta.get("approval_id")) for output in asked]
-        meta = {"approval_id": approvals[0], "approvals": approvals}
+        meta = {"approval_id": next(iter(asked)), "approvals": list(asked)}
         return ToolOutput.error(
             "\n".join((head, *calls, tail)), "pending", for_user="\n".join(for_user), pause_for_input=True, meta=meta,
             labels=self._labels,
         )  # fmt: skip
+
+    def _preview(self, approval_id: str) -> str:
+        row = self._services.approval(approval_id)
+        return textwrap.indent("" if row is None else fit(row["preview"], MAX_PREVIEW), "    ")
 
     async def _save(self) -> None:
         self._stored = True
@@ -255,6 +278,7 @@ class _Run:
             return ToolOutput.error("\n".join(filter(None, (printed, step.text))), "tool", labels=self._labels)
         shown = "" if step.value is None else step.value if isinstance(step.value, str) else _json(step.value)
         text = printed + ("\n" if printed and shown and not printed.endswith("\n") else "") + shown
+        text = text if shown else text.removesuffix("\n")
         return ToolOutput(text or "(the script ended, printed nothing and has no value)", labels=self._labels)
 
     def _printed(self) -> str:

@@ -57,6 +57,8 @@ class ScriptState:
     made: int
     labels: tuple[bool, bool]
     """Whether something untrusted, and something private, was read."""
+    elsewhere: bool = False
+    """Whether another toolbox stored it, which knew what was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class ScriptStore(RecordPart):
     def __init__(self, state: StateFolder) -> None:
         super().__init__(state.record, part="scripts", steps=STEPS)
         self._folder = state.path / "scripts"
+        self._process = this_process(secrets.token_hex(4))
 
     def take(self, script: str, session: str) -> HeldScript:
         """Take the lock of a session's script. Raises ToolError if it runs already."""
@@ -126,13 +129,13 @@ class ScriptStore(RecordPart):
             )
         found = {row["number"]: json.loads(row["body"]) for row in rows}
         state = found.pop(_STATE, None)
-        return None if state is None else (_state(state), found)
+        return None if state is None else (_state(state, state["process"] != self._process), found)
 
     def save(self, key: str, state: ScriptState, results: Mapping[int, Any]) -> None:
         """Store a state in the place of the one before, with the results that the script has not got yet."""
         with self._transaction():
             self._run("DELETE FROM script WHERE key = ? OR time < ?", key, time.time() - KEPT_SECONDS)
-            self._insert(key, state.run, _STATE, _data(state))
+            self._insert(key, state.run, _STATE, {**_data(state), "process": self._process})
             for number, result in results.items():
                 self._insert(key, state.run, number, result)
 
@@ -175,17 +178,18 @@ class ScriptStore(RecordPart):
 
 def _data(state: ScriptState) -> dict[str, Any]:
     return {
-        "process": this_process(), "run": state.run, "snapshot": b64encode(state.snapshot).decode(),
+        "run": state.run, "snapshot": b64encode(state.snapshot).decode(),
         "printed": state.printed, "made": state.made, "labels": state.labels,
         "calls": {str(number): call for number, call in state.calls.items()},
         "approvals": {str(number): approval for number, approval in state.approvals.items()},
     }  # fmt: skip
 
 
-def _state(data: dict[str, Any]) -> ScriptState:
+def _state(data: dict[str, Any], elsewhere: bool) -> ScriptState:
     calls = cast("Mapping[str, tuple[str, dict[str, Any]]]", data["calls"])
     approvals = cast("Mapping[str, str]", data["approvals"])
     return ScriptState(
         data["run"], b64decode(data["snapshot"]), {int(n): (name, given) for n, (name, given) in calls.items()},
         {int(n): approval for n, approval in approvals.items()}, data["printed"], data["made"], tuple(data["labels"]),
+        elsewhere,
     )  # fmt: skip
