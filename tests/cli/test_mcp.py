@@ -128,10 +128,24 @@ def test_tables_below_a_server_go_with_it() -> None:
     assert tomllib.loads(without_server(text, ".toml", "a")) == {"mcp_servers": {"b": {"command": "y"}}}
 
 
-@pytest.mark.parametrize("text", ['mcp_servers = { a = { command = "x" } }\n', 'mcp_servers.a.command = "x"\n'])
-def test_what_cannot_be_cut_out_is_refused(text: str) -> None:
+def test_what_cannot_be_cut_out_is_refused() -> None:
     with pytest.raises(ConfigError, match="by hand"):
-        without_server(text, ".toml", "a")
+        without_server('mcp_servers = { a = { command = "x" } }\n', ".toml", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('mcp_servers.a.command = "x"\n', ""),
+        ('[mcp_servers.a]\nargs = [\n  "x",\n]\n[[other]]\nb = 1\n', "[[other]]\nb = 1\n"),
+        (
+            '[web]\nports = []\n[mcp_servers]\n# all of them\n[mcp_servers.a]\nurl = "y"',
+            "[web]\nports = []\n[mcp_servers]\n# all of them\n",
+        ),
+    ],
+)
+def test_only_what_belongs_to_a_server_goes(text: str, left: str) -> None:
+    assert without_server(text, ".toml", "a") == left
 
 
 def test_json() -> None:

@@ -15,7 +15,8 @@ from typing import Any, cast
 from ..config.files import JSON_TOKEN, plain_json
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
-from .servers_file import Json, parsed, with_server, without_server
+from .servers_file import with_server, without_server
+from .settings_file import Json, parsed
 
 Keys = tuple[str, ...]
 BY_HAND = "add the output of --print by hand"

@@ -23,8 +23,8 @@ from .exit_codes import FAILED, OK, Usage
 from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .servers_file import SECTIONS, START_QUESTION, parsed, write
-from .settings_file import Keys, own_file, project_file, with_setting, without_setting
+from .servers_file import SECTIONS, START_QUESTION
+from .settings_file import Keys, own_file, parsed, project_file, with_setting, without_setting, write
 
 Project = Annotated[
     bool,

@@ -8,8 +8,7 @@ from . import show
 from .exit_codes import Usage
 from .options import Options
 from .reader import CliCommand, Option
-from .servers_file import write
-from .settings_file import own_file, project_file
+from .settings_file import own_file, project_file, write
 
 TEMPLATE = """\
 # The configuration of Toolcrib. Every line that begins with # is a comment: remove the # to make a choice.

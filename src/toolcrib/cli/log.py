@@ -22,7 +22,7 @@ from ..record.database import connect
 from ..record.filters import read_filters
 from ..record.rows import TRACEBACK, ApprovalRow, CallRow
 from . import show
-from .exit_codes import OK, Usage, of_success
+from .exit_codes import Usage, of_success
 from .options import RecordOptions
 from .reader import Argument, CliCommand, Option, group
 
@@ -100,7 +100,7 @@ def listed(
             show.say(f"the latest {limit}; -n shows more, --until {earlier} shows earlier ones", "dim")
 
 
-def call(options: RecordOptions, call_id: CallId) -> int:
+def call(options: RecordOptions, call_id: CallId) -> None:
     """Show one call in full: its intent and its outcome."""
     with _opened(options) as audit:
         rows = audit.call(call_id)
@@ -110,7 +110,7 @@ def call(options: RecordOptions, call_id: CallId) -> int:
     if options.json:
         asked = [{"approval_request": request} if request else {} for request in approvals.values()]
         show.out_json([{**_plain(row), **request} for row, request in zip(rows, asked, strict=True)])
-        return OK
+        return
     intents = {row["seq"]: row for row in rows if row["kind"] == "intent"}
     for row in rows:
         if row["kind"] != "intent":
@@ -120,7 +120,6 @@ def call(options: RecordOptions, call_id: CallId) -> int:
             show.out(f"about to run at {show.clock(intent['time'])}, committed as row {seq}", "dim")
         else:
             _show(intent, intent, approvals[seq])
-    return OK
 
 
 def export(options: RecordOptions, filters: Filters, *, output: Output = None, stored: Stored = False) -> None:

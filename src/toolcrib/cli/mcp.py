@@ -23,9 +23,8 @@ from .browser_login import BrowserLogin
 from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .running import run
-from .servers_file import START_QUESTION, with_server, without_server, write
-from .settings_file import own_file
+from .servers_file import START_QUESTION, with_server, without_server
+from .settings_file import own_file, write
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
@@ -43,12 +42,12 @@ def listed(options: Options) -> None:
     show.columns([_row(status) for status in servers], ("bold", None, "dim", None), none=none)
 
 
-def tested(
+async def tested(
     options: Options,
     names: Annotated[list[str] | None, Argument(metavar="NAME", help="The servers to test. Default: all.")] = None,
 ) -> int:
     """Connect to servers now, and list their tools. Exit code 1 if a server fails."""
-    found = run(_reload(options, names or []))
+    found = await _reload(options, names or [])
     if options.json:
         show.out_json([{**asdict(status), "names": tools} for status, tools in found])
     else:
@@ -189,9 +188,9 @@ def _show_change(name: str, before: str | None, now: str) -> None:
             show.out(f"  {line}", {"+": "green", "-": "red"}.get(line[0]))
 
 
-def logged_in(options: Options, name: Name) -> None:
+async def logged_in(options: Options, name: Name) -> None:
     """Log in to a server in the browser. The token is stored in a file that only you can read."""
-    status = run(_login(options, name))
+    status = await _login(options, name)
     show.say(f"Logged in to {name}: {status.tools} tools.")
 
 

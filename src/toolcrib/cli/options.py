@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ..toolbox import Toolbox
     from ..toolbox.toolbox import Opening
 
+Model = Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")]
+OfSession = Annotated[
+    str | None, Option("--session", metavar="ID", help="Go on with this session; `last` is the newest.")
+]
 _MODES = ("observer", "assistant", "autonomous")
 
 

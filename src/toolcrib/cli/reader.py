@@ -105,9 +105,10 @@ class CommandParameter:
 
 @dataclass(frozen=True, slots=True)
 class CliCommand:
-    """A command: the function that does it, and the shared options that have no meaning for it."""
+    """A command: the function that does it, which may be a coroutine function and returns an exit code or None; and the
+    shared options that have no meaning for it."""
 
-    run: Callable[..., int | None]
+    run: Callable[..., Any]
     without: tuple[str, ...] = ()
 
     @property
@@ -120,7 +121,7 @@ class CliCommand:
 class CommandGroup:
     """Several commands under one name. `run` is what happens where none of them is named."""
 
-    run: Callable[..., int | None]
+    run: Callable[..., Any]
     text: str
     summaries: Mapping[str, str]
     load: Callable[[str], CliCommand | CommandGroup]
@@ -130,9 +131,7 @@ class CommandGroup:
     epilog: str = ""
 
 
-def group(
-    run: Callable[..., int | None], text: str, commands: Mapping[str, CliCommand], otherwise: str = ""
-) -> CommandGroup:
+def group(run: Callable[..., Any], text: str, commands: Mapping[str, CliCommand], otherwise: str = "") -> CommandGroup:
     """A group of commands that are loaded already."""
     summaries = {name: command.text.partition("\n")[0] for name, command in commands.items()}
     return CommandGroup(run, text, summaries, commands.__getitem__, otherwise)
@@ -164,7 +163,7 @@ def _read(
     for name in before.keys() - {p.name for p in parameters}:
         if name not in command.without or name == "json":
             parser.error(f"--{name.replace('_', '-')} has no meaning for this command")
-    return partial(_call, command.run, values)
+    return partial(_do, command.run, values)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -277,6 +276,16 @@ def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
         elif each.name in values:
             given[each.name] = values[each.name]
     return fn(**given)
+
+
+def _do(fn: Callable[..., Any], values: Mapping[str, Any]) -> int | None:
+    """Run a command's function to its end."""
+    found = _call(fn, values)
+    if inspect.iscoroutine(found):
+        from .running import run
+
+        return run(found)
+    return found
 
 
 def _action(parameter: CommandParameter) -> dict[str, Any]:

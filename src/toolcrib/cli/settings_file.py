@@ -1,25 +1,32 @@
 """Changes one setting in a configuration file. Everything else stays, comments too.
 
-What comes out is read again before it is written, as in `servers_file.py`.
+TOML is changed line by line. What comes out is read again before it is written: it must be what was there, and the
+change, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import stat
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from .exit_codes import Usage
-from .servers_file import HEADER, Json, names, parsed, toml_key, toml_value
 
+Json = dict[str, Any]
 Keys = tuple[str, ...]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_HEADER = re.compile(rf"\s*\[\[?\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?$")
 _ENTRY = re.compile(r"\s*([^=#\s][^=#]*?)\s*=")
 _OFF = re.compile(r"#\s?")
-_BY_HAND = "it is written in a way that cannot be changed here without harm; `toolcrib config edit` opens it"
+_BY_HAND = "it is written in a way that cannot be changed here without harm; change it by hand"
 
 
 def own_file(named: str | None = None) -> tuple[Path, str]:
@@ -62,23 +69,67 @@ def with_setting(text: str, suffix: str, path: Keys, value: Any) -> str:
             lines += [*gap, f"[{'.'.join(map(toml_key, path[:-1]))}]\n", entry]
         else:
             lines.insert(place, entry)
-    return _checked("".join(lines), wanted)
+    return checked("".join(lines), wanted)
 
 
 def without_setting(text: str, suffix: str, path: Keys) -> str:
     """The file without a setting or a section. Raises ConfigError where it has none, or the file cannot be changed."""
-    values = parsed(text, suffix)
-    inner = values
-    for key in path[:-1]:
-        inner = cast("Json", found) if isinstance(found := inner.get(key), dict) else Json()
-    if path[-1] not in inner:
-        raise ConfigError(f"{'.'.join(path)} is not set there")
-    del inner[path[-1]]
+    values = _without(parsed(text, suffix), path)
     if suffix == ".json":
-        return json.dumps(_pruned(values), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     lines = _lines(text)
-    kept = [line for line, at in zip(lines, _where(lines), strict=True) if at[: len(path)] != path]
-    return _checked("".join(kept), values)
+    kept = [
+        line for line, at in zip(lines, _where(lines), strict=True) if not any(each[: len(path)] == path for each in at)
+    ]
+    left = "".join(kept).rstrip("\n")
+    return checked(f"{left}\n" if left else "", values)
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace the file in one step; a new one gets this mode, and its folder is for this user alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
+    replace_file(path, text, mode)
+
+
+def parsed(text: str, suffix: str) -> Json:
+    """The values of a file. Raises ConfigError."""
+    try:
+        found: Any = json.loads(text or "{}") if suffix == ".json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"it cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError("it holds no settings")
+    return cast("Json", found)
+
+
+def checked(text: str, wanted: Json) -> str:
+    """A TOML text, if it says what is wanted; sections that are empty do not count. Raises ConfigError."""
+    try:
+        good = _pruned(parsed(text, ".toml")) == _pruned(wanted)
+    except ConfigError:
+        good = False
+    if not good:
+        raise ConfigError(_BY_HAND)
+    return text
+
+
+def toml_key(key: str) -> str:
+    """A key as TOML writes it."""
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it, on one line."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(each)}" for key, each in pairs) + " }"
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """Texts, numbers, true, false and lists of them are written alike in JSON and TOML."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _put(values: Json, path: Keys, value: Any) -> Json:
@@ -92,6 +143,16 @@ def _put(values: Json, path: Keys, value: Any) -> Json:
     return values
 
 
+def _without(values: Json, path: Keys) -> Json:
+    """The values without a setting, and without the sections that are empty then. Raises ConfigError."""
+    key, *rest = path
+    inner = values.get(key)
+    if key not in values or (rest and not isinstance(inner, dict)):
+        raise ConfigError(f"{'.'.join(path)} is not set there")
+    left = _without(cast("Json", inner), tuple(rest)) if rest else {}
+    return {name: left if name == key else each for name, each in values.items() if name != key or left}
+
+
 def _pruned(values: Any) -> Any:
     """Values without sections that are empty: a header may stay."""
     if not isinstance(values, dict):
@@ -100,64 +161,57 @@ def _pruned(values: Any) -> Any:
     return {key: each for key, each in found.items() if each != {}}
 
 
-def _checked(text: str, wanted: Json) -> str:
-    try:
-        good = _pruned(parsed(text, ".toml")) == _pruned(wanted)
-    except ConfigError:
-        good = False
-    if not good:
-        raise ConfigError(_BY_HAND)
-    return text
-
-
 def _lines(text: str) -> list[str]:
     """The lines of a text, each with its end; splitlines would end lines at more than TOML does."""
     return re.findall(r"[^\n]*\n", text if not text or text.endswith("\n") else f"{text}\n")
 
 
-def _where(lines: Sequence[str]) -> list[Keys]:
-    """For each line the setting, or the section of a header, that it begins; () for any other line."""
-    found: list[Keys] = []
+def _header(line: str) -> Keys:
+    """The section that a header begins; () for any other line."""
+    found = _HEADER.match(line.rstrip("\r\n"))
+    return _names(found[1]) if found else ()
+
+
+def _names(dotted: str) -> Keys:
+    try:
+        return tuple(next(iter(tomllib.loads(f"{part} = 0"))) for part in re.findall(_KEY, dotted))
+    except tomllib.TOMLDecodeError:
+        return ()
+
+
+def _where(lines: Sequence[str]) -> list[tuple[Keys, Keys]]:
+    """For each line the section that it is in, and the setting that it begins; () for a line that begins none."""
+    found: list[tuple[Keys, Keys]] = []
     table: Keys = ()
     for line in lines:
-        header = HEADER.match(line.rstrip("\r\n"))
-        entry = _ENTRY.match(line)
-        if header is not None:
-            table = names(header[1])
-            found.append(table)
-        elif entry is not None:
-            try:
-                found.append((*table, *names(entry[1])))
-            except ValueError:
-                found.append(())
-        else:
-            found.append(())
+        header, entry = _header(line), _ENTRY.match(line)
+        table = header or table
+        own = _names(entry[1]) if entry and not header else ()
+        found.append((table, (*table, *own) if own else ()))
     return found
 
 
 def _find(lines: Sequence[str], path: Keys) -> int | None:
-    headers = [HEADER.match(line.rstrip("\r\n")) is not None for line in lines]
-    at = [n for n, found in enumerate(_where(lines)) if found == path and not headers[n]]
-    return at[0] if at else None
+    return next((n for n, (_, setting) in enumerate(_where(lines)) if setting == path), None)
 
 
 def _place(lines: Sequence[str], path: Keys) -> int | None:
     """The line before which a new setting goes: after one that is written as a comment, or below its section's header.
     None if there is no such section."""
     table = path[:-1]
-    headers = [n for n, line in enumerate(lines) if HEADER.match(line.rstrip("\r\n"))]
+    headers = [n for n, line in enumerate(lines) if _header(line)]
     begins = 0
     if table:
-        own = [n for n in headers if _where(lines[n : n + 1])[0] == table]
+        own = [n for n in headers if _header(lines[n]) == table]
         if not own:
             return None
         begins = own[0] + 1
     ends = next((n for n in headers if n >= begins), len(lines))
     for number in range(begins, ends):
         off = _OFF.sub("", lines[number], count=1) if lines[number].startswith("#") else ""
-        if HEADER.match(off.rstrip("\r\n")):
+        if _header(off):
             return number if not table else begins
-        if _where([off])[0] == path[-1:]:
+        if _where([off])[0][1] == path[-1:]:
             return number + 1
     while not table and ends > 0 and not lines[ends - 1].strip():
         ends -= 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from .. import show
 from ..exit_codes import Usage
-from ..options import Options
-from ..reader import CliCommand, Option
+from ..options import Model, Options
+from ..reader import CliCommand
 
 if TYPE_CHECKING:
     from ...toolbox.toolbox import Opening
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def acp(
     options: Options,
-    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+    model: Model = None,
 ) -> None:
     """Serve the agent to an editor (Zed, JetBrains, Neovim …), which starts this command.
 

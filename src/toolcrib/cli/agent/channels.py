@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .. import show
-from ..exit_codes import OK, Usage
-from ..options import Options
-from ..reader import Argument, CliCommand, Option, group
+from ..exit_codes import Usage
+from ..options import Model, Options
+from ..reader import Argument, CliCommand, group
 
 if TYPE_CHECKING:
     from ...agent.events import AgentEvent
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NONE = "There are no channels. Add one to the settings as [channels.NAME]; docs/channels.md has examples."
 
 
-def channels(options: Options) -> int:
+def channels(options: Options) -> None:
     """List the channels: what each is, who may talk to the agent, and how many chats it has."""
     from ...agent.store import SessionStore
 
@@ -28,25 +28,15 @@ def channels(options: Options) -> int:
     rows = [_row(name, each, store) for name, each in settings.channels.items()]
     if options.json:
         show.out_json(rows)
-    elif not rows:
-        show.say(NONE)
     else:
-        show.columns([_cells(row) for row in rows], ("bold", "dim", None, None, None, "dim"))
-    return OK
+        show.columns([_cells(row) for row in rows], ("bold", "dim", None, None, None, "dim"), none=NONE)
 
 
-def run(
+async def run(
     options: Options,
-    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
-) -> int:
+    model: Model = None,
+) -> None:
     """Run the agent for all channels, until Ctrl-C. Each chat has its own session, which goes on at the next start."""
-    from ..running import run as to_end
-
-    to_end(_run(options, model))
-    return OK
-
-
-async def _run(options: Options, model: str | None) -> None:
     from ...agent import Agent
     from ...agent.bus import MessageBus
     from ...agent.channel_host import ChannelHost
@@ -69,21 +59,13 @@ async def _run(options: Options, model: str | None) -> None:
                 await ChannelHost(agent, _show_call).run(lambda: show.say(listening, "dim"))
 
 
-def send(
+async def send(
     options: Options,
     channel: Annotated[str, Argument(metavar="CHANNEL", help="The channel's name in the settings.")],
     chat: Annotated[str, Argument(metavar="CHAT", help="The chat. For a webhook, apprise or the terminal any word.")],
     text: Annotated[list[str], Argument(metavar="TEXT", help="The message.")],
-) -> int:
+) -> None:
     """Send a message through a channel, to see whether it works."""
-    from ..running import run as to_end
-
-    to_end(_send(options, channel, chat, " ".join(text)))
-    show.say(f"Message sent to {channel}:{chat}")
-    return OK
-
-
-async def _send(options: Options, channel: str, chat: str, text: str) -> None:
     from ...agent.bus import MessageBus, MessageNotSent, OutboundMessage
     from ...agent.channels import channels_of
     from ...agent.store import SessionStore
@@ -91,11 +73,12 @@ async def _send(options: Options, channel: str, chat: str, text: str) -> None:
     async with options.open(start_servers=False, warm_up=False) as box:
         bus = MessageBus(channels_of(box, SessionStore(box.state), write=_print))
         try:
-            await bus.publish_outbound(OutboundMessage(channel, chat, text))
+            await bus.publish_outbound(OutboundMessage(channel, chat, " ".join(text)))
         except MessageNotSent as error:
             raise Usage(str(error)) from None
         finally:
             await bus.aclose()
+    show.say(f"Message sent to {channel}:{chat}")
 
 
 def _print(text: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ...core.context import COMMAND_OUTPUT
 from .. import show
 from ..exit_codes import OK, Usage
-from ..options import Options
+from ..options import Model, OfSession, Options
 from ..reader import CliCommand, Option
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 HISTORY = "chat_history"
 
 
-def chat(
+async def chat(
     options: Options,
-    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
-    session: Annotated[
-        str | None, Option("--session", metavar="ID", help="Go on with this session; `last` is the newest.")
-    ] = None,
+    model: Model = None,
+    session: OfSession = None,
     newest: Annotated[bool, Option("--continue", "-c", help="Go on with the session that was used last.")] = False,
     max_cost: Annotated[str | None, Option("--max-cost", metavar="DOLLARS", help="Stop a turn at this cost.")] = None,
 ) -> int:
@@ -39,7 +37,8 @@ def chat(
     Without a terminal each line of stdin is a message; the answers go to stdout, all else goes to stderr. The exit code
     is then that of the last turn: 0 if it was answered, 1 for an error or a limit, 3 if a call waits for approval.
     """
-    from ..running import run as to_end
+    from ...agent import Agent
+    from .run import agent_jobs, opened_session, stored_model, with_cost
 
     if session == "":
         raise Usage("--session needs the id of a session, or `last`; `toolcrib sessions` lists them")
@@ -48,21 +47,15 @@ def chat(
     if _can_edit():
         with contextlib.suppress(ImportError):
             import_module(f"{__package__}.prompt_screen")  # 0.3 s, which would block the loop later
-    return to_end(_chat(options, model, "last" if newest else session, max_cost))
-
-
-async def _chat(options: Options, model: str | None, session_id: str | None, max_cost: str | None) -> int:
-    from ...agent import Agent
-    from .run import agent_jobs, opened_session, stored_model, with_cost
-
+    session_id = "last" if newest else session
     async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
         chosen = model or await stored_model(box, session_id)
         async with await Agent.open(box, chosen, say=show.say) as agent:
             for line in agent.left_out():
                 show.say(line, "dim")
-            session = await opened_session(agent, session_id)
+            opened = await opened_session(agent, session_id)
             async with agent_jobs(agent):
-                return await _talk(agent, session)
+                return await _talk(agent, opened)
 
 
 async def _talk(agent: Agent, session: AgentSession) -> int:

@@ -16,7 +16,7 @@ from ...core.errors import ToolcribError
 from ...core.wings import has_wing
 from .. import show
 from ..exit_codes import FAILED, INTERRUPTED, OK, REFUSED, Usage
-from ..options import CassetteOptions, Options
+from ..options import CassetteOptions, Model, OfSession, Options
 from ..reader import Argument, CliCommand, Option
 from .attachments import MAX_INPUT, read_files
 
@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 _CODES = {"done": OK, "waiting": REFUSED, "refused": REFUSED, "interrupted": INTERRUPTED}
 
 
-def run(
+async def run(
     options: Options,
     cassette: CassetteOptions,
     task: Annotated[list[str] | None, Argument(metavar="TASK", help="The task. - reads it from stdin.")] = None,
-    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
-    session: Annotated[
-        str | None, Option("--session", metavar="ID", help="Go on with this session; `last` is the newest.")
-    ] = None,
+    model: Model = None,
+    session: OfSession = None,
     files: Annotated[
         list[str] | None, Option("--file", "-f", metavar="FILE", help="Add a text or an image to the task.")
     ] = None,
@@ -50,15 +48,12 @@ def run(
     With --json every event is a line of JSON on stdout. Exit code 0 if it answered, 1 if a limit or an error stopped
     it, 3 if a call waits for approval: approve with `toolcrib approvals`, then `toolcrib run --session ID`.
     """
-    from ..running import run as to_end
-
     if session == "":
         raise Usage("--session needs the id of a session, or `last`; `toolcrib sessions` lists them")
     text = _task(task or [])
     if text is None and session is None:
         raise Usage("TASK is missing; for example: toolcrib run 'What does this project do?'")
-    outcome = to_end(_run(options, cassette, text, model, session, files or [], max_cost, max_iterations))
-    return code_of(outcome)
+    return code_of(await _run(options, cassette, text, model, session, files or [], max_cost, max_iterations))
 
 
 def code_of(outcome: Outcome) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...agent.session_lock import SessionError
 from .. import show
-from ..exit_codes import OK, Usage
+from ..exit_codes import Usage
 from ..options import Options, RecordOptions
 from ..reader import Argument, CliCommand, Option, group
 
@@ -23,32 +23,29 @@ SessionId = Annotated[
 
 def sessions(
     options: RecordOptions, limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 20
-) -> int:
+) -> None:
     """List sessions, the one used last first. `show` lists the subagents of one."""
     store = _store(options)
     rows = store.list(limit, subagents=False)
     counts = {row.id: len(store.children(row.id)) for row in rows}
     if options.json:
         show.out_json([{**_row(row), "subagents": counts[row.id]} for row in rows])
-    elif not rows:
-        show.say("There are no sessions yet. Start one with: toolcrib run 'TASK'")
-    else:
-        show.columns(
-            [
-                [*_cells(store, row), f"{row.title}{f'  (subagents: {counts[row.id]})' if counts[row.id] else ''}"]
-                for row in rows
-            ],
-            ("bold", None, "dim", "dim", None),
-        )
-    return OK
+        return
+    cells = [
+        [*_cells(store, row), f"{row.title}{f'  (subagents: {counts[row.id]})' if counts[row.id] else ''}"]
+        for row in rows
+    ]
+    none = "There are no sessions yet. Start one with: toolcrib run 'TASK'"
+    show.columns(cells, ("bold", None, "dim", "dim", None), none=none)
 
 
-def show_session(options: RecordOptions, session: SessionId) -> int:
+def show_session(options: RecordOptions, session: SessionId) -> None:
     """Show the transcript of a session."""
     from ...agent.waiting import waits_of
 
     if options.json:
-        return export(options, session)
+        export(options, session)
+        return
     found = _session(options, session)
     for position, entry in enumerate(found.entries):
         _show_entry(position, entry)
@@ -62,10 +59,9 @@ def show_session(options: RecordOptions, session: SessionId) -> int:
         else:
             show.say(f"the agent asks: {waits['question']}", "yellow")
             show.say(f"answer with: toolcrib run --session {found.id} 'ANSWER'", "yellow")
-    return OK
 
 
-def export(options: RecordOptions, session: SessionId) -> int:
+def export(options: RecordOptions, session: SessionId) -> None:
     """Print all of a session as JSON: its turns with calls and results, the instructions, usage and cost."""
     import json
 
@@ -75,14 +71,13 @@ def export(options: RecordOptions, session: SessionId) -> int:
     show.out_json(
         {**_row(found.row), "system": found.row.system, "turns": [json.loads(dump(e)) for e in found.entries]}
     )
-    return OK
 
 
-def resume(options: Options, session: SessionId) -> int:
+async def resume(options: Options, session: SessionId) -> int:
     """Go on with a session in a conversation, as `toolcrib chat --session ID` does."""
     from .chat import chat
 
-    return chat(options, session=session)
+    return await chat(options, session=session)
 
 
 def fork(
@@ -91,7 +86,7 @@ def fork(
     before: Annotated[
         int | None, Option("--before", metavar="TURN", help="Copy only the turns before this one.")
     ] = None,
-) -> int:
+) -> None:
     """Copy a session, so that it can go on in another way."""
     store = _store(options)
     source = store.get(session)
@@ -102,14 +97,13 @@ def fork(
     show.say(f"Forked as {copy.id}; go on with: toolcrib run --session {copy.id} '…'")
     if options.json:
         show.out_json(_row(copy))
-    return OK
 
 
 def rewind(
     options: RecordOptions,
     session: SessionId,
     turn: Annotated[int, Argument(metavar="TURN", help="The number of the turn to go back to, as `show` prints it.")],
-) -> int:
+) -> None:
     """Go back to before a turn: remove it and all later turns, and take back what their calls changed in files."""
     from ...agent.rewind import rewind_session
 
@@ -125,14 +119,13 @@ def rewind(
     for line in done.left:
         show.warn(line)
     show.say(f"{found.id} is back before turn {turn}.")
-    return OK
 
 
 def answer(
     options: RecordOptions,
     session: SessionId,
     text: Annotated[list[str], Argument(metavar="TEXT", help="The answer.")],
-) -> int:
+) -> None:
     """Answer the question that a session waits for."""
     found = _session(options, session)
     asked = found.question
@@ -140,7 +133,6 @@ def answer(
         raise Usage(f"{found.id} does not wait for an answer")
     found.answer_question(asked["run_id"], " ".join(text))
     show.say(f"Answered. Go on with: toolcrib run --session {found.id}")
-    return OK
 
 
 def steer(
@@ -148,15 +140,14 @@ def steer(
     session: SessionId,
     text: Annotated[list[str], Argument(metavar="TEXT", help="The message.")],
     queue: Annotated[bool, Option("--queue", help="Deliver it after the running turn, not within it.")] = False,
-) -> int:
+) -> None:
     """Send a message to a session that runs: the model sees it with its next request."""
     found = _session(options, session)
     runs = (found.queue if queue else found.steer)(" ".join(text))
     show.say("Sent." if runs else f"No turn runs. It waits for the next one: toolcrib run --session {found.id}")
-    return OK
 
 
-def remove(options: RecordOptions, session: SessionId) -> int:
+def remove(options: RecordOptions, session: SessionId) -> None:
     """Remove a session."""
     store = _store(options)
     row = store.get(session)
@@ -164,7 +155,6 @@ def remove(options: RecordOptions, session: SessionId) -> int:
     with store.running(row.id):
         store.remove(row.id)
     show.say(f"Removed {row.id}.")
-    return OK
 
 
 def go_on(options: RecordOptions, request: ApprovalRow) -> str | None:

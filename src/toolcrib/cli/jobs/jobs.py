@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -71,13 +71,7 @@ async def opened_jobs(options: Options, db: str | None = None) -> AsyncGenerator
         await engine.aclose()
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    from ..running import run
-
-    return run(work)
-
-
-def listed(
+async def listed(
     options: Options,
     db: Database = None,
     state: Annotated[
@@ -85,80 +79,68 @@ def listed(
         Option("--state", help="Only those in this state."),
     ] = None,
     limit: Annotated[int, Option("--limit", "-n", help="How many.", minimum=1)] = 50,
-) -> int:
+) -> None:
     """List jobs, the newest first: what each does, its state, and what it waits for."""
 
-    async def work() -> int:
-        found: list[JobStatus] = []
-        alone: list[str] = []
-        with suppress(NoJobs):
-            async with opened_jobs(options, db) as (engine, _):
-                found = await engine.jobs(states=(state,) if state else (), limit=limit)
-                alone = _alone(found, await engine.workers(), db)
-        if options.json:
-            show.out_json([_plain(status) for status in found])
-        else:
-            where = len({status.job.workspace for status in found}) > 1
-            show.columns([_cells(each, where=where) for each in found], ("bold",), none="There are no jobs here.")
-        for line in alone:
-            show.say(line, "yellow")
-        return OK
-
-    return _run(work())
+    found: list[JobStatus] = []
+    alone: list[str] = []
+    with suppress(NoJobs):
+        async with opened_jobs(options, db) as (engine, _):
+            found = await engine.jobs(states=(state,) if state else (), limit=limit)
+            alone = _alone(found, await engine.workers(), db)
+    if options.json:
+        show.out_json([_plain(status) for status in found])
+    else:
+        where = len({status.job.workspace for status in found}) > 1
+        show.columns([_cells(each, where=where) for each in found], ("bold",), none="There are no jobs here.")
+    for line in alone:
+        show.say(line, "yellow")
 
 
-def workers(options: Options, db: Database = None) -> int:
+async def workers(options: Options, db: Database = None) -> None:
     """List the workers that run now, and which jobs each takes."""
 
-    async def work() -> int:
-        found: dict[str, Served] = {}
-        with suppress(NoJobs):
-            async with opened_jobs(options, db) as (engine, _):
-                found = await engine.workers()
-        if options.json:
-            show.out_json([{"id": name, **asdict(serves)} for name, serves in found.items()])
-            return OK
-        rows = [
-            [name, ", ".join(filter(None, serves.workspaces)), ", ".join(serves.queues), ", ".join(serves.tags)]
-            for name, serves in found.items()
-        ]
-        show.columns(rows, ("bold",), none="No worker runs now. Start one: toolcrib worker")
-        return OK
-
-    return _run(work())
+    found: dict[str, Served] = {}
+    with suppress(NoJobs):
+        async with opened_jobs(options, db) as (engine, _):
+            found = await engine.workers()
+    if options.json:
+        show.out_json([{"id": name, **asdict(serves)} for name, serves in found.items()])
+        return
+    rows = [
+        [name, ", ".join(filter(None, serves.workspaces)), ", ".join(serves.queues), ", ".join(serves.tags)]
+        for name, serves in found.items()
+    ]
+    show.columns(rows, ("bold",), none="No worker runs now. Start one: toolcrib worker")
 
 
-def shown(options: Options, job_id: JobId, db: Database = None) -> int:
+async def shown(options: Options, job_id: JobId, db: Database = None) -> None:
     """Show one job: its call or message, its state, and how it ended."""
 
-    async def work() -> int:
-        async with opened_jobs(options, db) as (engine, _):
-            status = await engine.status(job_id)
-            alone = _alone([status], await engine.workers(), db)
-        if options.json:
-            show.out_json(_plain(status))
-            return OK
-        job = status.job
-        body = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in job.body.items()}
-        show.out(f"{job.id}  {status.state}", "bold")
-        show.facts({
-            "kind": job.kind, "created": show.clock(status.created),
-            "started": status.started and show.clock(status.started),
-            "noticed" if status.state == "unknown" else "ended": status.ended and show.clock(status.ended),
-            "attempt": status.attempt or None,
-            "worker": status.worker, "workspace": job.workspace, "queue": job.queue,
-            "tags": ", ".join(job.tags), "tenant": job.tenant,
-            "waits for": ", ".join(status.waits_for), "why": status.reason,
-            **body,
-        })  # fmt: skip
-        for line in alone:
-            show.say(line, "yellow")
-        return OK
-
-    return _run(work())
+    async with opened_jobs(options, db) as (engine, _):
+        status = await engine.status(job_id)
+        alone = _alone([status], await engine.workers(), db)
+    if options.json:
+        show.out_json(_plain(status))
+        return
+    job = status.job
+    body = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in job.body.items()}
+    show.out(f"{job.id}  {status.state}", "bold")
+    show.facts({
+        "kind": job.kind, "created": show.clock(status.created),
+        "started": status.started and show.clock(status.started),
+        "noticed" if status.state == "unknown" else "ended": status.ended and show.clock(status.ended),
+        "attempt": status.attempt or None,
+        "worker": status.worker, "workspace": job.workspace, "queue": job.queue,
+        "tags": ", ".join(job.tags), "tenant": job.tenant,
+        "waits for": ", ".join(status.waits_for), "why": status.reason,
+        **body,
+    })  # fmt: skip
+    for line in alone:
+        show.say(line, "yellow")
 
 
-def output(
+async def output(
     options: Options,
     job_id: JobId,
     db: Database = None,
@@ -168,70 +150,64 @@ def output(
 ) -> int:
     """Print what a job printed so far, and its output if it has ended. Exit code 1 if the job did not succeed."""
 
-    async def work() -> int:
-        from ...jobs.engine import FINAL
-        from ...jobs.job_tool import stored_events, text_of
-        from ...jobs.runner import text_of_output
+    from ...jobs.engine import FINAL
+    from ...jobs.job_tool import stored_events, text_of
+    from ...jobs.runner import text_of_output
 
-        printed: list[str] = []
-        followed = ""
-        async with opened_jobs(options, db) as (engine, _):
-            status = await engine.status(job_id)
-            if follow and status.state not in FINAL:
-                explaining = asyncio.create_task(_explain(engine, job_id, db))
-                try:
-                    async for event in engine.events(job_id):
-                        if event.kind == "output" and not options.json:
-                            followed += text_of(event)
-                            show.out(text_of(event).rstrip("\n"))
-                            sys.stdout.flush()
-                        else:
-                            show.say(text_of(event).rstrip("\n"), "dim")
-                    status = await engine.result(job_id)
-                finally:
-                    explaining.cancel()
-                    await asyncio.gather(explaining, return_exceptions=True)
-            elif status.state not in FINAL or not text_of_output(status.output):  # it runs, or it was cut off
-                printed = [text_of(event) for event in await stored_events(engine, job_id)]
-        if options.json:
-            found = {"id": job_id, "state": status.state, "output": status.output, "reason": status.reason}
-            show.out_json({**found, "printed": "".join(printed)})
+    printed: list[str] = []
+    followed = ""
+    async with opened_jobs(options, db) as (engine, _):
+        status = await engine.status(job_id)
+        if follow and status.state not in FINAL:
+            explaining = asyncio.create_task(_explain(engine, job_id, db))
+            try:
+                async for event in engine.events(job_id):
+                    if event.kind == "output" and not options.json:
+                        followed += text_of(event)
+                        show.out(text_of(event).rstrip("\n"))
+                        sys.stdout.flush()
+                    else:
+                        show.say(text_of(event).rstrip("\n"), "dim")
+                status = await engine.result(job_id)
+            finally:
+                explaining.cancel()
+                await asyncio.gather(explaining, return_exceptions=True)
+        elif status.state not in FINAL or not text_of_output(status.output):  # it runs, or it was cut off
+            printed = [text_of(event) for event in await stored_events(engine, job_id)]
+    if options.json:
+        found = {"id": job_id, "state": status.state, "output": status.output, "reason": status.reason}
+        show.out_json({**found, "printed": "".join(printed)})
+    else:
+        for text in printed:
+            show.out(text.rstrip("\n"))
+        if status.state in FINAL:
+            ended = text_of_output(status.output) or status.reason or status.state
+            if rest := ended.removeprefix(followed).removeprefix("\n"):  # what was followed is not printed again
+                show.out(rest)
         else:
-            for text in printed:
-                show.out(text.rstrip("\n"))
-            if status.state in FINAL:
-                ended = text_of_output(status.output) or status.reason or status.state
-                if rest := ended.removeprefix(followed).removeprefix("\n"):  # what was followed is not printed again
-                    show.out(rest)
-            else:
-                show.say(f"{job_id} is {status.state}{f': {status.reason}' if status.reason else ''}", "dim")
-        return FAILED if status.state in ("failed", "unknown", "cancelled") else OK
-
-    return _run(work())
+            show.say(f"{job_id} is {status.state}{f': {status.reason}' if status.reason else ''}", "dim")
+    return FAILED if status.state in ("failed", "unknown", "cancelled") else OK
 
 
-def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
+async def cancel(options: Options, job_id: JobId, db: Database = None) -> int:
     """Cancel a job, and those that it started. What it runs is ended."""
 
-    async def work() -> int:
-        from ...jobs.waits import cancel
+    from ...jobs.waits import cancel
 
-        async with opened_jobs(options, db) as (engine, record):
-            counts = await cancel(engine, record, job_id)
-            status = await engine.status(job_id)
-        if counts and status.state == "unknown":
-            show.say(f"{job_id} does not run again. It is unknown: {status.reason}", "yellow")
-            return OK
-        if counts:
-            show.say(f"{job_id} is cancelled.")
-            return OK
-        show.error(f"{job_id} has ended already; nothing was changed")
-        return FAILED
-
-    return _run(work())
+    async with opened_jobs(options, db) as (engine, record):
+        counts = await cancel(engine, record, job_id)
+        status = await engine.status(job_id)
+    if counts and status.state == "unknown":
+        show.say(f"{job_id} does not run again. It is unknown: {status.reason}", "yellow")
+        return OK
+    if counts:
+        show.say(f"{job_id} is cancelled.")
+        return OK
+    show.error(f"{job_id} has ended already; nothing was changed")
+    return FAILED
 
 
-def start(
+async def start(
     options: Options,
     name: Annotated[str, Argument(metavar="NAME", help="The tool.")],
     pairs: Annotated[
@@ -242,55 +218,47 @@ def start(
     """Store the call of a tool as a job: a worker runs it. It is judged now, and again when it runs."""
     given = read_arguments(pairs or [], None)
 
-    async def work() -> int:
-        from ...jobs.host import NO_DBOS, in_memory, open_engine, start_job
+    from ...jobs.host import NO_DBOS, in_memory, open_engine, start_job
 
-        settings = with_database(options.settings(), db)
-        if in_memory(settings):
-            why = "" if settings.jobs.engine == "memory" else f" {NO_DBOS}"
-            raise Usage(f"jobs are only in memory here, and would end with this command; use `toolcrib call`.{why}")
-        async with options.open(settings, warm_up=False) as box:
-            engine = await asyncio.to_thread(
-                open_engine, settings, box.state.path, show.say
-            )  # its imports take a while
-            try:
-                arguments = named(given, name, box.registry)
-                assert isinstance(arguments, dict)  # only --args is a text
-                output = await start_job(box, engine, name, arguments)
-                if output.is_error:
-                    show.error(for_person(output))
-                    return of_output(output)
-                status = await engine.status(output.meta["job"])
-                alone = _alone([status], await engine.workers(), db)
-            finally:
-                await engine.aclose()
-        show.out(status.job.id)
-        show.say(f"Stored; toolcrib jobs output {status.job.id} --follow", "dim")
-        for line in alone:
-            show.say(line, "yellow")
-        return OK
-
-    return _run(work())
+    settings = with_database(options.settings(), db)
+    if in_memory(settings):
+        why = "" if settings.jobs.engine == "memory" else f" {NO_DBOS}"
+        raise Usage(f"jobs are only in memory here, and would end with this command; use `toolcrib call`.{why}")
+    async with options.open(settings, warm_up=False) as box:
+        engine = await asyncio.to_thread(open_engine, settings, box.state.path, show.say)  # its imports take a while
+        try:
+            arguments = named(given, name, box.registry)
+            assert isinstance(arguments, dict)  # only --args is a text
+            output = await start_job(box, engine, name, arguments)
+            if output.is_error:
+                show.error(for_person(output))
+                return of_output(output)
+            status = await engine.status(output.meta["job"])
+            alone = _alone([status], await engine.workers(), db)
+        finally:
+            await engine.aclose()
+    show.out(status.job.id)
+    show.say(f"Stored; toolcrib jobs output {status.job.id} --follow", "dim")
+    for line in alone:
+        show.say(line, "yellow")
+    return OK
 
 
-def retry(options: Options, job_id: JobId, db: Database = None) -> int:
+async def retry(options: Options, job_id: JobId, db: Database = None) -> int:
     """Run a job again that failed, was cancelled or cut off, as a new job. Look first at what it has done."""
 
-    async def work() -> int:
-        from ...jobs.engine import JobError, NotThere, run_again
+    from ...jobs.engine import JobError, NotThere, run_again
 
-        async with opened_jobs(options, db) as (engine, _):
-            try:
-                new = await run_again(engine, job_id)
-            except NotThere:
-                raise
-            except JobError as error:
-                show.error(str(error))
-                return FAILED
-        show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
-        return OK
-
-    return _run(work())
+    async with opened_jobs(options, db) as (engine, _):
+        try:
+            new = await run_again(engine, job_id)
+        except NotThere:
+            raise
+        except JobError as error:
+            show.error(str(error))
+            return FAILED
+    show.say(f"Submitted again as {new}; toolcrib jobs output {new} --follow")
+    return OK
 
 
 def _alone(found: Sequence[JobStatus], living: Mapping[str, Served], db: str | None) -> list[str]:

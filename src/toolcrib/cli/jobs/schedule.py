@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 Name = Annotated[str, Argument(metavar="NAME", help="The schedule.")]
 
 
-def listed(options: RecordOptions) -> int:
+def listed(options: RecordOptions) -> None:
     """List the schedules: when each is due next, what it does, and how its latest run ended."""
     with opened_schedules(options) as schedules:
         found = schedules.list()
         idle = bool(found) and not schedules.has_worker(time.time())
     if options.json:
         show.out_json([_plain(each) for each in found])
-        return OK
+        return
     show.columns(
         [_cells(each) for each in found],
         ("bold",),
@@ -38,16 +38,15 @@ def listed(options: RecordOptions) -> int:
     )
     if idle:
         _no_worker()
-    return OK
 
 
-def shown(options: RecordOptions, name: Name) -> int:
+def shown(options: RecordOptions, name: Name) -> None:
     """Show one schedule, with its latest runs."""
     with opened_schedules(options) as schedules:
         found = schedules.get(name)
     if options.json:
         show.out_json(_plain(found))
-        return OK
+        return
     from ...jobs.cron_tools import next_of, what_of
 
     show.out(f"{found.name}  {found.timing}", "bold")
@@ -63,10 +62,9 @@ def shown(options: RecordOptions, name: Name) -> int:
         ("dim",),
         none="It has not run yet.",
     )
-    return OK
 
 
-def add(
+async def add(
     options: RecordOptions,
     when: Annotated[
         str,
@@ -95,7 +93,6 @@ def add(
 ) -> int:
     """Add a schedule. `toolcrib worker` runs it; a call is judged now, and again when it runs."""
     from ...jobs.schedules import ScheduleOptions
-    from ..running import run
 
     timing = _timing(when, tz)
     if chat is not None and channel is None:
@@ -103,69 +100,62 @@ def add(
     how = ScheduleOptions(on_miss, overlap, jitter, not keep)
     call = None if tool is None else (tool, json_object(args, "--args"))
 
-    async def work() -> int:
-        from ...jobs.cron_tools import Scheduling
+    from ...jobs.cron_tools import Scheduling
 
-        async with options.open(warm_up=False) as box:
-            known = box.settings.channels
-            if channel not in (None, *known):
-                raise Usage(f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}")
-            with opened_schedules(options, make=True) as schedules:
-                scheduling = Scheduling(box, schedules)
-                check = None if call is None else await box.check(*call)
-                if check is not None and check.verdict == "deny":
-                    show.error(f"{tool} was not scheduled: {check.reason}")
-                    return REFUSED if check.step else USAGE
-                ctx = replace(box.context, channel=channel, chat_id=chat)
-                try:
-                    job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx, by_model=False)
-                except ToolError as error:
-                    raise Usage(str(error)) from None
-                made, new = scheduling.add(name, timing, job, how)
-                then = scheduling.then(made)
-        if options.json:
-            show.out_json(_plain(made))
-            return OK
-        show.say(f"{'Added' if new else 'There was already the same schedule'} {made.name}: {then}")
-        if check is not None and check.verdict == "ask":
-            show.say("Each run asks first: answer with `toolcrib approvals`, or allow it by a rule.", "yellow")
+    async with options.open(warm_up=False) as box:
+        known = box.settings.channels
+        if channel not in (None, *known):
+            raise Usage(f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}")
+        with opened_schedules(options, make=True) as schedules:
+            scheduling = Scheduling(box, schedules)
+            check = None if call is None else await box.check(*call)
+            if check is not None and check.verdict == "deny":
+                show.error(f"{tool} was not scheduled: {check.reason}")
+                return REFUSED if check.step else USAGE
+            ctx = replace(box.context, channel=channel, chat_id=chat)
+            try:
+                job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx, by_model=False)
+            except ToolError as error:
+                raise Usage(str(error)) from None
+            made, new = scheduling.add(name, timing, job, how)
+            then = scheduling.then(made)
+    if options.json:
+        show.out_json(_plain(made))
         return OK
+    show.say(f"{'Added' if new else 'There was already the same schedule'} {made.name}: {then}")
+    if check is not None and check.verdict == "ask":
+        show.say("Each run asks first: answer with `toolcrib approvals`, or allow it by a rule.", "yellow")
+    return OK
 
-    return run(work())
 
-
-def remove(options: RecordOptions, name: Name) -> int:
+def remove(options: RecordOptions, name: Name) -> None:
     """Remove a schedule. What runs goes on."""
     with opened_schedules(options) as schedules:
         show.say(f"Removed {schedules.remove(name).name}.")
-    return OK
 
 
-def pause(options: RecordOptions, name: Name) -> int:
+def pause(options: RecordOptions, name: Name) -> None:
     """Let a schedule rest until it is resumed."""
     with opened_schedules(options) as schedules:
         show.say(f"{schedules.pause(name).name} is paused; toolcrib schedule resume {name}")
-    return OK
 
 
-def resume(options: RecordOptions, name: Name) -> int:
+def resume(options: RecordOptions, name: Name) -> None:
     """Let a paused schedule go on. What was due meanwhile is left out."""
     from ...jobs.cron_tools import next_of
 
     with opened_schedules(options) as schedules:
         found = schedules.resume(name)
         show.say(f"{found.name} goes on. {next_of(found)}")
-    return OK
 
 
-def run_now(options: RecordOptions, name: Name) -> int:
+def run_now(options: RecordOptions, name: Name) -> None:
     """Run a schedule at once, in addition to its times."""
     with opened_schedules(options) as schedules:
         found = schedules.run(name)
         show.say(f"{found.name} runs as soon as a worker looks for it; toolcrib schedule show {found.name}")
         if not schedules.has_worker(time.time()):
             _no_worker()
-    return OK
 
 
 def next_times(
@@ -174,7 +164,7 @@ def next_times(
     name: Annotated[str | None, Option("--name", help="Of this schedule only.")] = None,
     when: Annotated[str | None, Option("--when", help="Of this text, to try it: '0 9 * * 1-5'.")] = None,
     tz: Annotated[str | None, Option("--tz", metavar="ZONE", help="The time zone of --when.")] = None,
-) -> int:
+) -> None:
     """Show when schedules are due next, or when one would be."""
     import heapq
 
@@ -194,7 +184,6 @@ def next_times(
         show.out_json([{"due": moment, "time": text, "name": each} for moment, text, each in rows])
     else:
         show.columns([[text, each] for _, text, each in rows], (None, "bold"), none="Nothing is due.")
-    return OK
 
 
 def _times(schedule: Schedule) -> Generator[tuple[int, str, str]]:

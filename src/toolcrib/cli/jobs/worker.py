@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from .. import show
 from ..exit_codes import FAILED, OK, Usage
-from ..options import Options
+from ..options import Model, Options
 from ..reader import CliCommand, Option
 from .jobs import Database, with_database
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 30
 
 
-def worker(
+async def worker(
     options: Options,
     db: Database = None,
     queue: Annotated[list[str] | None, Option("--queue", metavar="NAME", help="Take jobs of this queue.")] = None,
     tag: Annotated[list[str] | None, Option("--tag", metavar="TAG", help="Take jobs that need this tag, too.")] = None,
-    model: Annotated[str | None, Option("--model", help="anthropic:NAME, openai:NAME, chat:NAME …")] = None,
+    model: Model = None,
     drain: Annotated[
         int, Option("--drain", metavar="SECONDS", help="How long jobs may go on after SIGTERM.", minimum=0)
     ] = DRAIN_SECONDS,
@@ -35,19 +35,12 @@ def worker(
     Calls that must ask park their job: answer with `toolcrib approvals`, and the job goes on. SIGTERM or Ctrl-C lets
     the running jobs end; the second one cuts them off. Exit code 0 if all ended, 1 if some were cut off.
     """
-    from ..running import run
-
-    return run(_work(options, db, queue or [], tag or [], model, drain))
-
-
-async def _work(
-    options: Options, db: str | None, queues: list[str], tags: list[str], model: str | None, drain: int
-) -> int:
     from ...jobs.engine import MAX_TAGS
     from ...jobs.host import NO_DBOS, in_memory
     from ...jobs.opening import MEMORY
     from .hosts import hosted_jobs
 
+    queues, tags = queue or [], tag or []
     agents: list[Agent] = []
     opening = asyncio.Lock()
     settings = with_database(options.settings(), db)
