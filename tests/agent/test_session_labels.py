@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from toolcrib import tool
+from toolcrib import Labels, Toolbox, ToolOutput, tool
 from toolcrib.agent import Agent
 from toolcrib.agent.history import Content, Text, UserTurn, file_text
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.agent.attachments import read_files
+from toolcrib.core.output import LABELS
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
 from .test_loop import call
@@ -137,6 +138,30 @@ async def test_an_address_in_an_answer_is_untrusted_after_a_resume() -> None:
             made.box.session(session.id).end()
             made.session(session.id)
             assert made.box.session(session.id).labels.integrity == integrity
+
+
+@tool(category="memory", read_only=True)
+def inbox() -> ToolOutput:
+    """Letters: their labels are their own."""
+    return ToolOutput(f"write to {ADDRESS}", labels=Labels("untrusted", "private"))
+
+
+@pytest.mark.parametrize("reads", [call("inbox"), call("run_code", code="await news()\nNone")])
+async def test_what_it_read_is_known_after_a_resume(reads: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "c.json").write_text('{"tools": {"code": true}}')
+    model = ScriptedModel([{"calls": [reads]}, {"text": "hello"}])
+    async with (
+        Toolbox.open(tmp_path / "work", config=tmp_path / "c.json", tools=[news, mail, inbox]) as box,
+        await Agent.open(box, model) as made,
+    ):
+        session = made.new_session()
+        await made.run("read", session)
+        for _ in ("now", "in a later process"):
+            assert box.session(session.id).labels == LABELS[True, reads["name"] == "inbox"]
+            box.session(session.id).end()
+            made.session(session.id)
 
 
 async def test_run_and_chat_send_files_as_files(tmp_path: Path) -> None:

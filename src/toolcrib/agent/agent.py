@@ -294,8 +294,10 @@ class Agent:
     async def _report(self, session_id: str, text: str, approvals: Sequence[str]) -> None:
         """Send the report of a background subagent to its parent, which now has read what it read."""
         row = await self.store.do(self.store.get, session_id)
-        note_report(self.box, session_id, row.parent or "", text)
-        await self.store.do(self.store.report, session_id, user(text, source="subagent"), approvals)
+        labels = self.box.session(session_id).labels
+        note_report(self.box, labels, row.parent or "", text)
+        turn = replace(user(text, source="subagent"), labels=labels.pair)
+        await self.store.do(self.store.report, session_id, turn, approvals)
 
     async def _run_subagent(self, session: AgentSession, task: str | None, ctx: ToolContext) -> Outcome:
         resolve = self.box.registry.resolve_forward

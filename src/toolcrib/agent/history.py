@@ -113,6 +113,8 @@ class UserTurn:
     content: tuple[Content, ...]
     source: str = "user"
     kind: Literal["user"] = "user"
+    labels: tuple[bool, bool] | None = None
+    """Those of a report: whether what it tells of is untrusted, and private."""
 
     @property
     def text(self) -> str:
@@ -172,6 +174,8 @@ class CallResult:
     text: str
     images: tuple[Image, ...] = ()
     is_error: bool = False
+    labels: tuple[bool, bool] | None = None
+    """Whether it is untrusted, and private."""
 
 
 @dataclass(frozen=True, slots=True)

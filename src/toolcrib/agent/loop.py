@@ -309,8 +309,7 @@ async def _run_calls(
             done(event.call_id, call, event.output)
 
     def done(run_id: str, call: ModelCall, output: ToolOutput) -> None:
-        wait = _waits(run_id, call, output)
-        if wait is None and output.error_kind != "cancelled":
+        if not _waits(run_id, call, output) and output.error_kind != "cancelled":
             writing.append(session.begin_store_result(run_id, _result(call, output)))
         now = time.monotonic()
         emit(CallDone(call, run_id, output, now - begun.pop(run_id, now)))
@@ -327,10 +326,9 @@ async def _run_calls(
         for write in filter(None, writing):
             await write
     for call, output in zip(fresh, outputs, strict=True):
-        wait = _waits(call.id, calls[call.id], output)
-        if wait is not None:
-            waiting.append(wait)
-        elif await session.do(session.result, call.id) is None:  # refused before it was a call: no event
+        waits = _waits(call.id, calls[call.id], output)
+        waiting += waits
+        if not waits and await session.do(session.result, call.id) is None:  # refused before it was a call: no event
             await session.do(session.store_result, call.id, _result(calls[call.id], output))
     if not waiting:
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
@@ -373,21 +371,23 @@ def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCa
     return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
 
 
-def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> dict[str, Any] | None:
-    """Return what a call waits for, as JSON data, or None."""
+def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> list[dict[str, Any]]:
+    """Return what a call waits for, as JSON data: of a script, each of its calls that ask."""
     if output.error_kind == "pending":
-        approval = output.meta.get("approval_id")
-        return {"kind": "approval", "run_id": run_id, "tool": call.name, "approval": approval, "text": output.for_llm}
+        approvals = output.meta.get("approvals") or [output.meta.get("approval_id")]
+        waits = {"kind": "approval", "run_id": run_id, "tool": call.name, "text": output.for_llm}
+        return [{**waits, "approval": approval} for approval in approvals]
     if output.pause_for_input:
         asked = output.meta.get("question") or output.for_llm
         options = list(output.meta.get("options") or ())
-        return {"kind": "question", "run_id": run_id, "tool": call.name, "question": asked, "options": options}
-    return None
+        return [{"kind": "question", "run_id": run_id, "tool": call.name, "question": asked, "options": options}]
+    return []
 
 
 def _result(call: ModelCall, output: ToolOutput) -> CallResult:
     images = tuple(Image(b.data, b.mime_type) for b in output.content if isinstance(b, ImageBlock))
-    return CallResult(call.id, call.name, output.for_llm, images, output.is_error)
+    labels = None if output.labels is None else output.labels.pair
+    return CallResult(call.id, call.name, output.for_llm, images, output.is_error, labels)
 
 
 # --- compaction

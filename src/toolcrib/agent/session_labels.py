@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..builtin.ask_user import AskUserTool
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
-from ..core.output import LABELS, ToolOutput
+from ..core.output import LABELS, Labels, ToolOutput
 from .history import FILE, CallResult, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
 from .subagents import SpawnTool
 
@@ -37,11 +37,10 @@ def note_message(box: Toolbox, session_id: str, turn: UserTurn) -> None:
             box.flow.label(reader, {"path": part.file}, ToolOutput(part.text, labels=labels), ctx)
 
 
-def note_report(box: Toolbox, session_id: str, parent: str, text: str) -> None:
-    """Note that the parent of a subagent gets its report: it now has read what the subagent read."""
-    output = ToolOutput(text, labels=box.session(session_id).labels)
+def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
+    """Note that a session gets a report: it now has read what a subagent or a job of it has read."""
     ctx = replace(box.context, session_id=parent)
-    box.flow.label(box.registry.require(SpawnTool.name), {}, output, ctx)
+    box.flow.label(box.registry.require(SpawnTool.name), {}, ToolOutput(text, labels=labels), ctx)
 
 
 def note_history(box: Toolbox, session: AgentSession) -> None:
@@ -51,6 +50,8 @@ def note_history(box: Toolbox, session: AgentSession) -> None:
     for entry in session.entries:
         if isinstance(entry, UserTurn):
             note_message(box, session.id, entry)
+            if entry.labels is not None:
+                note_report(box, LABELS[entry.labels], session.id, entry.text)
         elif isinstance(entry, ModelTurn):
             calls = {call.id: call for call in entry.calls}
         elif isinstance(entry, ResultTurn):
@@ -77,5 +78,6 @@ def _note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolCon
     except ToolcribError:  # it was refused
         return
     if tool is not None:
-        box.flow.label(tool, arguments, ToolOutput(result.text), ctx)
+        labels = None if result.labels is None else LABELS[result.labels]
+        box.flow.label(tool, arguments, ToolOutput(result.text, labels=labels), ctx)
     note_answer(box, ctx.session_id, result)

@@ -34,6 +34,11 @@ class Labels:
         return LABELS[untrusted, private]
 
     @property
+    def pair(self) -> tuple[bool, bool]:
+        """Whether it is untrusted, and private: its key in `LABELS`."""
+        return self.integrity == "untrusted", self.confidentiality == "private"
+
+    @property
     def wire(self) -> dict[str, str]:
         """The labels in the form of MCP, under `_meta.ifc`."""
         return {"integrity": self.integrity, "confidentiality": self.confidentiality}

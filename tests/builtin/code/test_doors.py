@@ -88,6 +88,7 @@ async def test_the_agent_waits_with_its_script_and_goes_on(folder: Path) -> None
         session = made.new_session()
         outcome = await made.run("delete both", session)
         assert outcome.state != "done" and (folder / "work" / "a.txt").exists()
+        assert [waits["approval"] for waits in outcome.waiting] == [row["id"] for row in box.approvals.pending()]
     async with opened(folder) as box, await Agent.open(box, ScriptedModel(replies)) as made:
         for row in box.approvals.pending():
             assert box.approvals.resolve(row["id"], True, approver="me")

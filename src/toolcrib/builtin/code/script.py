@@ -263,9 +263,8 @@ class _Run:
     async def _save(self) -> None:
         self._stored = True
         snapshot = await self._in_script(self._script.dump)
-        labels = self._labels.integrity == "untrusted", self._labels.confidentiality == "private"
         state = ScriptState(
-            self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, labels
+            self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, self._labels.pair
         )  # fmt: skip
         await shared_threads.run(self._services.store.save, self._key, state, self._results)
 

@@ -201,7 +201,8 @@ class AgentJobs:
             output = ToolOutput(report.text, labels=report.labels)
             self._box.flow.label(tool, {}, output, replace(self._box.context, session_id=session_id))
         if report.job.kind != SUBAGENT_KIND or report.state not in ("done", "parked"):  # else it has reported by itself
-            turn = user(report.text, source=SOURCE)
+            labels = None if report.labels is None else report.labels.pair
+            turn = replace(user(report.text, source=SOURCE), labels=labels)
             await shared_threads.run(self._store.tell, session_id, turn, f"job\0{report.key}\0report")
         # Also where the message is there already: the process that sent it may have ended before this.
         deliver: dict[str, Any] | None = report.job.body.get("deliver")
