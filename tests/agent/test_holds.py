@@ -419,3 +419,14 @@ async def test_a_reply_of_many_megabytes_in_small_pieces_is_read_in_linear_time(
         end = (await ask(model(server)))[-1]
     assert isinstance(end, ReplyEnd)
     assert len(end.turn.text) == 2_000_000
+
+
+async def test_a_turn_that_cannot_be_read_is_one_clear_error() -> None:
+    """Another version, or another program, may have written it: the person reads which session, and what to do."""
+    async with agent({"text": "x"}) as made:
+        session = made.new_session()
+        await made.run("go", session)
+        made.store._run("UPDATE agent_turn SET turn = replace(turn, '\"end\"', '\"odd\"')")
+        with pytest.raises(SessionError, match=f"{session.id} cannot be read: .* sessions remove {session.id}") as caught:
+            made.session(session.id)
+        assert "\n" not in str(caught.value)

@@ -11,7 +11,7 @@ from toolcrib.testing import RecordingModel, ReplayModel, ScriptedModel
 
 from .test_loop import agent, call
 
-STEPS = [{"text": "I look.", "calls": [call("read_file", path="a.txt")]}, {"text": "It says alpha."}]
+STEPS = [{"text": "I look.", "calls": [call("read_file", path="a.txt")]}, {"text": "It says\u2028alpha."}]
 
 
 async def test_a_recording_replays_and_notices_another_conversation(tmp_path: Path) -> None:
@@ -31,11 +31,12 @@ async def test_a_recording_replays_and_notices_another_conversation(tmp_path: Pa
         assert "no reply 3" in (await made.run("and now?", session)).reason
 
 
-def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
-    for text in ("not json", ""):
-        (tmp_path / "x").write_text(text)
-        if text:
-            with pytest.raises(ConfigError, match="not a recording"):
-                ReplayModel(tmp_path / "x")
+@pytest.mark.parametrize("text", ["not json", "[1]", '{"asked": [], "events": []}', '{"asked": 1, "events": [], "turn": {}}',
+                                  '{"asked": [], "events": [{"odd": "x"}], "turn": {"kind": "model", "parts": []}}',
+                                  '{"asked": [], "events": [], "turn": {"kind": "results", "results": []}}'])  # fmt: skip
+def test_a_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(ConfigError, match="not a recording"):
+        ReplayModel(tmp_path / "x")
     with pytest.raises(ConfigError, match="not a recording"):
         ReplayModel(tmp_path / "none")

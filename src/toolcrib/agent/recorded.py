@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.text import clip
+from ..core.text import clip, one_line
 from .history import ModelTurn, dump, load
 from .model import CallBegun, Model, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta, UsageSeen
 
 _TIME = re.compile(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
+_PIECES: dict[str, type[CallBegun | ThinkingDelta | TextDelta]] = {
+    "call": CallBegun, "thinking": ThinkingDelta, "text": TextDelta,
+}  # fmt: skip
 _CALL_ID = re.compile(r'"(?:(?:call_)?id|prefix)": ?"[^"]*"')
 
 
@@ -51,10 +54,10 @@ class ReplayModel:
 
     def __init__(self, path: Path) -> None:
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            self._lines: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{path} is not a recording of a model: {error}") from None
+            lines = path.read_text(encoding="utf-8").split("\n")
+            self._lines = [_line(line) for line in lines if line.strip()]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise ConfigError(f"{path} is not a recording of a model: {one_line(str(error))}") from None
         self.name = f"replay:{path.name}"
         self._next = 0
 
@@ -62,25 +65,33 @@ class ReplayModel:
         """Give the next reply."""
         if self._next == len(self._lines):
             raise ModelError(f"{self.name} has no reply {self._next + 1}", "protocol")
-        line = self._lines[self._next]
-        for recorded, asked in zip(line["asked"], _asked(request), strict=False):
+        recorded_turns, pieces, turn = self._lines[self._next]
+        for recorded, asked in zip(recorded_turns, _asked(request), strict=False):
             if recorded != asked:
                 raise ModelError(
                     f"{self.name}: request {self._next + 1} differs from the recorded one; recorded: "
                     f"{clip(recorded, 300)}; now: {clip(asked, 300)}", "protocol",
                 )  # fmt: skip
-        if len(line["asked"]) != len(request.history):
+        if len(recorded_turns) != len(request.history):
             raise ModelError(f"{self.name}: request {self._next + 1} has another number of turns", "protocol")
         self._next += 1
-        for piece in line["events"]:
-            ((kind, text),) = piece.items()
-            yield {"call": CallBegun, "thinking": ThinkingDelta, "text": TextDelta}[kind](text)
-        turn = load(json.dumps(line["turn"]))
-        assert isinstance(turn, ModelTurn)
+        for piece in pieces:
+            yield piece
         yield ReplyEnd(turn)
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def _line(text: str) -> tuple[list[str], list[ModelEvent], ModelTurn]:
+    """Return what one line of a recording holds: the turns of the request, the events and the reply. Raises ValueError,
+    LookupError or TypeError."""
+    line: Any = json.loads(text)
+    turn = load(json.dumps(line["turn"]))
+    if not isinstance(turn, ModelTurn):
+        raise ValueError("a line holds no reply of a model")
+    pieces = [_PIECES[kind](str(said)) for piece in line["events"] for kind, said in piece.items()]
+    return list(map(str, line["asked"])), pieces, turn
 
 
 def _asked(request: ModelRequest) -> list[str]:

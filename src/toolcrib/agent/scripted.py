@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ..core.errors import ConfigError
-from .history import NOTHING, ModelCall, ModelTurn, ResultTurn, Text, TokenUsage, UserTurn
-from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
+from ..core.text import clip
+from .history import NOTHING, ModelCall, ModelTurn, ResultTurn, Stop, Text, TokenUsage, UserTurn
+from .model import CallBegun, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ReplyEnd, TextDelta
 
 WIRE = "scripted"
 PIECE = 24  # characters of one event
@@ -50,10 +51,12 @@ class ScriptedModel:
             replies = (
                 json.loads(text)
                 if text.lstrip().startswith("[")
-                else [json.loads(x) for x in text.splitlines() if x.strip()]
+                else [json.loads(x) for x in text.split("\n") if x.strip()]
             )
         except ValueError as error:
             raise ConfigError(f"{path} is not a script of replies: {error}") from None
+        if not replies:
+            raise ConfigError(f'{path} holds no replies; write for example [{{"text": "Hello"}}]')
         for number, reply in enumerate(replies, 1):
             if wrong := _wrong(reply):
                 raise ConfigError(f"{path}: reply {number} {wrong}")
@@ -98,21 +101,28 @@ def _wrong(reply: Any) -> str:
     if not isinstance(reply, dict) or not reply.keys() & {"text", "calls", "error"}:
         return "should be an object with text, calls or error"
     of = cast("dict[str, Any]", reply)
+    for key in ("text", "after"):
+        if not isinstance(of.get(key) or "", str):
+            return f"has a value of {key} that is not a text"
+    for key, known in (("stop", get_args(Stop)), ("error", get_args(ModelErrorKind))):
+        if of.get(key) and of[key] not in known:
+            return f"has {key} = {clip(json.dumps(of[key]), 60)}; write one of {', '.join(known)}"
     calls: Any = of.get("calls") or []
     if not isinstance(calls, list) or not all(_is_call(call) for call in cast("list[Any]", calls)):
-        return 'has calls without a name; write {"name": "read_file", "arguments": {"path": "a.txt"}}'
+        return 'has calls without a name, or with an id that is not a text; write {"name": "list_dir", "arguments": {}}'
     usage: Any = of.get("usage") or {}
-    if not isinstance(usage, dict) or not all(
-        isinstance(count, int) and hasattr(NOTHING, name) for name, count in cast("dict[str, Any]", usage).items()
-    ):
+    if not isinstance(usage, dict) or not all(_is_count(*each) for each in cast("dict[str, Any]", usage).items()):
         return 'has a usage that is not one of tokens; write {"input": 100, "output": 20}'
-    if not isinstance(of.get("after") or "", str):
-        return "has an `after` that is not a text"
     return ""
 
 
 def _is_call(call: Any) -> bool:
-    return isinstance(call, dict) and isinstance(cast("dict[str, Any]", call).get("name"), str)
+    of = cast("dict[str, Any]", call) if isinstance(call, dict) else {}
+    return isinstance(of.get("name"), str) and isinstance(of.get("id") or "", str)
+
+
+def _is_count(name: str, count: Any) -> bool:
+    return hasattr(NOTHING, name) and type(count) is int and count >= 0
 
 
 def _check(reply: Mapping[str, Any], request: ModelRequest, number: int) -> None:

@@ -250,9 +250,15 @@ class SessionStore(RecordPart):
     # --- turns
 
     def turns(self, session_id: str) -> list[Entry]:
-        """Return the turns of a session, in order; a turn's index is its position."""
+        """Return the turns of a session, in order; a turn's index is its position. Raises SessionError."""
         rows = self._run("SELECT turn FROM agent_turn WHERE session = ? ORDER BY position", session_id)
-        return [load(row["turn"]) for row in rows]
+        try:
+            return [load(row["turn"]) for row in rows]
+        except ValueError as error:
+            raise SessionError(
+                f"the session {session_id} cannot be read: another version of Toolcrib, or something else, wrote a turn "
+                f"of it. `toolcrib sessions remove {session_id}` removes it"
+            ) from error
 
     def times(self, session_id: str) -> list[float]:
         """Return when each turn was stored, in Unix seconds."""
