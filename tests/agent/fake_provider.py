@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +23,13 @@ class Answer:
 
 
 class Provider:
-    """Serves on a loopback port. `requests` has the bodies that came in, `heads` their first lines and headers."""
+    """Serves on a loopback port. `requests` has the bodies that came in, `heads` their first lines and headers.
 
-    def __init__(self, answers: Iterable[Answer]) -> None:
-        self._answers = list(answers)
+    `refuses` returns why a body is refused with status 400, as the provider words it; empty if it is not.
+    """
+
+    def __init__(self, answers: Iterable[Answer], refuses: Callable[[Any], str] = lambda body: "") -> None:
+        self._answers, self._refuses = list(answers), refuses
         self.requests: list[Any] = []
         self.heads: list[str] = []
         self.port = 0
@@ -42,6 +45,9 @@ class Provider:
                 length = next(int(x.split(":")[1]) for x in head.splitlines() if x.lower().startswith("content-length"))
                 self.heads.append(head)
                 self.requests.append(json.loads(await reader.readexactly(length)))
+                if why := self._refuses(self.requests[-1]):
+                    await self._send(writer, Answer(status=400, body=json.dumps({"error": {"message": why}}).encode()))
+                    continue
                 answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
                 await self._send(writer, answer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
@@ -77,8 +83,8 @@ class Provider:
 
 
 @asynccontextmanager
-async def provider(*answers: Answer) -> AsyncGenerator[Provider]:
-    made = Provider(answers)
+async def provider(*answers: Answer, refuses: Callable[[Any], str] = lambda body: "") -> AsyncGenerator[Provider]:
+    made = Provider(answers, refuses)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.port = server.sockets[0].getsockname()[1]
     async with server:
@@ -171,3 +177,32 @@ def responses_reply() -> list[bytes]:
         events.append(event("response.output_item.done", output_index=index, item=output[-1]))
     usage = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3}}
     return [*events, event("response.completed", response={"output": output, "usage": usage})]
+
+
+# --- a reply that is only a text, in the three languages
+
+
+def text_reply(kind: str, text: str) -> list[bytes]:
+    if kind == "chat":
+        delta = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]}
+        return [data(delta), data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), data("[DONE]")]
+    if kind == "anthropic":
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": {"usage": {"input_tokens": 10, "output_tokens": 1}}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+            {"type": "message_stop"},
+        ]
+    else:
+        item = {"type": "message", "id": "msg_2", "role": "assistant", "phase": "final_answer",
+                "content": [{"type": "output_text", "text": text}]}  # fmt: skip
+        events = [
+            {"type": "response.created", "response": {"id": "resp_2"}},
+            {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+            {"type": "response.output_text.delta", "output_index": 0, "delta": text},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.completed", "response": {"output": [item], "usage": {"input_tokens": 10}}},
+        ]
+    return [data(event, event["type"]) for event in events]

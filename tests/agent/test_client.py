@@ -15,7 +15,7 @@ from toolcrib.agent.choose import ModelPlace, model_of
 from toolcrib.agent.client import HttpModel
 from toolcrib.agent.find_model import find_model
 from toolcrib.agent.history import ModelCall, user
-from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed
 from toolcrib.agent.wires.sse import SseParser
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
@@ -147,8 +147,13 @@ async def test_a_value_of_a_wrong_type_is_an_error_or_a_reply_of_texts(kind: str
 async def test_an_error_that_passes_is_tried_again(status: int) -> None:
     refused = Answer(status=status, headers={"retry-after-ms": "5"}, body=b'{"error": {"message": "later"}}')
     async with provider(refused, refused, Answer(chat_reply())) as server:
-        assert isinstance((await ask(model(server)))[-1], ReplyEnd)
+        events = await ask(model(server))
+    assert isinstance(events[-1], ReplyEnd)
     assert len(server.requests) == 3
+    assert [type(event) for event in events[:3]] == [TryFailed, TryFailed, TextDelta]
+    assert isinstance(events[0], TryFailed)
+    assert f"answered {status}: later" in events[0].reason
+    assert events[0].pause == 0.005
 
 
 async def test_it_gives_up_after_four_tries() -> None:
@@ -161,7 +166,7 @@ async def test_it_gives_up_after_four_tries() -> None:
 async def test_a_pause_that_is_too_long_is_not_waited_for() -> None:
     refused = Answer(status=429, headers={"retry-after": "3600"}, body=b"slow down")
     async with provider(refused) as server:
-        with pytest.raises(ModelError, match="slow down") as caught:
+        with pytest.raises(ModelError, match="slow down; it asks to wait 3600 s") as caught:
             await ask(model(server))
     assert (caught.value.retry_after, len(server.requests)) == (3600, 1)
 

@@ -17,9 +17,10 @@ from pydantic import BaseModel, field_validator
 
 from toolcrib import Toolbox, tool
 from toolcrib.agent import Agent, Outcome, RunLimits, loop
+from toolcrib.agent.compaction import SUMMARIZE
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
-from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, for_model
-from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, TextDelta
+from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionError
 from toolcrib.config.agent import AgentSettings
@@ -184,7 +185,9 @@ async def test_a_reply_that_fails_in_the_middle_is_asked_for_again_and_said() ->
 async def test_another_model_is_asked_when_the_first_does_not_answer() -> None:
     async with agent(model=Flaky([], ["overloaded"] * 9)) as made:
         made.models.append(ScriptedModel([{"text": "I am the second"}]))
-        assert (await made.run("go")).text == "I am the second"
+        events: list[AgentEvent] = []
+        assert (await made.run("go", emit=events.append)).text == "I am the second"
+        assert [e for e in events if isinstance(e, TryFailed)] == [TryFailed("no", 0.0)]
 
 
 async def test_an_error_ends_the_run_and_the_session_goes_on_later() -> None:
@@ -533,3 +536,40 @@ async def test_a_model_that_never_gives_the_form_is_an_error_in_the_end() -> Non
     async with agent(*[{"text": "three"}] * 9) as made:
         outcome = await made.run("how many?", schema={"type": "integer"})
         assert (outcome.state, outcome.requests) == ("error", 3)
+
+
+class Small(ScriptedModel):
+    """Has a window of a few thousand characters, whatever the settings say; it sums up in one word."""
+
+    ROOM = 12_000
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        size = sum(len(getattr(turn, "text", "")) for turn in request.history)
+        if size > self.ROOM:
+            raise ModelError("maximum context length", "context")
+        last = request.history[-1]
+        short = isinstance(last, UserTurn) and last.text == SUMMARIZE
+        yield ReplyEnd(ModelTurn((Text("SUMMARY" if short else "word " * 600),)))
+
+
+async def test_a_history_that_is_larger_than_the_models_window_is_summed_up_in_parts() -> None:
+    """A window that is smaller than the setting says must not make the session useless."""
+    async with agent(model=(small := Small([]))) as made:
+        session = made.new_session()
+        for number in range(9):
+            await made.run(f"question {number}", session)
+            if number == 3:
+                small.ROOM = 5_000  # another model
+        assert (await made.run("the last one", session)).state == "done"
+        asked = [r for r in small.requests if getattr(r.history[-1], "text", "") == SUMMARIZE]
+        assert any("Older messages did not fit" in getattr(r.history[0], "text", "") for r in asked)
+        assert any(isinstance(entry, Compaction) and "SUMMARY" in entry.summary for entry in session.entries)
+
+
+async def test_no_summary_is_paid_for_that_makes_nothing_shorter() -> None:
+    """One message that fills the window can only be asked about as it is."""
+    async with agent({"text": "long indeed"}) as made:
+        made.settings = AgentSettings(context_window=10_000)
+        outcome = await made.run("x" * 60_000)
+        assert (outcome.text, len(model_of(made).requests)) == ("long indeed", 1)

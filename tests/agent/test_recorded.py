@@ -31,9 +31,17 @@ async def test_a_recording_replays_and_notices_another_conversation(tmp_path: Pa
         assert "no reply 3" in (await made.run("and now?", session)).reason
 
 
-@pytest.mark.parametrize("text", ["not json", "[1]", '{"asked": [], "events": []}', '{"asked": 1, "events": [], "turn": {}}',
-                                  '{"asked": [], "events": [{"odd": "x"}], "turn": {"kind": "model", "parts": []}}',
-                                  '{"asked": [], "events": [], "turn": {"kind": "results", "results": []}}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "[1]",
+        '{"asked": [], "events": []}',
+        '{"asked": 1, "events": [], "turn": {}}',
+        '{"asked": [], "events": [{"odd": "x"}], "turn": {"kind": "model", "parts": []}}',
+        '{"asked": [], "events": [], "turn": {"kind": "results", "results": []}}',
+    ],
+)
 def test_a_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(ConfigError, match="not a recording"):

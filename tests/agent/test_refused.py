@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.agent import client
 from toolcrib.agent.history import (
     CallResult,
     Image,
@@ -32,8 +35,10 @@ from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire
 
-from .fake_provider import Answer, chat_reply, data, messages_reply, provider, responses_reply
+from ..waiting import until
+from .fake_provider import TEXT, Answer, chat_reply, data, messages_reply, provider, responses_reply, text_reply
 from .test_client import ask, model
+from .test_loop import agent
 from .test_wires import check_chat, check_messages, check_responses, decode
 
 
@@ -247,3 +252,119 @@ async def test_arguments_and_events_that_are_nested_too_deep() -> None:
     async with provider(Answer([b'data: {"choices": ' + deep.encode() + b"\n\n", data("[DONE]")])) as server:
         with pytest.raises(ModelError, match="cannot be read"):
             await ask(model(server))
+
+
+# --- a whole conversation with a server that refuses what the providers refuse
+
+
+def strict_chat(body: dict[str, Any]) -> None:
+    messages = body["messages"]
+    check_chat(messages)
+    assert messages[0]["role"] == "system", "the system message is the first one"
+    roles = [message["role"] for message in messages]
+    assert "user, user" not in ", ".join(roles), "roles must alternate"
+    assert roles[-1] in ("user", "tool"), "the last message is not one to answer"
+    for message in messages:
+        if message.get("tool_calls"):
+            assert message.get("reasoning_content") == "hm", "reasoning_content must be passed back"
+
+
+def strict_responses(body: dict[str, Any]) -> None:
+    items = body["input"]
+    check_responses(items)
+    assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"]), "Item 'rs_1' not found"
+    assert "previous_response_id" not in body, "Previous response not found"
+    kinds = [item.get("type") or item["role"] for item in items]
+    for number, kind in enumerate(kinds):
+        if kind == "function_call" and kinds[number - 1] != "function_call":
+            found = [k for k in kinds[:number] if k in ("reasoning", "function_call")]
+            assert found[-1:] == ["reasoning"], "function_call was provided without its required 'reasoning' item"
+    assert all(item["encrypted_content"] == "xyz" and "status" not in item for item in items if "summary" in item)
+    said = [item for item in items if item.get("role") == "assistant" and item["content"][0]["text"] == TEXT]
+    assert all(item["phase"] == "commentary" for item in said), "the phase is lost"
+    assert not any(item.get("call_id", "").startswith("fc_") for item in items), "No tool call found for function call"
+
+
+def strict_messages(body: dict[str, Any]) -> None:
+    messages = body["messages"]
+    check_messages(messages)
+    assert messages[-1]["role"] == "user", "This model does not support assistant message prefill"
+    assert json.dumps(body).count("cache_control") <= 4, "A maximum of 4 blocks with cache_control may be provided"
+    assert not body.keys() & {"temperature", "top_p", "top_k", "tool_choice"}, "not supported for this model"
+    assert body.get("thinking", {"type": "adaptive"}) == {"type": "adaptive"}, "thinking.type.enabled is not supported"
+    for message in messages:
+        kinds = [block["type"] for block in message["content"]]
+        assert all(block["text"].strip() for block in message["content"] if block["type"] == "text"), "blank text"
+        if "tool_use" in kinds:
+            assert message["content"][0] == {"type": "thinking", "thinking": "hm", "signature": "sig=="}, kinds
+
+
+def with_calls(kind: str) -> list[bytes]:
+    if kind == "chat":
+        return [data({"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}), *chat_reply()]
+    return messages_reply() if kind == "anthropic" else responses_reply()
+
+
+STRICT: dict[str, Callable[[dict[str, Any]], None]] = {
+    "chat": strict_chat, "responses": strict_responses, "anthropic": strict_messages,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", STRICT)
+async def test_a_whole_conversation_holds_nothing_that_the_provider_refuses(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parallel calls whose ids come twice, a failed call, a reset, messages that steer, and an interruption."""
+    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+    refused: list[str] = []
+
+    def refuses(body: dict[str, Any]) -> str:
+        try:
+            STRICT[kind](body)
+        except AssertionError as error:
+            refused.append(str(error))
+            return refused[-1] or "invalid_request_error"
+        return ""
+
+    calls, text = Answer(with_calls(kind)), text_reply(kind, "word")
+    begun = 1 if kind == "chat" else 3  # the events up to the text
+    answers = (
+        calls, Answer(text, reset_after=begun), Answer(text), calls, Answer(text), Answer(text),
+        Answer(text[:begun], pings=True), calls, Answer(text),
+    )  # fmt: skip
+    async with provider(*answers, refuses=refuses) as server, agent(model=model(server, kind)) as made:
+        session = made.new_session()
+        assert (await made.run("one", session)).state == "done"
+        session.steer("before the next turn")
+        session.queue("and after it")
+        assert (await made.run("two", session)).state == "done"
+        shown: list[object] = []
+        running = asyncio.create_task(made.run("three", session, emit=shown.append))
+        await until(lambda: any(isinstance(event, TextDelta) for event in shown))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert (await made.run("four", made.session(session.id))).state == "done"
+        assert (refused, len(server.requests)) == ([], 9)
+        assert len({call.id for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls}) >= 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>\n{"name": "list_dir", "arguments": {}}\n</tool_call>', "I look.\n<tool_call>{}</tool_call>\n",
+        "<function=list_dir>{}</function>", '[TOOL_CALLS][{"name": "list_dir"}]', "<|python_tag|>list_dir()",
+    ],
+)  # fmt: skip
+async def test_a_server_that_ignores_the_tools_is_an_error_that_says_so(text: str) -> None:
+    async with provider(Answer(text_reply("chat", text))) as server:
+        with pytest.raises(
+            ModelError, match=r"its server does not read calls\. Start llama\.cpp with --jinja"
+        ) as caught:
+            await ask(model(server))
+    assert (caught.value.kind, len(server.requests)) == ("protocol", 1)
+
+
+async def test_a_text_about_calls_is_a_text() -> None:
+    for text in ("It writes `<tool_call>` before `</tool_call>`, then waits.", "```\n<function=a></function>\n```"):
+        async with provider(Answer(text_reply("chat", text))) as server:
+            assert (await ask(model(server)))[-1].turn.text == text  # type: ignore[union-attr]

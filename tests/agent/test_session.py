@@ -116,21 +116,22 @@ async def test_cancelling_a_summary_over_a_socket_lets_the_session_go_on() -> No
     end = data({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     whole = Answer([*events, end, data("[DONE]")])
     async with (
-        provider(whole, Answer(events, pings=True), whole) as server,
+        provider(whole, whole, Answer(events, pings=True), whole) as server,
         agent(model=model(server, "chat")) as made,
     ):
         session = made.new_session()
         await made.run("go " * 2_000, session)
+        await made.run("and then?", session)
         before = list(session.entries)
         running = asyncio.create_task(made.compact(session))
-        await until(lambda: len(server.requests) == 2)
+        await until(lambda: len(server.requests) == 3)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert running.cancelled()
         again = made.session(session.id)
         assert again.entries == before
         assert (await made.run("more", again)).state == "done"
-        assert len(server.requests) == 3
+        assert len(server.requests) == 4
 
 
 async def test_a_cancelled_summary_leaves_the_history_as_it_was() -> None:

@@ -26,6 +26,7 @@ from .model import (
     ReplyEnd,
     TextDelta,
     ThinkingDelta,
+    TryFailed,
     UsageSeen,
     Wire,
 )
@@ -95,8 +96,13 @@ class HttpModel:
                 error.args = (self._shown(str(error)),)
                 lost += seen
                 pause = _pause(error, number)
-                if shown or number == self._tries or error.kind not in AGAIN or pause > MAX_PAUSE:
+                if shown or number == self._tries or error.kind not in AGAIN:
                     raise
+                if pause > MAX_PAUSE:
+                    error.args = (f"{error}; it asks to wait {pause:.0f} s",)
+                    raise
+                failed = TryFailed(str(error), pause)
+            yield failed
             await asyncio.sleep(pause)
 
     def _shown(self, text: str) -> str:

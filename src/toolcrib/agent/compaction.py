@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .history import CallResult, Compaction, Entry, Image, ModelTurn, ResultTurn, UserTurn, for_model, user
+from .history import CallResult, Compaction, Entry, Image, ModelTurn, ResultTurn, Turn, UserTurn, for_model, user
 
 CLEAR_AT = 0.6
 """The part of the window that a request may fill before old outputs are removed."""
@@ -28,6 +28,7 @@ SUMMARIZE = """Write a summary of this conversation so far, for yourself: it wil
 Keep: what the person asked for and how they want it; what was done, with the names of files, commands and functions;
 what was found; what failed and why; decisions; what is left to do. Leave out: outputs that can be read again.
 Write only the summary."""
+LEFT_OUT = "(Older messages did not fit and are left out here. Begin the summary with: Older messages are lost.)"
 
 
 def tokens_of(turns: Sequence[Entry]) -> int:
@@ -98,6 +99,15 @@ def summarized(entries: Sequence[Entry], keep: int, fixed: int, summary: str, pl
 def summary_request(entries: Sequence[Entry]) -> list[Entry]:
     """Return the history with the request to summarize it."""
     return [*entries, user(SUMMARIZE, source="system")]
+
+
+def newer_half(history: Sequence[Turn]) -> list[Turn] | None:
+    """Return a request for a summary without the older half of its turns, and with a note that says so; None if only
+    one turn is left."""
+    first = _tail(history, tokens_of(history) // 2)
+    if first >= len(history) - 1:
+        return None
+    return [user(LEFT_OUT, source="system"), *history[first:]]
 
 
 def _last_mark(entries: Sequence[Entry]) -> Compaction:

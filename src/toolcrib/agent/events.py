@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
 from .history import NOTHING, ModelCall, ModelTurn, TokenUsage
-from .model import CallBegun, TextDelta, ThinkingDelta
+from .model import CallBegun, TextDelta, ThinkingDelta, TryFailed
 
 OutcomeState = Literal["done", "waiting", "limit", "refused", "error", "interrupted"]
 """done: it answered. waiting: a call waits for a person. limit: a limit was reached. refused: the model declined."""
@@ -32,7 +32,7 @@ class ReplyDone:
 
 @dataclass(frozen=True, slots=True)
 class ReplyDropped:
-    """What was shown of a reply does not count: it failed in the middle, and the loop asks again."""
+    """What was shown of a reply does not count: it failed in the middle. The loop asks again where that can help."""
 
     reason: str
 
@@ -100,6 +100,7 @@ AgentEvent = (
     | ThinkingDelta
     | CallBegun
     | RequestStarted
+    | TryFailed
     | ReplyDone
     | ReplyDropped
     | CallRun

@@ -46,11 +46,23 @@ from .history import (
     ResultTurn,
     Text,
     TokenUsage,
+    Turn,
     for_model,
     user,
 )
 from .limits import Spent
-from .model import AGAIN, Effort, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, ToolDefinition, UsageSeen
+from .model import (
+    AGAIN,
+    Effort,
+    Model,
+    ModelError,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ToolDefinition,
+    TryFailed,
+    UsageSeen,
+)
 from .session_labels import note_answer, note_message
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -213,6 +225,8 @@ async def _ask(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit
                     continue
                 if index + 1 == len(parts.models) or error.kind == "context":
                     raise
+                if not shown:
+                    emit(TryFailed(str(error), 0.0))
                 break
     raise AssertionError("there is a model")
 
@@ -240,7 +254,7 @@ async def _reply(
                     continue
                 if isinstance(event, TextDelta):
                     seen.shown.append(event.text)
-                elif not seen.shown:
+                elif not seen.shown and not isinstance(event, TryFailed):
                     seen.shown.append("")
                 emit(event)
     finally:
@@ -425,7 +439,8 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
         emit(Compacted("outputs", *mark.tokens))
     size = compaction.request_tokens(session.entries, fixed)
     if (force and not shorter) or size > parts.window * compaction.SUMMARIZE_AT:
-        text = await _summary(parts, session, spent)
+        useful = compaction.summarized(session.entries, keep, fixed, "", session.plan) is not None
+        text = await _summary(parts, session, spent) if useful else ""
         mark = compaction.summarized(session.entries, keep, fixed, text, session.plan) if text else None
         if mark is not None:
             await session.do(session.append, mark)
@@ -436,21 +451,24 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
 
 
 async def _summary(parts: LoopParts, session: AgentSession, spent: Spent) -> str:
-    """Return a summary of the history, by the first model that gives one. What it costs is counted."""
-    history = for_model(compaction.summary_request(session.entries))
+    """Return a summary of the history, by the first model that gives one. What it costs is counted. Where the history
+    does not fit the model's window, the oldest half of it is left out, again and again."""
+    history: Sequence[Turn] = for_model(compaction.summary_request(session.entries))
     prefix = _prefix(parts, session)
-    request = ModelRequest(session.row.system, history, parts.offered, parts.max_tokens, parts.effort, prefix)
-    for number, model in list(enumerate(parts.models))[spent.model :]:
-        seen = _Seen()
+    number = spent.model
+    while True:
+        model = parts.models[number]
+        request = ModelRequest(session.row.system, history, parts.offered, parts.max_tokens, parts.effort, prefix)
         try:
-            turn = await _reply(model, request, seen, session, spent, lambda event: None)
-        except ModelError:
-            if number + 1 == len(parts.models):
+            turn = await _reply(model, request, _Seen(), session, spent, lambda event: None)
+        except ModelError as error:
+            shorter = compaction.newer_half(history) if error.kind == "context" else None
+            if shorter is None and (number := number + 1) == len(parts.models):
                 raise
+            history = shorter or history
             continue
         await session.do(session.count, turn.usage, spent.add(turn.usage, model.name))
         return turn.text
-    raise AssertionError("there is a model")
 
 
 def _fixed(parts: LoopParts, session: AgentSession) -> int:

@@ -63,6 +63,15 @@ class UsageSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TryFailed:
+    """A model did not answer, and nothing of a reply came. The next try begins after `pause` seconds, perhaps with
+    another model."""
+
+    reason: str
+    pause: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyEnd:
     """The end of a reply, with all of it. `lost` is what the provider reported for tries that failed before it."""
 
@@ -70,7 +79,7 @@ class ReplyEnd:
     lost: TokenUsage = NOTHING
 
 
-ModelEvent = TextDelta | ThinkingDelta | CallBegun | UsageSeen | ReplyEnd
+ModelEvent = TextDelta | ThinkingDelta | CallBegun | UsageSeen | TryFailed | ReplyEnd
 
 ModelErrorKind = Literal[
     "key", "limit", "overloaded", "context", "refused", "server", "network", "silent", "protocol", "missing"

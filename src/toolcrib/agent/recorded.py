@@ -12,7 +12,18 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..core.text import clip, one_line
 from .history import ModelTurn, dump, load
-from .model import CallBegun, Model, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta, UsageSeen
+from .model import (
+    CallBegun,
+    Model,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ThinkingDelta,
+    TryFailed,
+    UsageSeen,
+)
 
 _TIME = re.compile(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
 _PIECES: dict[str, type[CallBegun | ThinkingDelta | TextDelta]] = {
@@ -36,7 +47,7 @@ class RecordingModel:
                     line = {"asked": _asked(request), "events": pieces, "turn": json.loads(dump(event.turn))}
                     with self._path.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(line, ensure_ascii=False) + "\n")
-                elif isinstance(event, UsageSeen):
+                elif isinstance(event, UsageSeen | TryFailed):
                     pass
                 elif isinstance(event, CallBegun):
                     pieces.append({"call": event.name})

@@ -256,8 +256,8 @@ class SessionStore(RecordPart):
             return [load(row["turn"]) for row in rows]
         except ValueError as error:
             raise SessionError(
-                f"the session {session_id} cannot be read: another version of Toolcrib, or something else, wrote a turn "
-                f"of it. `toolcrib sessions remove {session_id}` removes it"
+                f"the session {session_id} cannot be read: another version of Toolcrib, or another program, wrote to "
+                f"it. `toolcrib sessions remove {session_id}` removes it"
             ) from error
 
     def times(self, session_id: str) -> list[float]:

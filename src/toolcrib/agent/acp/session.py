@@ -39,7 +39,7 @@ from ..events import (
     RequestStarted,
 )
 from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn
-from ..model import TextDelta, ThinkingDelta
+from ..model import TextDelta, ThinkingDelta, TryFailed
 from ..waiting import POLL_SECONDS, news_of
 from . import updates
 from .commands import COMMANDS, CONTINUE, answer_command
@@ -251,7 +251,9 @@ class EditorSession:
                 size = self.agent.settings.context_window
                 self.update(updates.window(event.turn.usage, size, self.session.row.cost))
             case ReplyDropped():
-                self.update(updates.said(f"\n\n(The reply failed and is asked for again: {event.reason})\n\n"))
+                self.update(updates.said(f"\n\n(This reply does not count: {event.reason})\n\n"))
+            case TryFailed():
+                self.update(updates.thought(f"(no reply: {event.reason})"))
             case CallRun():
                 call = self._open.get(event.run_id)
                 if call is not None:

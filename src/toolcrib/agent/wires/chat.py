@@ -42,6 +42,11 @@ _STOPS: dict[str, Stop] = {
 }  # fmt: skip
 _FAILED = ("error", "abort", "insufficient_system_resource")
 """What servers give as the reason of a reply that they could not finish."""
+CALL_AS_TEXT = (
+    "wrote a call of a tool as text, because its server does not read calls. Start llama.cpp with --jinja, vLLM with "
+    "--enable-auto-tool-choice and --tool-call-parser, or use a model that the server can call tools with."
+)
+_CALL_MARKS = (("<tool_call>", "</tool_call>"), ("<function=", "</function>"))
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields of reasoning: DeepSeek and older vLLM; Ollama and newer vLLM; OpenRouter. Each goes back where it came."""
 
@@ -281,6 +286,8 @@ class ChatDecoder(WireDecoder):
             raise ModelError(f"{self._model} could not finish its reply ({self._finish})", "server")
         stop = _STOPS.get((self._finish or "stop").lower(), "end")
         calls = self._finished_calls(stop)
+        if not calls and _is_call("".join(self._text)):
+            raise ModelError(f"{self._model} {CALL_AS_TEXT}", "protocol")
         if calls and stop == "end":
             stop = "calls"
         parts = [*self._thinking(), *([Text("".join(self._text))] if self._text else []), *calls]
@@ -308,6 +315,13 @@ class ChatDecoder(WireDecoder):
                 cut = stop in ("length", "refusal") and (call is self._calls[-1] or not whole)
             calls.append(ModelCall(call_id, call.name, call.arguments or "{}", cut, call.raw or None))
         return calls
+
+
+def _is_call(text: str) -> bool:
+    """Whether a text is, or ends with, a call in the form that a model was trained on."""
+    text = text.strip()
+    ends = any(begin in text and text.endswith(end) for begin, end in _CALL_MARKS)
+    return ends or text.startswith(("[TOOL_CALLS]", "<|python_tag|>"))
 
 
 def _begins_again(call: _OpenCall, name: str) -> bool:

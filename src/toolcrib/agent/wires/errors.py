@@ -33,7 +33,8 @@ def error_in_stream(error: Any, where: str) -> ModelError:
     message, code = _said(json.dumps({"error": error}))
     status = error.get("code") if isinstance(error, dict) else None  # type: ignore[reportUnknownMemberType]
     kind = kind_of(status if isinstance(status, int) else 0, f"{code} {message}".lower())
-    return ModelError(f"{where} reported an error: {clip(message or code or 'no reason given', 500)}", kind)
+    text = f"{where} reported an error: {clip(message or code or 'no reason given', 500)}"
+    return ModelError(text + _HELP.get(kind, ""), kind)
 
 
 def kind_of(status: int, text: str) -> ModelErrorKind:
@@ -57,6 +58,7 @@ def kind_of(status: int, text: str) -> ModelErrorKind:
 
 _HELP: dict[ModelErrorKind, str] = {
     "key": ". Check the key of this provider, and that its account may use the model.",
+    "context": ". Set agent.context_window to the model's window, or use a model with a larger one.",
     "missing": ". Check the model's name (--model) and the base URL (agent.base_url).",
 }
 

@@ -26,7 +26,7 @@ from ...agent.events import (
     RequestStarted,
 )
 from ...agent.history import ModelCall, TokenUsage
-from ...agent.model import CallBegun, TextDelta, ThinkingDelta
+from ...agent.model import CallBegun, TextDelta, ThinkingDelta, TryFailed
 from ...agent.todo import plan_text
 from ...core.finish import for_person
 from ...core.text import clip, one_line
@@ -43,8 +43,8 @@ TICK_SECONDS = 0.5
 _DIFF_STYLES = {"+": "green", "-": "red"}
 _NAMES = {
     TextDelta: "text", ThinkingDelta: "thinking", CallBegun: "call_begun", RequestStarted: "request",
-    ReplyDone: "reply", ReplyDropped: "dropped", CallRun: "call", CallDone: "result", Compacted: "compacted",
-    MessageTaken: "message", PlanChanged: "plan", Outcome: "outcome",
+    ReplyDone: "reply", ReplyDropped: "dropped", TryFailed: "try_failed", CallRun: "call", CallDone: "result",
+    Compacted: "compacted", MessageTaken: "message", PlanChanged: "plan", Outcome: "outcome",
 }  # fmt: skip
 
 
@@ -78,6 +78,7 @@ class AnswerLines:
         self._changes = changes
         self._answer = MarkdownStream(width, styled=show.coloured(sys.stdout)) if sys.stdout.isatty() else None
         self._raw_open = False
+        self._model = ""
         self._now = ""  # what the model does
         self._since = 0.0
         self._running: dict[str, tuple[ModelCall, float]] = {}
@@ -100,6 +101,9 @@ class AnswerLines:
             return
         match event:
             case RequestStarted():
+                if self._model not in ("", event.model):
+                    self._screen.line(f"(asking {event.model} now)", "yellow")
+                self._model = event.model
                 self._begin("waiting for the model")
             case ThinkingDelta():
                 self._begin("thinking")
@@ -132,7 +136,10 @@ class AnswerLines:
                 self._screen.line(f"{mark} {clip(one_line(event.text), width() - len(mark) - 1)}", "dim")
             case ReplyDropped():
                 self._end_answer()
-                self._screen.line(f"(the reply failed and is asked for again: {event.reason})", "yellow")
+                self._screen.line(f"(this reply does not count: {event.reason})", "yellow")
+            case TryFailed():
+                again = f"; asking again in {event.pause:.1f} s" if event.pause else ""
+                self._screen.line(f"(no reply: {event.reason}{again})", "yellow")
             case Compacted():
                 what = "outputs of old calls" if event.stage == "outputs" else "old messages, by a summary,"
                 self._screen.line(f"(made the history shorter: {what} {event.before} → {event.after} tokens)", "dim")
