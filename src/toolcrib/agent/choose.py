@@ -121,7 +121,7 @@ def _quirks(base: str, model: str) -> Quirks:
 def _pydantic_ai(name: str, model: str, place: ModelPlace) -> Model:
     from .pydantic_ai_model import PydanticAiModel
 
-    return PydanticAiModel(name, model)
+    return PydanticAiModel(name, model, place.idle_seconds)
 
 
 def _scripted(name: str, model: str, place: ModelPlace) -> Model:

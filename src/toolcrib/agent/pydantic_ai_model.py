@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from ..config.agent import IDLE_SECONDS
 from ..core.errors import ConfigError
-from .history import Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, TokenUsage, Turn, UserTurn
+from ..core.text import one_line
+from .history import Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
+from .wires.errors import kind_of
 
 WIRE = "pydantic-ai"
 
 
 class PydanticAiModel:
-    """A model that pydantic-ai knows. `model` is its name there (`bedrock:…`, `google-gla:…`).
+    """A model that pydantic-ai knows. `model` is its name there (`bedrock:…`, `google:…`), or a model of it.
 
-    Reasoning is not sent back: pydantic-ai binds it to its own history.
+    A reply with reasoning, or with other data of its provider, goes back to the same model as it came.
     """
 
-    def __init__(self, name: str, model: str) -> None:
+    def __init__(self, name: str, model: Any, idle_seconds: float = IDLE_SECONDS) -> None:
         try:
             self._direct, self._messages, self._models, self._tools = (
                 _module(f"pydantic_ai.{part}") for part in ("direct", "messages", "models", "tools")
             )
         except ImportError:
             raise ConfigError(f"--model {name} needs pydantic-ai: pip install 'toolcrib[pydantic-ai]'") from None
-        self.name, self._model = name, model
+        try:
+            self._model = self._models.infer_model(model)
+        except Exception as error:  # an unknown name, a missing key, an SDK that is not installed: each has its own
+            raise ConfigError(f"--model {name}: {one_line(str(error))}") from None
+        self.name, self._idle = name, idle_seconds
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask. Raises ModelError."""
+        asked = self._direct.model_request_stream(
+            self._model, list(self._history(request)), model_settings=_settings(request),
+            model_request_parameters=self._parameters(request),
+        )  # fmt: skip
         try:
-            async with self._direct.model_request_stream(
-                self._model, list(self._history(request)), model_request_parameters=self._parameters(request)
-            ) as reply:
-                async for event in reply:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._idle):
+                    reply = await stack.enter_async_context(asked)
+                events = aiter(reply)
+                while True:
+                    async with asyncio.timeout(self._idle):
+                        event: Any = await anext(events, None)
+                    if event is None:
+                        break
                     for each in self._events(event):
                         yield each
                 response: Any = reply.get()
-        except ModelError:
-            raise
+        except TimeoutError:
+            raise ModelError(f"{self.name} sent nothing for {self._idle:g} s", "silent") from None
         except Exception as error:  # pydantic-ai's and every SDK's own
-            kind = "refused" if type(error).__name__ == "UserError" else "server"
-            raise ModelError(f"{self.name}: {error}", kind) from error
+            raise self._error(error) from error
         yield ReplyEnd(self._turn(response))
+
+    def _error(self, error: Exception) -> ModelError:
+        text, status = one_line(str(error)), getattr(error, "status_code", None)
+        kind = kind_of(status if isinstance(status, int) else 0, text.lower())
+        return ModelError(f"{self.name}: {text}", "refused" if type(error).__name__ == "UserError" else kind)
 
     async def aclose(self) -> None:
         """Do nothing: pydantic-ai shares its connections."""
@@ -57,16 +80,19 @@ class PydanticAiModel:
     def _message(self, turn: Turn) -> Any:
         kinds = self._messages
         if isinstance(turn, UserTurn):
-            content = [
-                kinds.BinaryContent(data=p.data, media_type=p.mime_type) if isinstance(p, Image) else p.text
-                for p in turn.content
-            ]
+            content = [self._image(p) if isinstance(p, Image) else p.text for p in turn.content]
             return kinds.ModelRequest(parts=[kinds.UserPromptPart(content=content)])
         if isinstance(turn, ResultTurn):
             parts = [
-                kinds.ToolReturnPart(tool_name=r.name, content=r.text, tool_call_id=r.call_id) for r in turn.results
-            ]
+                kinds.ToolReturnPart(
+                    tool_name=r.name, content=[r.text, *map(self._image, r.images)] if r.images else r.text,
+                    tool_call_id=r.call_id, outcome="failed" if r.is_error else "success",
+                )
+                for r in turn.results
+            ]  # fmt: skip
             return kinds.ModelRequest(parts=parts)
+        if (turn.wire, turn.model) == (WIRE, self.name) and (own := self._own(turn)) is not None:
+            return own
         parts = [
             kinds.ToolCallPart(tool_name=p.name, args=p.object, tool_call_id=p.id)
             if isinstance(p, ModelCall)
@@ -75,6 +101,19 @@ class PydanticAiModel:
             if isinstance(p, ModelCall | Text)
         ]
         return kinds.ModelResponse(parts=parts)
+
+    def _image(self, image: Image) -> Any:
+        return self._messages.BinaryContent(data=image.data, media_type=image.mime_type)
+
+    def _own(self, turn: ModelTurn) -> Any:
+        """Return a reply as pydantic-ai gave it, with the ids under which its calls are stored; None without one."""
+        raw = next((part.raw for part in turn.parts if isinstance(part, Thinking) and part.raw), None)
+        if raw is None:
+            return None
+        (response,) = self._messages.ModelMessagesTypeAdapter.validate_python([raw])
+        ids = iter(call.id for call in turn.calls)
+        parts = [replace(p, tool_call_id=next(ids)) if p.part_kind == "tool-call" else p for p in response.parts]
+        return replace(response, parts=parts)
 
     def _parameters(self, request: ModelRequest) -> Any:
         make = self._tools.ToolDefinition
@@ -98,7 +137,10 @@ class PydanticAiModel:
             yield ThinkingDelta(piece) if getattr(delta, "part_delta_kind", "") == "thinking" else TextDelta(piece)
 
     def _turn(self, response: Any) -> ModelTurn:
-        parts: list[Text | ModelCall] = []
+        parts: list[Text | Thinking | ModelCall] = []
+        if any(part.part_kind == "thinking" or getattr(part, "provider_details", None) for part in response.parts):
+            (raw,) = self._messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
+            parts.append(Thinking("", raw))
         for part in response.parts:
             if part.part_kind == "text" and part.content:
                 parts.append(Text(part.content))
@@ -116,6 +158,11 @@ class PydanticAiModel:
         used = response.usage
         usage = TokenUsage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
         return ModelTurn(tuple(parts), stop, usage, WIRE, self.name)
+
+
+def _settings(request: ModelRequest) -> dict[str, Any]:
+    settings: dict[str, Any] = {"max_tokens": request.max_tokens} if request.max_tokens else {}
+    return settings | ({"thinking": request.effort != "none" and request.effort} if request.effort else {})
 
 
 def _module(name: str) -> Any:

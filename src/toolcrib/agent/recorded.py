@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class ReplayModel:
         """Do nothing: there is no connection."""
 
 
-def _line(text: str) -> tuple[list[str], list[ModelEvent], ModelTurn]:
+def _line(text: str) -> tuple[list[str], Sequence[ModelEvent], ModelTurn]:
     """Return what one line of a recording holds: the turns of the request, the events and the reply. Raises ValueError,
     LookupError or TypeError."""
     line: Any = json.loads(text)
