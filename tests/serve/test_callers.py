@@ -24,6 +24,8 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import FunctionTool, tool
+from toolcrib.serve import calls as calls_module
+from toolcrib.serve import http as http_module
 from toolcrib.serve import tokens as tokens_module
 from toolcrib.serve.peer import peer_of
 from toolcrib.serve.tokens import Tokens, choose_token, digest_of, named_tokens
@@ -504,6 +506,68 @@ async def test_large_requests_of_one_leave_room_for_those_of_another(make: Make)
             async with asyncio.timeout(10):
                 while await begin(ALICE, whole) != b"":
                     pass
+
+
+async def test_connections_of_one_leave_room_for_those_of_another(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "connections_of_one", lambda tokens: 12 // tokens)
+    async with serving(make(), token=None) as url, AsyncExitStack() as held:
+        host, port = url.removeprefix("http://").split("/")[0].split(":")
+        for _ in range(6):  # requests that never end
+            _, writer = await asyncio.open_connection(host, int(port))
+            held.callback(writer.close)
+            lines = [
+                "POST /mcp HTTP/1.1",
+                f"Host: {host}:{port}",
+                f"Authorization: Bearer {ALICE}",
+                "Content-Length: 9",
+            ]
+            writer.write("\r\n".join([*lines, "", "x"]).encode())
+            await writer.drain()
+        await asyncio.sleep(0.1)
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {ALICE}"}) as http:
+            refused = await http.get(url)
+        assert (refused.status_code, refused.headers["connection"]) == (503, "close")
+        async with client(url, "2026-07-28", BOB) as b:
+            assert text(await b.call_tool("look")).endswith(" bob")
+        await held.aclose()
+        async with asyncio.timeout(10):
+            while True:
+                async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {ALICE}"}) as http:
+                    if (await http.post(url)).status_code != 503:
+                        break
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_calls_of_one_leave_room_for_those_of_another(
+    make: Make, monkeypatch: pytest.MonkeyPatch, era: str
+) -> None:
+    monkeypatch.setattr(calls_module, "MAX_CALLS", 2)
+    box, began, go = make(), 0, asyncio.Event()
+
+    async def hold() -> str:
+        nonlocal began
+        began += 1
+        await go.wait()
+        return "held"
+
+    box.registry.register(FunctionTool(hold, name="hold", description="Wait.", category="memory"))
+    async with serving(box, token=None) as url, client(url, era, ALICE) as a, client(url, era, BOB) as b:
+        holding = [asyncio.create_task(a.call_tool("hold")) for _ in range(2)]
+        await until(lambda: began == 2)
+        with pytest.raises(MCPError, match="2 calls run already"):
+            await a.call_tool("look")
+        assert text(await b.call_tool("look")).endswith(" bob")
+        go.set()
+        assert [text(each) for each in await asyncio.gather(*holding)] == ["held", "held"]
+        assert text(await a.call_tool("look")).endswith(" alice")
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_arguments_with_very_many_values_take_nobody_s_time(make: Make, era: str) -> None:
+    async with serving(make(), token=None) as url, client(url, era, ALICE) as a:
+        for many in ({f"k{number}": 1 for number in range(100_001)}, {"what": [{"a": [1] * 100}] * 1_000}):
+            with pytest.raises(MCPError, match="more than 100,000 values"):
+                await a.call_tool("launch", many)
 
 
 # --- clients of 2026-07-28 that share the one token

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from urllib.parse import urlsplit
 
+import pytest
+
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.serve.strangers import MAX_STRANGERS, Strangers
+from toolcrib.serve.strangers import MAX_DESCRIPTORS, MAX_STRANGERS, Strangers, connections_of_one, raise_descriptors
 
 from ..waiting import until
 from .test_http import connected, serving
@@ -31,7 +34,7 @@ async def test_the_oldest_stranger_makes_room_and_nobody_else() -> None:
     ends = [End(port) for port in range(6)]
     for end in ends[:3]:
         strangers.came(end)  # type: ignore[arg-type]
-    strangers.passed(("127.0.0.1", 0))
+    strangers.passed(("127.0.0.1", 0), "one", 9)
     for end in ends[3:]:
         strangers.came(end)  # type: ignore[arg-type]
     assert [end.ended for end in ends] == [False, True, True, False, False, False]
@@ -42,7 +45,7 @@ async def test_a_stranger_that_says_nothing_is_ended() -> None:
     strangers, silent, known = Strangers(seconds=0.01), End(1), End(2)
     strangers.came(silent)  # type: ignore[arg-type]
     strangers.came(known)  # type: ignore[arg-type]
-    strangers.passed(["127.0.0.1", 2])
+    strangers.passed(["127.0.0.1", 2], "one", 9)
     await until(lambda: silent.ended)
     assert not known.ended and not len(strangers)
 
@@ -66,3 +69,33 @@ async def test_a_crowd_keeps_no_client_out() -> None:
                 writer.close()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
+
+
+def test_a_token_has_so_many_connections_and_another_its_own() -> None:
+    strangers = Strangers()
+    assert [strangers.passed(("::1", port), "one", 2) for port in (1, 2, 3, 2)] == [True, True, False, True]
+    assert strangers.passed(("::1", 3), "other", 2)
+    strangers.gone(("::1", 1))
+    assert strangers.passed(("::1", 4), "one", 2)
+    assert strangers.passed(("::1", 4), "other", 2)  # a proxy's connection carries requests of several tokens
+    assert strangers.passed(("::1", 5), "one", 2)
+
+
+def test_all_tokens_together_have_half_of_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert [connections_of_one(tokens) for tokens in (0, 1, 4, 10_000)] == [512, 512, 128, 1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((1024, 4096), (4096, 4096)), ((1024, resource.RLIM_INFINITY), (MAX_DESCRIPTORS, resource.RLIM_INFINITY)),
+     ((4096, 4096), None), ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None)],
+)  # fmt: skip
+def test_the_usual_limit_of_descriptors_is_raised(
+    before: tuple[int, int], after: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: before)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: found.append(limits))
+    raise_descriptors()
+    assert found == ([] if after is None else [after])

@@ -116,3 +116,17 @@ def is_deeper(value: Any, levels: int) -> bool:
     for _ in range(levels):
         level = [item for item in _below(level) if isinstance(item, dict | list)]
     return bool(level)
+
+
+def has_more_values(value: Any, most: int) -> bool:
+    """Return whether JSON data has more than so many values in its tables and lists."""
+    waiting, count = [value], 0
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict | list):
+            inside = cast("list[Any]", item)
+            count += len(inside)
+            if count > most:
+                return True
+            waiting.extend(cast("Json", item).values() if isinstance(item, dict) else inside)
+    return False

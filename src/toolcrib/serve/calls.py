@@ -21,6 +21,7 @@ from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.interfaces import Hook
+from ..core.nesting import has_more_values
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..policy.requests import Decision, denial, scopes_of, use_approver, within
@@ -42,6 +43,10 @@ MAX_WAITING = 256
 """How many calls of a caller may wait for answers at once. Each keeps the resources that its tool uses."""
 MAX_FORMS = 20
 """How many approval forms are shown together. A script may wait for more; they follow."""
+MAX_CALLS = 128
+"""How many calls of a caller may run at once, without those that wait for answers. Each may need a process."""
+MAX_VALUES = 100_000
+"""How many values the arguments of a call may have. To say what is wrong with a million of them takes seconds."""
 QUIET_SECONDS = 120.0
 """A pause this long between calls counts as a new user message: MCP has no signal for one."""
 
@@ -107,6 +112,11 @@ class CallHandler:
     async def _start(
         self, transport: TransportState, peer: Peer, wanted: WantedCall, session: RequestSession
     ) -> Answer:
+        whose = session.id if peer.caller is None else peer.caller.name
+        if sum(each == whose and call.questions is None for call, each in transport.calls.items()) >= MAX_CALLS:
+            raise MCPError(INTERNAL_ERROR, f"{MAX_CALLS} calls run already; try again when one of them has ended")
+        if has_more_values(wanted.arguments, MAX_VALUES):
+            raise MCPError(INVALID_PARAMS, f"the arguments have more than {MAX_VALUES:,} values")
         self._note_quiet(transport, session.id)
         can_ask = peer.can("elicitation")
         metadata: dict[str, Any] = {METADATA_KEY: peer, "client": peer.name, "protocol": peer.request.protocol_version}
@@ -124,8 +134,8 @@ class CallHandler:
         )
         call = RunningCall(self._run_call(peer, wanted, ctx, can_ask))
         peer.running = call
-        transport.calls.add(call)
-        call.task.add_done_callback(lambda _: transport.calls.discard(call))
+        transport.calls[call] = whose
+        call.task.add_done_callback(lambda _: transport.calls.pop(call, None))
         return await self._continue(transport, call, peer, wanted, session)
 
     async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:

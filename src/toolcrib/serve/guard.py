@@ -44,8 +44,8 @@ Refusal = tuple[int, str, Mapping[str, str]]
 class RequestGuard:
     """ASGI middleware that checks requests.
 
-    `hosts` are whole authorities (`localhost:8808`). `tokens` may be replaced at any time. `passed` gets the
-    client of each request that is let through.
+    `hosts` are whole authorities (`localhost:8808`). `tokens` may be replaced at any time. `admit(client, token, number
+    of tokens)` says whether the connection of a request is not one too many for its token.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class RequestGuard:
         app: ASGIApp,
         hosts: frozenset[str],
         tokens: Tokens,
-        passed: Callable[[object], None] = lambda _: None,
+        admit: Callable[[object, str, int], bool] = lambda _client, _token, _tokens: True,
     ) -> None:
-        self.app, self.hosts, self.tokens, self._passed = app, hosts, tokens, passed
+        self.app, self.hosts, self.tokens, self._admit = app, hosts, tokens, admit
         self.refused: Counter[int] = Counter()
         """How many requests were refused, by HTTP status."""
         self._held: Counter[str] = Counter()
@@ -77,8 +77,9 @@ class RequestGuard:
         holder, size = token.digest if token is not None else "", _size(headers)
         if refusal is None and self._held[holder] + size > MAX_HELD:
             refusal = 503, "Too many large requests at once", {"Retry-After": "1"}
+        if refusal is None and not self._admit(scope.get("client"), holder, len(self.tokens.all)):
+            refusal = 503, "Too many connections at once", {"Retry-After": "1", "Connection": "close"}
         if refusal is None:
-            self._passed(scope.get("client"))
             self._held[holder] += size
             try:
                 if token is None or token.caller is None:

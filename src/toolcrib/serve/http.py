@@ -25,7 +25,7 @@ from .mcp import McpServer
 from .monitoring import Monitoring
 from .reloading import Reloader, reloading
 from .signals import stop_signal
-from .strangers import Strangers
+from .strangers import Strangers, connections_of_one, raise_descriptors
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
 from .trimming import trimming
 
@@ -39,6 +39,8 @@ MAX_SESSIONS = 1_000
 KEEP_ALIVE_SECONDS = 60
 """How long a connection stays open without a request. Clients close theirs after 4 or 5 s: if we did so at the same
 moment, a request would sometimes be lost."""
+BACKLOG = 128
+"""How many connections wait to be accepted. Without descriptors, asyncio reports each of them, each second."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
@@ -78,12 +80,17 @@ async def serve(
         )  # fmt: skip
         strangers, monitoring = Strangers(), Monitoring(server)
         app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager)), *monitoring.routes()])
-        guard = RequestGuard(app, authorities(names, port), tokens, strangers.passed)
+        raise_descriptors()
+
+        def admit(client: object, holder: str, tokens: int) -> bool:
+            return strangers.passed(client, holder, connections_of_one(tokens))
+
+        guard = RequestGuard(app, authorities(names, port), tokens, admit)
         monitoring.refused = guard.refused
         config = uvicorn.Config(
             guard,
             http=strangers.protocol(), log_level="warning", access_log=False,
-            lifespan="off", ws="none", proxy_headers=False, server_header=False,
+            lifespan="off", ws="none", proxy_headers=False, server_header=False, backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )  # fmt: skip
         url = f"http://{shown}:{port}{PATH}"

@@ -73,7 +73,8 @@ class TransportState:
     loop: asyncio.AbstractEventLoop
     bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
     id: str = field(default_factory=lambda: secrets.token_hex(8))
-    calls: set[RunningCall] = field(default_factory=set["RunningCall"])
+    calls: dict[RunningCall, str] = field(default_factory=dict["RunningCall", str])
+    """The calls, each with its caller; without a named token, with its session."""
     waiting: dict[str, ParkedCall] = field(default_factory=dict[str, ParkedCall])
     sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
     streams: dict[str, ListenHandler] = field(default_factory=dict[str, ListenHandler])
