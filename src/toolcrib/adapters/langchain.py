@@ -22,6 +22,7 @@ from langgraph.types import interrupt
 
 from ..core.context import ToolContext
 from ..core.errors import ToolError
+from ..core.json_values import as_object
 from ..core.output import ImageBlock, ToolOutput
 from ..core.tool import Tool
 from ..policy.requests import Decision, denial
@@ -94,7 +95,7 @@ class LangchainTool(BaseTool):
         thread = ensure_config(config).get("configurable", {}).get("thread_id")
         session = self.context.session_id or (None if thread is None else str(thread))
         context = replace(self.context, session_id=session)
-        call = cast("dict[str, Any]", given) if isinstance(given, Mapping) else {}
+        call = as_object(given)
         if call.get("type") == "tool_call":
             return _Asked(call["args"], call.get("id"), context)
         return _Asked(call, None, context)

@@ -12,6 +12,7 @@ from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ConfigError, ToolcribError
+from ..core.json_values import objects_of
 from .choose import KEYS, OLLAMA, ModelPlace, bearer, guard_for, model_of
 from .model import Model
 
@@ -113,8 +114,7 @@ async def _served_model(place: ModelPlace, base: str) -> ModelFinding:
 
 def _texts(entries: Any, key: str) -> list[str]:
     """Return the texts under a key of the objects in a list, which a server wrote."""
-    listed = cast("list[Any]", entries) if isinstance(entries, list) else []
-    found = [cast("dict[str, Any]", entry).get(key) for entry in listed if isinstance(entry, dict)]
+    found = [entry.get(key) for entry in objects_of(entries)]
     return [text for text in found if isinstance(text, str) and text]
 
 

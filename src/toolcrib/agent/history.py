@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ..core.dataclass import dataclass
+from ..core.json_values import as_object
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -75,7 +76,7 @@ class ModelCall:
             value = json.loads(self.arguments or "{}")
         except (ValueError, RecursionError):
             return {}
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        return as_object(value)
 
 
 Content = Text | Image

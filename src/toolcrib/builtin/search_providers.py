@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 from ..boundary.network.exchange import WebRequest, WebResponse
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.json_values import as_object, objects_of
 
 if TYPE_CHECKING:
     import turbohtml
@@ -68,17 +69,15 @@ class Provider:
 # --- reading JSON
 
 
-def _rows(answer: WebResponse, *path: str) -> list[Mapping[str, Any]]:
+def _rows(answer: WebResponse, *path: str) -> list[dict[str, Any]]:
     """Return the list of objects at a path in a JSON answer; it may be empty. Raises ToolError if it is not JSON."""
     try:
         value: Any = json.loads(answer.body)
     except (ValueError, RecursionError):
         raise ToolError("its answer is not JSON") from None
     for name in path:
-        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-    if not isinstance(value, list):
-        return []
-    return [cast("Mapping[str, Any]", each) for each in cast("list[Any]", value) if isinstance(each, dict)]
+        value = as_object(value).get(name)
+    return objects_of(value)
 
 
 def _text(row: Mapping[str, Any], *names: str) -> str:

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from ..core.dataclass import dataclass
 from ..core.finish import HINT, HINT_TEXT
+from ..core.json_values import as_object
 from ..core.text import clip
 from ..policy.plain import plain, plain_line
 from ..record import chain
@@ -243,8 +244,7 @@ def _data(text: str | None) -> Any:
 
 def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) -> None:
     ended = row is not intent
-    labels: Any = _data(row["labels"])
-    axes = cast("dict[str, Any]", labels) if isinstance(labels, dict) else {}
+    axes = as_object(_data(row["labels"]))
     facts = {
         "when": show.clock(row["time"]),
         "intent": f"about to run at {show.clock(intent['time'])}, committed as row {intent['seq']}" if intent else None,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, cast
-from urllib.parse import unquote, urljoin
+from urllib.parse import urljoin
 
 from .dataclass import dataclass
 from .errors import ToolDefinitionError
+from .json_values import as_object, objects_of, value_at
 from .nesting import levels
 from .violations import Json
 
@@ -207,8 +208,8 @@ class Branching:
             return known
         if _IN_PLACE.isdisjoint(node):
             return []
-        found = [item for key in _LISTS for item in _dicts_of(node.get(key))]
-        found += [item for key in _SINGLE for item in _dicts_of([node.get(key)])]
+        found = [item for key in _LISTS for item in objects_of(node.get(key))]
+        found += [item for key in _SINGLE for item in objects_of([node.get(key)])]
         found += [item for key in _MAPS for item in _values(node.get(key))]
         for key in _REFERENCES:
             if isinstance(node.get(key), str):
@@ -248,13 +249,8 @@ def _add(counts: dict[int, int], part: int, number: int) -> None:
     counts[part] = counts.get(part, 0) + number
 
 
-def _dicts_of(value: Any) -> list[Json]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Json", item) for item in items if isinstance(item, dict)]
-
-
 def _values(value: Any) -> list[Json]:
-    return _dicts_of(list(cast("Json", value).values())) if isinstance(value, dict) else []
+    return objects_of(list(as_object(value).values()))
 
 
 class _References:
@@ -306,14 +302,7 @@ class _References:
         return [*several, *([] if found is None or any(found is each for each in several) else [found])]
 
     def _pointed(self, document: str, pointer: str) -> Json | None:
-        node: Any = self._named.get(document)
-        for part in pointer.split("/")[1:]:
-            part = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(node, list):
-                rows = cast("list[Any]", node)
-                node = rows[int(part)] if part.isdecimal() and int(part) < len(rows) else None
-            else:
-                node = cast("Json", node).get(part) if isinstance(node, dict) else None
+        node = value_at(self._named.get(document), pointer)
         if isinstance(node, bool):
             return _ANYTHING
         return cast("Json", node) if isinstance(node, dict) else None

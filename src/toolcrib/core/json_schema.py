@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from .branching import MAX_LOOKS, WorkBound, tables, work_bound
 from .errors import ToolDefinitionError, Violation
+from .json_values import as_object
 from .violations import MAX_VIOLATIONS, Json, properties_of, raw_violations, resolve, unknown_key
 
 MANY_LOOKS = 20_000
@@ -115,8 +116,7 @@ class CompiledSchema:
 
     def _briefly(self, value: Any) -> list[Violation]:
         """Return the parameters that are wrong, without why: the validator would describe every alternative."""
-        given = cast("Json", value) if isinstance(value, dict) else {}
-        found = list(islice(self._wrong_parameters(given), MAX_VIOLATIONS + 1))
+        found = list(islice(self._wrong_parameters(as_object(value)), MAX_VIOLATIONS + 1))
         if len(found) > MAX_VIOLATIONS:
             found[-1] = Violation("", "… and more")
         return found or [Violation("", f"arguments do not fit the schema {_TOO_MANY}")]

@@ -24,6 +24,8 @@ def objects_of(value: Any) -> list[dict[str, Any]]:
 def value_at(root: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer (RFC 6901), which may be percent-encoded as in a URL; None if there is
     none."""
+    if pointer[:1] not in ("", "/"):
+        return None
     for part in pointer.split("/")[1:]:
         part = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(root, list):

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Violation
+from .json_values import as_object, value_at
 from .text import clip
 
 if TYPE_CHECKING:
@@ -84,16 +85,10 @@ def resolve(schema: Any, root: Json) -> Json:
     seen = 0
     while isinstance(schema, dict) and isinstance(cast("Json", schema).get("$ref"), str) and seen < 16:
         ref = cast("Json", schema)["$ref"]
-        node: Any = root
         if not ref.startswith("#"):
             return {}
-        for part in ref[2:].split("/") if len(ref) > 1 else ():
-            part = part.replace("~1", "/").replace("~0", "~")
-            node = cast("Json", node).get(part) if isinstance(node, dict) else None
-        schema, seen = node, seen + 1
-    if not isinstance(schema, dict) or seen == 16:
-        return {}
-    return cast("Json", schema)
+        schema, seen = value_at(root, ref[1:]), seen + 1
+    return as_object(schema) if seen < 16 else {}
 
 
 def known_keys(location: Sequence[str | int], root: Json) -> list[str]:
@@ -113,8 +108,7 @@ def known_keys(location: Sequence[str | int], root: Json) -> list[str]:
 
 def properties_of(node: Mapping[str, Any]) -> Json:
     """Return the `properties` of a schema, {} if it has none."""
-    found: Any = node.get("properties")
-    return cast("Json", found) if isinstance(found, dict) else {}
+    return as_object(node.get("properties"))
 
 
 def _alternatives(nodes: list[Json], root: Json, depth: int = 4) -> list[Json]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ToolcribError
+from ..core.json_values import as_array
 
 HostName = Literal["claude", "codex", "gemini", "cursor", "copilot"]
 HOSTS: tuple[HostName, ...] = get_args(HostName)
@@ -106,8 +107,7 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
     if name == "beforeMCPExecution" or name == "afterMCPExecution":
         server = server or _text(event, "server_name", "url", "command") or "unknown"
     output, failed = _output(event)
-    given: Any = event.get("workspace_roots")
-    roots = cast("list[Any]", given) if isinstance(given, list) else []
+    roots = as_array(event.get("workspace_roots"))
     return HostEvent(
         host, name, moment, tool, _arguments(event, name), server, _text(event, "cwd"),
         tuple(root for root in roots if isinstance(root, str)),

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from ..core.json_values import as_array
 from .events import HostEvent, HostName, Json, workspace_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
@@ -90,10 +91,6 @@ def _is_at_top(event: HostEvent) -> bool:
     return not event.cwd or os.path.realpath(event.cwd) == os.path.realpath(workspace_of(event))
 
 
-def _several(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def _command(given: Json, event: HostEvent) -> Calls:
     where = _maybe(given, *_EVERY_FOLDER)
     if where and not any(given.get(name) for name in _FOLDERS.get(event.host, ())) and where != event.cwd:
@@ -108,7 +105,7 @@ def _reads(given: Json, event: HostEvent) -> Calls:
 
 
 def _reads_many(given: Json, event: HostEvent) -> Calls:
-    several = [*_several(given.get("include")), *_several(given.get("paths"))]
+    several = [*as_array(given.get("include")), *as_array(given.get("paths"))]
     if not several:
         raise Unmapped
     for one in several:
@@ -124,7 +121,7 @@ def _writes(given: Json, event: HostEvent) -> Calls:
 
 def _edits(given: Json, event: HostEvent) -> Calls:
     path = _file(given, event)
-    for one in _several(given.get("edits")) or [given]:
+    for one in as_array(given.get("edits")) or [given]:
         if not isinstance(one, Mapping):
             raise Unmapped
         one = cast("Json", one)

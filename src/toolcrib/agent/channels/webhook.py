@@ -10,10 +10,11 @@ import os
 import time
 from base64 import b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...config.channels import place_of
 from ...core.errors import AddressRefused, ConfigError, ToolError
+from ...core.json_values import as_object
 from ...core.threads import shared_threads
 from ..bus import Deliver, InboundMessage, MessageNotSent, OutboundMessage
 from .signature import MAX_AGE, SignatureRefused, check_signature, signed_headers
@@ -115,7 +116,7 @@ class WebhookChannel:
 
     def _message(self, found: Any, message_id: str) -> InboundMessage:
         """Return the message of a request. Raises ValueError."""
-        given = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        given = as_object(found)
         texts = [given.get(key) for key in ("sender_id", "chat_id", "content")]
         sender, chat, content = (str(each) if isinstance(each, str | int) else "" for each in texts)
         if not sender or not chat or not content.strip():

@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
+from ...core.json_values import as_array, as_object
 from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
@@ -25,10 +26,8 @@ from .shared import (
     data_url,
     ended_early,
     event_body,
-    fields,
     is_complete,
     is_own,
-    listed,
     make_id,
     result_content,
     seen_content,
@@ -204,11 +203,11 @@ class ChatDecoder(WireDecoder):
         if isinstance(body.get("usage"), dict):
             self.usage = _usage(body["usage"])
         events: list[ModelEvent] = []
-        for choice in listed(body.get("choices")):
+        for choice in as_array(body.get("choices")):
             if choice.get("index"):  # we ask for one reply
                 continue
             self._finish = choice.get("finish_reason") or self._finish
-            events += self._delta(choice.get("delta") or fields(choice.get("message")))
+            events += self._delta(choice.get("delta") or as_object(choice.get("message")))
         return events
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
@@ -230,11 +229,11 @@ class ChatDecoder(WireDecoder):
             self._finish = "content_filter"
             self._text.append(refusal)
             yield TextDelta(refusal)
-        for piece in listed(delta.get("tool_calls")):
+        for piece in as_array(delta.get("tool_calls")):
             yield from self._call(piece)
 
     def _call(self, piece: dict[str, Any]) -> Iterator[ModelEvent]:
-        function = fields(piece.get("function"))
+        function = as_object(piece.get("function"))
         name, arguments = function.get("name") or "", function.get("arguments")
         index, call_id = piece.get("index"), piece.get("id") or ""
         found = self._find(index if isinstance(index, int) else None, call_id, name)
@@ -346,6 +345,6 @@ def _merged(pieces: list[Any]) -> list[Any]:
 
 
 def _usage(raw: dict[str, Any]) -> TokenUsage:
-    details = fields(raw.get("prompt_tokens_details"))
+    details = as_object(raw.get("prompt_tokens_details"))
     cached = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens")
     return TokenUsage(count(raw.get("prompt_tokens")), count(raw.get("completion_tokens")), count(cached))

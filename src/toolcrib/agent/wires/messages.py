@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
+from ...core.json_values import as_object
 from ..history import (
     CallResult,
     Content,
@@ -33,7 +34,6 @@ from .shared import (
     count,
     ended_early,
     event_body,
-    fields,
     is_complete,
     is_own,
     make_id,
@@ -157,13 +157,13 @@ class MessagesDecoder(WireDecoder):
         body = event_body(data)
         match body.get("type") or event:
             case "message_start":
-                self._report(fields(body.get("message")).get("usage"))
+                self._report(as_object(body.get("message")).get("usage"))
             case "content_block_start":
-                return self._begin(count(body.get("index")), fields(body.get("content_block")))
+                return self._begin(count(body.get("index")), as_object(body.get("content_block")))
             case "content_block_delta":
-                return self._delta(count(body.get("index")), fields(body.get("delta")))
+                return self._delta(count(body.get("index")), as_object(body.get("delta")))
             case "message_delta":
-                self._stop = fields(body.get("delta")).get("stop_reason") or self._stop
+                self._stop = as_object(body.get("delta")).get("stop_reason") or self._stop
                 self._report(body.get("usage"))
             case "message_stop":
                 self._over = True
@@ -222,7 +222,9 @@ class MessagesDecoder(WireDecoder):
             case "redacted_thinking":
                 return Thinking("", block)
             case "tool_use":
-                text = "".join(self._json.get(index, ())) or json.dumps(fields(block.get("input")), ensure_ascii=False)
+                text = "".join(self._json.get(index, ())) or json.dumps(
+                    as_object(block.get("input")), ensure_ascii=False
+                )
                 last = index == max(self._blocks)
                 cut = stop in ("length", "context", "refusal") and (last or not is_complete(text))
                 return ModelCall(block.get("id") or make_id(), block.get("name") or "", text, cut)
@@ -232,8 +234,7 @@ class MessagesDecoder(WireDecoder):
 
 def _given(usage: Any) -> dict[str, Any]:
     """Return the fields of a report of usage that hold a number: later reports replace earlier ones."""
-    fields = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
-    return {key: value for key, value in fields.items() if isinstance(value, int)}
+    return {key: value for key, value in as_object(usage).items() if isinstance(value, int)}
 
 
 def _usage(raw: dict[str, Any]) -> TokenUsage:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...core.json_values import as_array, as_object
 from ..history import (
     CallResult,
     Content,
@@ -35,10 +36,8 @@ from .shared import (
     data_url,
     ended_early,
     event_body,
-    fields,
     is_complete,
     is_own,
-    listed,
     make_id,
     result_content,
     seen_content,
@@ -147,11 +146,11 @@ class ResponsesDecoder(WireDecoder):
         index = count(body.get("output_index"))
         match body.get("type") or event:
             case "response.output_item.added":
-                self._items[index] = fields(body.get("item"))
+                self._items[index] = as_object(body.get("item"))
                 if self._items[index].get("type") == "function_call":
                     return [CallBegun(self._items[index].get("name") or "")]
             case "response.output_item.done":
-                self._items[index] = fields(body.get("item"))
+                self._items[index] = as_object(body.get("item"))
                 self._closed.add(index)
             case "response.output_text.delta" | "response.refusal.delta":
                 self._texts.setdefault(index, []).append(body.get("delta") or "")
@@ -161,9 +160,9 @@ class ResponsesDecoder(WireDecoder):
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return [ThinkingDelta(body.get("delta") or "")]
             case "response.completed" | "response.incomplete":
-                self._end(fields(body.get("response")))
+                self._end(as_object(body.get("response")))
             case "response.failed":
-                raise error_in_stream(fields(body.get("response")).get("error") or {}, self._model)
+                raise error_in_stream(as_object(body.get("response")).get("error") or {}, self._model)
             case "error":
                 raise error_in_stream(body.get("error") or body, self._model)
             case _:
@@ -171,13 +170,13 @@ class ResponsesDecoder(WireDecoder):
         return []
 
     def _end(self, response: dict[str, Any]) -> None:
-        reason = fields(response.get("incomplete_details")).get("reason")
+        reason = as_object(response.get("incomplete_details")).get("reason")
         self._stop = "length" if reason == "max_output_tokens" else "refusal" if reason else "end"
-        for index, item in enumerate(listed(response.get("output"))):
+        for index, item in enumerate(as_array(response.get("output"))):
             if index not in self._closed:  # a server that sent no events for it
                 self._items[index] = item
-        raw = fields(response.get("usage"))
-        cached = fields(raw.get("input_tokens_details")).get("cached_tokens")
+        raw = as_object(response.get("usage"))
+        cached = as_object(raw.get("input_tokens_details")).get("cached_tokens")
         self.usage = TokenUsage(count(raw.get("input_tokens")), count(raw.get("output_tokens")), count(cached))
 
     def finish(self) -> ModelTurn:
@@ -188,7 +187,7 @@ class ResponsesDecoder(WireDecoder):
         parts = [part for index in sorted(self._items) for part in self._parts(index, stop)]
         if stop == "end" and any(isinstance(part, ModelCall) for part in parts):
             stop = "calls"
-        if any(c.get("type") == "refusal" for item in self._items.values() for c in listed(item.get("content"))):
+        if any(c.get("type") == "refusal" for item in self._items.values() for c in as_array(item.get("content"))):
             stop = "refusal"
         return ModelTurn(tuple(parts), stop, self.usage, self._place, self._model)
 
@@ -196,11 +195,11 @@ class ResponsesDecoder(WireDecoder):
         item = self._items[index]
         match item.get("type"):
             case "reasoning":
-                summary = "\n".join(s.get("text") or "" for s in listed(item.get("summary")))
+                summary = "\n".join(s.get("text") or "" for s in as_array(item.get("summary")))
                 raw = {key: value for key, value in item.items() if key != "status" and value is not None}
                 yield Thinking(summary, raw if item.get("encrypted_content") else None)
             case "message":
-                content = listed(item.get("content"))
+                content = as_array(item.get("content"))
                 text = "".join(c.get("text") or c.get("refusal") or "" for c in content)
                 text = text or "".join(self._texts.get(index, ()))
                 if text:

@@ -8,9 +8,10 @@ import secrets
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 
 from ...core.dialects import legal_name
+from ...core.json_values import as_object
 from ..history import CallResult, Content, Image, ModelTurn, Text, TokenUsage
 from ..model import ModelError
 
@@ -74,17 +75,7 @@ class WireDecoder:
 
 def event_body(data: str) -> dict[str, Any]:
     """Return the JSON object of an event; an empty one for any other value. Raises ValueError."""
-    return fields(json.loads(data))
-
-
-def fields(value: Any) -> dict[str, Any]:
-    """Return a JSON object; an empty one for any other value."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def listed(value: Any) -> list[Any]:
-    """Return a JSON array; an empty one for any other value."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return as_object(json.loads(data))
 
 
 def count(value: Any) -> int:

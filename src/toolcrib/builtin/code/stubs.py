@@ -6,10 +6,11 @@ import builtins
 import json
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
+from ...core.json_values import as_array, as_object, value_at
 from ...core.text import one_line
 from ...core.tool import Tool
 
@@ -67,11 +68,11 @@ def functions_of(tools: Iterable[Tool], code: str) -> dict[str, ScriptFunction]:
 
 def described(tool: Tool) -> str:
     """Return a tool as a model reads it that writes scripts: its function, and what each parameter is for."""
-    properties = _mapping(tool.schema.get("properties"))
+    properties = as_object(tool.schema.get("properties"))
     about = [
         f"# {name}: {one_line(text)}\n"
         for name, each in properties.items()
-        if (text := _mapping(each).get("description"))
+        if (text := as_object(each).get("description"))
     ]
     return f"{_function(function_name(tool.name), tool).signature}    ...\n{''.join(about)}"
 
@@ -83,7 +84,7 @@ def stubs_text(functions: Iterable[ScriptFunction]) -> str:
 
 def _function(name: str, tool: Tool) -> ScriptFunction:
     writer = _TypeWriter(name, tool.schema)
-    required, properties = _strings(tool.schema.get("required")), _mapping(tool.schema.get("properties"))
+    required, properties = _strings(tool.schema.get("required")), as_object(tool.schema.get("properties"))
     ordered = sorted(properties, key=lambda each: each not in required)
     legal = [each for each in ordered if each.isidentifier() and not keyword.iskeyword(each)]
     shown = [
@@ -146,7 +147,7 @@ class _TypeWriter:
         return _SIMPLE.get(kind, "Any") if isinstance(kind, str) else "Any"
 
     def _object(self, schema: Mapping[str, Any], name: str) -> str:
-        properties, values = _mapping(schema.get("properties")), schema.get("additionalProperties")
+        properties, values = as_object(schema.get("properties")), schema.get("additionalProperties")
         if not properties or values is True:
             return f"dict[str, {self.type_of(values, f'{name}_value')}]"
         required = _strings(schema.get("required"))
@@ -159,25 +160,12 @@ class _TypeWriter:
         return title
 
     def _referred(self, ref: Any) -> Any:
-        found: Any = self._schema
-        for part in _parts(ref):
-            found = cast("Mapping[str, Any]", found).get(part) if isinstance(found, Mapping) else None
-        return found
-
-
-def _parts(ref: Any) -> Iterator[str]:
-    if isinstance(ref, str) and ref.startswith("#/"):
-        yield from (part.replace("~1", "/").replace("~0", "~") for part in ref[2:].split("/"))
-    else:
-        yield ""  # elsewhere: not followed
+        """Return what a reference leads to; None if it leads elsewhere."""
+        return value_at(self._schema, ref[1:]) if isinstance(ref, str) and ref.startswith("#/") else None
 
 
 def _strings(value: Any) -> set[str]:
-    return {each for each in cast("list[Any]", value) if isinstance(each, str)} if isinstance(value, list) else set()
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    return {each for each in as_array(value) if isinstance(each, str)}
 
 
 def _is_literal(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, cast
 from ...core.dialects import strict_schema
 from ...core.errors import ToolDefinitionError
 from ...core.json_schema import compile_schema
+from ...core.json_values import as_object
 from ...core.tool import Tool
 from .finding import LintFinding
 
@@ -43,7 +44,7 @@ def check_schema(tool: Tool) -> Iterator[LintFinding]:
         yield LintFinding(tool.name, "warning", "big-schema", text, "split the tool, or take fewer parameters")
     count = 0
     for path, node, depth in _nodes(schema):
-        count += len(_mapping(node.get("properties")))
+        count += len(as_object(node.get("properties")))
         yield from _node(tool.name, path, node)
         if depth == MAX_DEPTH + 1:
             text = f"nests deeper than {MAX_DEPTH} levels at {path}: OpenAI's strict mode refuses that"
@@ -66,9 +67,9 @@ def _nodes(schema: Json) -> Iterator[tuple[str, Json, int]]:
         yield path or "the top", found, depth
         if depth > MAX_DEPTH + 1:
             continue
-        for name, child in _mapping(found.get("properties")).items():
+        for name, child in as_object(found.get("properties")).items():
             waiting.append((f"{path}.{name}".lstrip("."), child, depth + 1))
-        for name, child in {**_mapping(found.get("$defs")), **_mapping(found.get("definitions"))}.items():
+        for name, child in {**as_object(found.get("$defs")), **as_object(found.get("definitions"))}.items():
             waiting.append((f"{path}<{name}>", child, depth))
         waiting.append((f"{path}[]", found.get("items"), depth + 1))
         waiting.append((f"{path}.*", found.get("additionalProperties"), depth + 1))
@@ -78,13 +79,9 @@ def _nodes(schema: Json) -> Iterator[tuple[str, Json, int]]:
                 waiting.extend((path, branch, depth) for branch in cast("list[Any]", branches))
 
 
-def _mapping(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
 def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     kind = node.get("type")
-    properties = _mapping(node.get("properties"))
+    properties = as_object(node.get("properties"))
     bad = [name for name in properties if not _PROPERTY.fullmatch(name)]
     if bad:
         text = f"has properties at {path} that Anthropic refuses: {bad[:5]}"

@@ -21,6 +21,7 @@ from ...boundary.own_files import locked, replace_file
 from ...core.context import SUBAGENT, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolDefinitionError, ToolError
+from ...core.json_values import as_object
 from ...core.output import ToolOutput
 from ...core.tool import Tool
 from ..parameters import PLACEHOLDER
@@ -191,9 +192,9 @@ class ComposedStore:
         bad: list[tuple[str, str]] = []
         for number, entry in enumerate(self._entries()):
             try:
-                good.append(composed(*(_fields(entry).get(key) for key in _KEYS)))
+                good.append(composed(*(as_object(entry).get(key) for key in _KEYS)))
             except ToolDefinitionError as error:
-                name = _fields(entry).get("name")
+                name = as_object(entry).get("name")
                 bad.append((name if isinstance(name, str) else f"entry {number + 1}", f"{self.path}: {error}"))
         return good, bad
 
@@ -205,7 +206,7 @@ class ComposedStore:
         """
         with locked(self.path.with_suffix(".lock")):
             entries = list(self._entries())
-            names = [_fields(each).get("name") for each in entries]
+            names = [as_object(each).get("name") for each in entries]
             at = names.index(name) if name in names else len(entries)
             changed = alter(entries[at] if name in names else None)
             entries[at : at + 1] = [] if changed is None else [changed]
@@ -236,7 +237,3 @@ class ComposedStore:
             replace_file(self.path, json.dumps(entries, ensure_ascii=True, indent=1))
         except OSError as error:
             raise StoreError(f"{self.path}: the composed tools cannot be written: {error.strerror}") from None
-
-
-def _fields(entry: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}

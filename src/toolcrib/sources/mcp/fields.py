@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import mcp_types
 from pydantic import BaseModel, ValidationError
 
 from ...core.empty import EMPTY
+from ...core.json_values import as_array, as_object
 from ...core.output import foreign_meta
 
 Json = dict[str, Any]
@@ -36,7 +37,7 @@ def size_of(value: Any) -> int:
 
 def valid_fields(value: Any, model: type[BaseModel]) -> Json:
     """Return the fields of an object that have the form that a model of the protocol defines."""
-    given = cast("Json", value) if isinstance(value, dict) else {}
+    given = as_object(value)
     wrong: set[Any] = {None}
     try:
         model.model_validate(given, strict=True, by_name=False)
@@ -56,8 +57,7 @@ def from_base64(text: str) -> bytes | None:
 
 def icons(value: Any) -> list[Json]:
     """Return the icons whose address a client may load: http(s), or an inline image."""
-    given = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
-    found = [valid_fields(icon, mcp_types.Icon) for icon in given]
+    found = [valid_fields(icon, mcp_types.Icon) for icon in as_array(value)[:MAX_ICONS]]
     return [icon for icon in found if icon.get("src", "").lower().startswith(_SAFE_ICONS)]
 
 

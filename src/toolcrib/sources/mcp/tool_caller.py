@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ...core.context import ToolContext
 from ...core.errors import ToolError
+from ...core.json_values import objects_of
 from ...core.output import ToolOutput
 from .config import ServerConfig
 from .connection import Connection
@@ -175,11 +176,9 @@ def _signed(server: str, error: MCPError) -> MCPError:
     if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(given, dict):
         return error
     data = cast("dict[str, Any]", given)
-    pages = data.get("elicitations")
     shown = [
         {**page, "message": signed(server, str(page.get("message", "")))}
-        for page in cast("list[dict[str, Any]]", pages if isinstance(pages, list) else [])
-        if isinstance(page, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        for page in objects_of(data.get("elicitations"))
     ]
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 

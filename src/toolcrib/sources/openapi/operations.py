@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from ...boundary.network.url import parse_url
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
+from ...core.json_values import as_object
 from .document import OpenApiDocument
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
@@ -81,10 +82,10 @@ def server_url(document: OpenApiDocument) -> str:
     Raises OpenApiError if it is not absolute.
     """
     servers: Any = document.root.get("servers")
-    entry = _mapping(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
+    entry = as_object(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
     url = str(entry.get("url", ""))
-    for name, variable in _mapping(entry.get("variables")).items():
-        url = url.replace(f"{{{name}}}", str(_mapping(variable).get("default", "")))
+    for name, variable in as_object(entry.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(as_object(variable).get("default", "")))
     try:
         parse_url(url)
     except AddressRefused as error:
@@ -162,8 +163,8 @@ def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter 
 def _described(document: OpenApiDocument, given: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> Any:
     node = given.get("schema")
     if node is None:
-        media = next(iter(_mapping(given.get("content")).values()), None)
-        node = _mapping(media).get("schema", {})
+        media = next(iter(as_object(given.get("content")).values()), None)
+        node = as_object(media).get("schema", {})
     schema: Any = document.schema(node, f"{where}.{given.get('name')}", definitions)
     text = given.get("description")
     if isinstance(schema, dict) and isinstance(text, str) and "description" not in schema:
@@ -174,12 +175,12 @@ def _described(document: OpenApiDocument, given: Mapping[str, Any], where: str, 
 def _body(
     document: OpenApiDocument, body: Mapping[str, Any], where: str, definitions: dict[str, Any]
 ) -> tuple[str, Any]:
-    kinds = _mapping(body.get("content"))
+    kinds = as_object(body.get("content"))
     for encoding in _ENCODINGS:
         for kind, media in kinds.items():
             plain = kind.partition(";")[0].strip().lower()
             if plain == encoding or (encoding == "application/json" and plain.endswith("+json")):
-                node = _mapping(media).get("schema", {})
+                node = as_object(media).get("schema", {})
                 return kind, document.schema(node, f"{where}.requestBody", definitions)
     kind = next(iter(kinds), "text/plain")
     return kind, {"type": "string", "description": f"The body, as {kind}."}
@@ -202,8 +203,3 @@ def _text(node: Mapping[str, Any], method: str, path: str) -> str:
     said = [node.get("summary"), node.get("description")]
     text = "\n\n".join(each.strip() for each in said if isinstance(each, str) and each.strip())
     return f"{text[:MAX_DESCRIPTION] or 'No description.'}\n\n({method.upper()} {path})"
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """Return an object of the document; empty if it is not an object."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
