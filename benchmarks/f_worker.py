@@ -116,9 +116,12 @@ class Limit(Base):
         return subprocess.run(["rg", "-n", "--no-ignore", "--hidden", RX, TREE], capture_output=True, text=True).stdout
 
     async def glob(self):
-        return subprocess.run(
+        found = subprocess.run(
             ["rg", "--files", "--no-ignore", "--hidden", "-g", "**/*.py", TREE], capture_output=True, text=True
         ).stdout
+        for name in found.splitlines():  # whoever shows the newest first must ask for each file's age
+            os.stat(name)
+        return found
 
     async def edit_ok(self, p):
         s = open(p, "rb").read()

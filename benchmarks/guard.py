@@ -189,6 +189,7 @@ def command() -> Ratios:
     return {
         "command-list": _least(cpu, startup.LIST, startup.PYDANTIC),
         "command-call": _least(cpu, startup.CALL, startup.PYDANTIC),
+        "first-calls": _least(cpu, startup.FIRST, startup.PYDANTIC),
     }
 
 
@@ -357,7 +358,7 @@ GROUPS = {
         },
         many_tools,
     ),
-    "command": Group({"command-list": CPU, "command-call": CPU}, command),
+    "command": Group(dict.fromkeys(("command-list", "command-call", "first-calls"), CPU), command),
     "files": Group(
         {
             "read-200mb": CPU, "read-200mb-megabytes": CPU, "read-90mb": CPU, "grep": WALL, "glob": WALL,

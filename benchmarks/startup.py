@@ -43,6 +43,22 @@ for line in sys.stdin:
         answer["error"] = {"code": -32601, "message": "no such method"}
     print(json.dumps(answer), flush=True)
 """
+FIRST_CALLS = """
+import asyncio
+from toolcrib import Toolbox
+
+CALLS = [("write_file", {"path": "b.txt", "content": "hello\\nworld\\n"}), ("read_file", {"path": "b.txt"}),
+         ("edit_file", {"path": "b.txt", "old_text": "hello", "new_text": "good bye"}), ("list_dir", {}),
+         ("glob", {"pattern": "*.txt"}), ("grep", {"pattern": "world"}), ("exec", {"command": "ls"})]
+
+async def main():
+    async with Toolbox.open(workspace=".") as box:
+        for name, arguments in CALLS:
+            output = await box.call(name, arguments)
+            assert not output.is_error, (name, str(output))
+
+asyncio.run(main())
+"""
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "startup", "version": "1"}},
@@ -117,6 +133,7 @@ def serve(argv: list[str], folder: Folder, src: str | None) -> tuple[float, floa
 
 Row = tuple[list[str], Folder, str | None]
 PYDANTIC = "import pydantic"
+FIRST = "first call of each tool"
 LIST, CALL = f"toolcrib list, {SERVERS} servers", f"toolcrib call read_file, {SERVERS} servers"
 
 
@@ -142,6 +159,7 @@ def bounded_rows(scratch: Path) -> tuple[dict[str, Row], Folder]:
         PYDANTIC: ([python, "-c", "import pydantic; pydantic.BaseModel"], bare, None),
         LIST: ([python, "-m", "toolcrib", "list"], full, None),
         CALL: ([python, "-m", "toolcrib", "call", "read_file", "path=a.txt"], full, None),
+        FIRST: ([python, "-c", FIRST_CALLS], bare, None),
     }, full
 
 

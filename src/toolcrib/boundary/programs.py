@@ -14,7 +14,6 @@ import os
 import re
 import stat
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -63,6 +62,8 @@ def look_up(
 
 def packaged(name: str) -> Iterator[str]:
     """Yield where a wheel puts a program of this name: the scripts folders of this installation."""
+    import sysconfig
+
     of_user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
     for folder in dict.fromkeys([sysconfig.get_path("scripts"), os.path.dirname(sys.executable), of_user]):
         path = os.path.join(folder, name)

@@ -310,8 +310,6 @@ class Toolbox:
         import contextlib
         import sqlite3
 
-        import rapidfuzz.process  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
         from ..builtin.command_rules import warm_judgement
         from ..core.errors import ToolcribError
 
