@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,9 +74,9 @@ class Jobs:
 
 
 @asynccontextmanager
-async def jobs(work: Mapping[str, AgentWork] | None = None, **more: Any) -> AsyncIterator[Jobs]:
+async def jobs(work: Mapping[str, AgentWork] | None = None, opening: Any = None, **more: Any) -> AsyncIterator[Jobs]:
     ran.clear()
-    async with temporary_toolbox(tools=[launch, flaky], **more) as box:
+    async with opening or temporary_toolbox(tools=[launch, flaky], **more) as box:
         made = Jobs(box)
 
         async def engine() -> MemoryEngine:
@@ -312,3 +313,24 @@ async def test_a_job_runs_in_no_looser_mode_than_it_was_made_in() -> None:
         ident = await made.engine.submit(Job("call", body.to_json(), id="b"))
         assert (await made.engine.result(ident, 30)).state == "failed"
         assert ran == ["autonomous", "rubbish"]
+
+
+async def test_a_script_in_a_job_gets_the_no_and_the_expiry_of_its_requests(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    code = "said = []\nfor what in 'abc':\n    try:\n        said.append(await launch(what))\n"
+    code += "    except PermissionError as error:\n        said.append(str(error))\nsaid"
+    (tmp_path / "c.json").write_text('{"tools": {"code": true}}')
+    (tmp_path / "work").mkdir()
+    async with jobs(opening=Toolbox.open(tmp_path / "work", config=tmp_path / "c.json", tools=[launch])) as made:
+        job_id = (await made.job(action="start", tool="run_code", arguments={"code": code})).meta["job"]
+        first = await made.parked(job_id)
+        made.box.approvals.expire(first.waits_for[0].removeprefix("approval:"))
+        while (second := await made.parked(job_id)).waits_for == first.waits_for:
+            await asyncio.sleep(0.01)
+        made.answer(second, approve=False)
+        while (third := await made.parked(job_id)).waits_for == second.waits_for:
+            await asyncio.sleep(0.01)
+        made.answer(third)
+        done = await made.engine.result(job_id, 30)
+        assert done.state == "done" and ran == ["c"], done
+        assert "in time" in done.output["text"] and "because" in done.output["text"]

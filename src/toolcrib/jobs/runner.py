@@ -16,6 +16,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.bound import cut
+from ..core.call import is_inner
 from ..core.caller import Caller
 from ..core.context import COMMAND_OUTPUT, JOB, ToolContext
 from ..core.dataclass import dataclass
@@ -146,7 +147,7 @@ class JobRunner:
             raise JobError(f"this worker cannot do {job.kind!r} jobs; it can do: {', '.join(['call', *self.work])}")
         session = job.body.get("session")
         ctx = self._context(job, session, job.body.get("schedule"))
-        done = await work(WorkOrder(job, ctx, _expired(run), run.emit))
+        done = await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), run.emit))
         return _outcome_of_work(done), done.labels
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
@@ -166,7 +167,7 @@ class JobRunner:
     # --- one call
 
     async def _call(self, job: Job, body: CallBody, run: JobRun) -> tuple[JobOutcome, Labels | None]:
-        if expired := _expired(run):
+        if expired := await shared_threads.run(self._expired, run):
             text = f"Nobody answered the request {', '.join(sorted(expired))} in time, so {body.tool} was not run."
             return JobOutcome("failed", _plain(ToolOutput.error(text, "denied")), text), None
         ctx = self._context(job, body.session or job.id, body.schedule)
@@ -184,12 +185,20 @@ class JobRunner:
         ctx = replace(ctx, metadata={**ctx.metadata, JOB: job.id, COMMAND_OUTPUT: tell}, on_progress=progress.report)
         output = await self.box.call(body.tool, body.arguments, ctx, call_id=job.id)
         if output.error_kind == "pending" and (approval := output.meta.get("approval_id")):
-            reason = f"{body.tool} waits for approval: toolcrib approvals approve {approval}"
-            return JobOutcome("parked", reason=reason, waits_for=(APPROVAL + approval,)), output.labels
+            approvals: Sequence[str] = output.meta.get("approvals") or (approval,)
+            reason = f"{body.tool} waits for approval: toolcrib approvals approve {', '.join(approvals)}"
+            return JobOutcome("parked", reason=reason, waits_for=tuple(map(APPROVAL.__add__, approvals))), output.labels
         if not output.is_error:
             return JobOutcome("done", _plain(output)), output.labels
         reason = cut(for_person(output), MAX_REASON, None)
         return JobOutcome("failed", _plain(output), reason, again=output.error_kind in PASSING), output.labels
+
+    def _expired(self, run: JobRun) -> frozenset[str]:
+        """Return the requests that the job waited for and that nobody answered in time, without those of a script,
+        which goes on. Blocks."""
+        found = {s.key.removeprefix(APPROVAL) for s in run.signals if s.data == {"state": "expired"}}
+        rows = map(self.box.approvals.get, found)
+        return frozenset(found - {row["id"] for row in rows if row is not None and is_inner(row["call_id"])})
 
     # --- reports
 
@@ -245,11 +254,6 @@ def _outcome_of_work(done: WorkDone) -> JobOutcome:
         )
         return JobOutcome("parked", output, done.reason, keys)
     return JobOutcome("done" if done.state == "done" else "failed", output, done.reason)
-
-
-def _expired(run: JobRun) -> frozenset[str]:
-    """Return the requests that the job waited for and that nobody answered in time."""
-    return frozenset(s.key.removeprefix(APPROVAL) for s in run.signals if s.data == {"state": "expired"})
 
 
 def _plain(output: ToolOutput) -> dict[str, Any]:
