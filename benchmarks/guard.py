@@ -3,6 +3,7 @@
     python benchmarks/guard.py                    # `make bench-check`: all rows
     python benchmarks/guard.py exec-text call     # these rows, or the rows of these groups
     python benchmarks/guard.py --record ROW...    # `make bench-record ROW=...`: measure and write these rows' values
+    python benchmarks/guard.py --page docs/benchmarks.md    # write the figures of this run into that page, too
 
 A row is ours divided by its floor, both measured in one run, in turns, the smallest of each: what else runs on the
 machine only adds. A row fails above its recorded value times its margin: 1.5, or 2 for wall time of processes. The
@@ -394,20 +395,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a row or a group of rows")
     parser.add_argument("--record", action="store_true", help="write what these rows measure into recorded.toml")
+    parser.add_argument("--page", type=Path, help="write the figures into the tables of this page, and draw its picture")
     options = parser.parse_args()
     known = {*GROUPS, *(row for group in GROUPS.values() for row in group.margins)}
     if unknown := [row for row in options.rows if row not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; rows and groups: {', '.join(sorted(known))}")
+    if options.page and options.rows:
+        parser.error("the figures of a page are those of one whole run: name no rows")
     if options.record:
         if not options.rows:
             parser.error("name the rows to record")
         record(GROUPS, RECORDED, options.rows)
         return
-    began = time.monotonic()
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    began, load = time.monotonic(), os.getloadavg()[0]
+    print(f"load {load:.1f}, {os.cpu_count()} cores")
     print(f"{'ours : floor':24} {'measured':>9} {'recorded':>9} {'quotient':>8} {'at most':>7}")
     outcomes = check(GROUPS, tomllib.loads(RECORDED.read_text()), options.rows)
     failed = [outcome.row for outcome in outcomes if outcome.failed]
+    if options.page:
+        import page
+
+        page.write(options.page, {each.row: each.ratio for each in outcomes if each.ratio is not None}, load)
     print(
         f"{len(outcomes)} rows in {time.monotonic() - began:.0f} s: {', '.join(failed) + ' FAILED' if failed else 'no row is far above its recorded value'}"
     )

@@ -95,3 +95,18 @@ def test_each_row_has_a_recorded_value_and_no_value_is_without_a_row():
 @pytest.mark.parametrize("margin", [guard.CPU, guard.WALL])
 def test_no_margin_lets_more_than_a_doubling_through(margin):
     assert 1.5 <= margin <= 2.0
+
+
+def test_the_page_has_each_row_and_says_whether_its_target_is_met(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    page = importlib.import_module("page")
+    rows = {row for each in guard.GROUPS.values() for row in each.margins}
+    published = SCRIPT.parent.parent / "docs/benchmarks.md"
+    assert {match["row"] for match in page._ROW.finditer(published.read_text())} == rows
+    table = "Measured on\n| a | `row` | ≤ 2 × | – |\n| b | `row-megabytes` | ≤ 60 MB | – |\n| c | `none` | – | 1 × |\n"
+    filled = page.filled(table, {"row": 2.5, "row-megabytes": 51.7}, "Measured on a day")
+    assert filled == (
+        "Measured on a day\n| a | `row` | ≤ 2 × | 2.5 ×, **not met** |\n| b | `row-megabytes` | ≤ 60 MB | 52 MB, met |\n"
+        "| c | `none` | – | 1 × |\n"
+    )
+    assert page.picture(filled, {"row": 2.5, "row-megabytes": 51.7}).count("<rect") == 3
