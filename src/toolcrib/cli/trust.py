@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
+from ..config.trust import trusted_name
 from ..core.text import one_line
 from ..core.wings import has_wing
 from ..policy.plain import plain_line
@@ -52,8 +53,8 @@ def trust(
     settings = options.settings(quiet=True)
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
     texts = texts_to_trust(options, settings)
-    known = {_real(file.path) for file in (*files, *(text.file for text in texts))}
-    wanted = {_real(Path(name)) for name in only or ()}
+    known = {trusted_name(file.path) for file in (*files, *(text.file for text in texts))}
+    wanted = {trusted_name(Path(name)) for name in only or ()}
     if revoke:
         _revoke(store, wanted or known | _gone(store, settings.workspace))
         return
@@ -136,7 +137,7 @@ def texts_to_trust(options: Options, settings: Settings) -> list[TextToTrust]:
 
 
 def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
-    return (not wanted or _real(file.path) in wanted) and store.status(file) != "trusted"
+    return (not wanted or trusted_name(file.path) in wanted) and store.status(file) != "trusted"
 
 
 def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
@@ -179,10 +180,6 @@ def _gone(store: TrustStore, workspace: Path) -> set[str]:
     """Return the trusted files below the workspace that no longer exist, or that were left out of what is found."""
     root = Path(os.path.realpath(workspace))
     return {entry.path for entry in store.entries() if Path(entry.path).is_relative_to(root)}
-
-
-def _real(path: Path) -> str:
-    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def _whole(value: Any) -> str:

@@ -46,7 +46,7 @@ class TrustStore:
 
     def status(self, file: ConfigFile) -> Status:
         """Return whether the content that was read is the content that was trusted."""
-        known = self._read().get(_key(file.path))
+        known = self._read().get(trusted_name(file.path))
         if known is None:
             return "unknown"
         return "trusted" if known.digest == file.digest else "changed"
@@ -54,14 +54,14 @@ class TrustStore:
     def trust(self, file: ConfigFile) -> None:
         """Trust exactly the content that was read."""
         entries = self._read()
-        key = _key(file.path)
+        key = trusted_name(file.path)
         entries[key] = Trusted(key, file.digest, time.time())
         self._write(entries)
 
     def revoke(self, path: Path) -> bool:
         """Stop trusting a file. Returns False if it was not trusted."""
         entries = self._read()
-        if entries.pop(_key(path), None) is None:
+        if entries.pop(trusted_name(path), None) is None:
             return False
         self._write(entries)
         return True
@@ -96,7 +96,7 @@ class TrustStore:
         replace_file(self.path, json.dumps({"version": 1, "files": files}, indent=1))
 
 
-def _key(path: Path) -> str:
+def trusted_name(path: Path) -> str:
     """Return the file's name in its real folder. Links in the folder's path are resolved; a link that is the file
     itself is not, and counts as another file."""
     return os.path.join(os.path.realpath(path.parent), path.name)

@@ -128,7 +128,7 @@ class Scheduling:
         tool, name, arguments = self.box.registry.resolve_forward(name, given)
         if tool is None:
             raise ToolError(self.box.registry.unknown(name))
-        if tool.is_meta or isinstance(tool, CronTool | ScheduleTaskTool):
+        if tool.is_meta or isinstance(tool, SchedulingTool):
             raise ToolError(f"{tool.name} cannot be scheduled; give a message or another tool")
         check = await self.box.check(tool.name, arguments, ctx)
         if check.verdict == "deny":
@@ -216,7 +216,19 @@ def lines_of(schedule: Schedule) -> list[str]:
     return lines
 
 
-class CronTool(Tool):
+class SchedulingTool(Tool):  # what both tools are; a docstring here would describe them to models
+    category = ToolCategory.MESSAGING
+    read_only = False
+    open_world = False
+    judge_blocks = True  # it reads the record
+
+    def __init__(self, scheduling: Scheduling) -> None:
+        super().__init__()
+        self._scheduling = scheduling
+        self.judge = scheduling.judge
+
+
+class CronTool(SchedulingTool):
     """Schedule reminders and tasks, once or again and again. Actions: add, list, remove, pause, resume, run.
 
     When a schedule is due, its message is given to an agent that does not know this conversation, or its call of a tool
@@ -224,16 +236,7 @@ class CronTool(Tool):
     """
 
     name = "cron"
-    category = ToolCategory.MESSAGING
-    read_only = False
-    open_world = False
     title = "Schedules"
-
-    def __init__(self, scheduling: Scheduling) -> None:
-        super().__init__()
-        self._scheduling = scheduling
-        self.judge = scheduling.judge
-        self.judge_blocks = True  # it reads the record
 
     async def execute(
         self,
@@ -317,19 +320,11 @@ class CronTool(Tool):
         return "\n".join(["Scheduled jobs:", *lines]) if lines else "No scheduled jobs."
 
 
-class ScheduleTaskTool(Tool):
+class ScheduleTaskTool(SchedulingTool):
     """Schedule a task or a reminder for the agent, in plain words. cron lists and removes it."""
 
     name = "schedule_task"
-    category = ToolCategory.MESSAGING
-    read_only = False
-    open_world = False
     title = "Schedule a task"
-
-    def __init__(self, scheduling: Scheduling) -> None:
-        super().__init__()
-        self._scheduling = scheduling
-        self.judge = scheduling.judge
 
     async def execute(
         self,

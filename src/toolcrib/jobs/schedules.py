@@ -31,9 +31,7 @@ RunState = JobState | Literal["missed", "overlap"]
 """That of the job, when a worker last looked; `missed` and `overlap` had none."""
 OPEN = ("queued", "running", "parked")
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS schedule (
-    name TEXT PRIMARY KEY,
+_COLUMNS = """
     timing TEXT NOT NULL,            -- when: JSON
     job TEXT NOT NULL,               -- what: the job, as it is submitted with another id each time
     options TEXT NOT NULL,           -- JSON
@@ -44,40 +42,26 @@ CREATE TABLE IF NOT EXISTS schedule (
     runs TEXT NOT NULL,              -- the latest runs: JSON
     created INTEGER NOT NULL,
     version INTEGER NOT NULL         -- grows when its moments or runs change
-);
-CREATE INDEX IF NOT EXISTS schedule_due ON schedule (due);
-CREATE TABLE IF NOT EXISTS schedule_tick (
-    id INTEGER PRIMARY KEY,
-    seen INTEGER NOT NULL            -- when a worker last looked for schedules that are due
-)
 """
-_BY_WORKSPACE = """
+_TICK = "seen INTEGER NOT NULL  -- when a worker last looked for schedules that are due\n"
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS schedule (name TEXT PRIMARY KEY, {_COLUMNS});
+CREATE INDEX IF NOT EXISTS schedule_due ON schedule (due);
+CREATE TABLE IF NOT EXISTS schedule_tick (id INTEGER PRIMARY KEY, {_TICK})
+"""
+_BY_WORKSPACE = f"""
 ALTER TABLE schedule RENAME TO schedule_of_all;
 DROP INDEX schedule_due;
 CREATE TABLE schedule (
     workspace TEXT NOT NULL,         -- its path, where the record has many; else ''
-    name TEXT NOT NULL,
-    timing TEXT NOT NULL,            -- when: JSON
-    job TEXT NOT NULL,               -- what: the job, as it is submitted with another id each time
-    options TEXT NOT NULL,           -- JSON
-    state TEXT NOT NULL,             -- active or paused
-    due INTEGER,                     -- the next moment, in Unix seconds; NULL: it has run for the last time
-    asked INTEGER,                   -- the moment at which somebody wanted it to run at once
-    open INTEGER NOT NULL,           -- how many of its runs have not ended
-    runs TEXT NOT NULL,              -- the latest runs: JSON
-    created INTEGER NOT NULL,
-    version INTEGER NOT NULL,        -- grows when its moments or runs change
-    PRIMARY KEY (workspace, name)
+    name TEXT NOT NULL, {_COLUMNS}, PRIMARY KEY (workspace, name)
 );
-INSERT INTO schedule SELECT {workspace}, schedule_of_all.* FROM schedule_of_all;
+INSERT INTO schedule SELECT {{workspace}}, schedule_of_all.* FROM schedule_of_all;
 DROP TABLE schedule_of_all;
 CREATE INDEX schedule_due ON schedule (workspace, due);
 DROP TABLE schedule_tick;
-CREATE TABLE schedule_tick (
-    workspace TEXT PRIMARY KEY,
-    seen INTEGER NOT NULL            -- when a worker last looked for schedules that are due
-);
-"""
+CREATE TABLE schedule_tick (workspace TEXT PRIMARY KEY, {_TICK});
+"""  # noqa: S608
 _OF_JOB = "COALESCE(CAST(job AS json) ->> 'workspace', '')"
 _SAME = "name = ? AND created = ? AND version = ?"
 SEEN_SECONDS = 3.0

@@ -17,9 +17,9 @@ from ...core.json_values import as_array, as_object
 from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
-from .quirks import Quirks
 from .shared import (
     WireDecoder,
+    WireEncoder,
     accepted_id,
     accepted_name,
     count,
@@ -27,7 +27,6 @@ from .shared import (
     ended_early,
     event_body,
     is_complete,
-    is_own,
     make_id,
     result_content,
     seen_content,
@@ -50,14 +49,12 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields of reasoning: DeepSeek and older vLLM; Ollama and newer vLLM; OpenRouter. Each goes back where it came."""
 
 
-class ChatWire:
+class ChatWire(WireEncoder):
     """Encodes requests and decodes replies of one model."""
 
     path = "/chat/completions"
 
-    def __init__(self, model: str, quirks: Quirks) -> None:
-        self.model, self.quirks = model, quirks
-        self._place = f"{NAME}@{quirks.host}"
+    name = NAME
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
@@ -120,7 +117,7 @@ class ChatWire:
             return message
         if self.quirks.reasoning_field:
             message[self.quirks.reasoning_field] = ""
-        own = is_own(turn, self._place, self.model)
+        own = self._is_own(turn)
         for part in turn.parts:
             if isinstance(part, Thinking) and part.place in _REASONING and own:
                 message[part.place] = part.text if part.raw is None else part.raw

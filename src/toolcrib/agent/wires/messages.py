@@ -25,9 +25,9 @@ from ..history import (
 )
 from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
-from .quirks import Quirks
 from .shared import (
     WireDecoder,
+    WireEncoder,
     accepted_id,
     accepted_name,
     base64_of,
@@ -35,7 +35,6 @@ from .shared import (
     ended_early,
     event_body,
     is_complete,
-    is_own,
     make_id,
     result_content,
     seen_content,
@@ -52,14 +51,12 @@ _CALL_IDS = ("[a-zA-Z0-9_-]{1,64}", 32)
 _CACHE = {"cache_control": {"type": "ephemeral"}}
 
 
-class MessagesWire:
+class MessagesWire(WireEncoder):
     """Encodes requests and decodes replies of one model."""
 
     path = "/v1/messages"
 
-    def __init__(self, model: str, quirks: Quirks) -> None:
-        self.model, self.quirks = model, quirks
-        self._place = f"{NAME}@{quirks.host}"
+    name = NAME
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
@@ -109,7 +106,7 @@ class MessagesWire:
 
     def _reply(self, turn: ModelTurn, prefix: str) -> Iterator[dict[str, Any]]:
         """Yield the blocks of a reply; thinking only if what it was bound to is still there: model, system, tools."""
-        ours = is_own(turn, self._place, self.model) and turn.prefix == prefix
+        ours = self._is_own(turn) and turn.prefix == prefix
         for part in turn.parts:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):

@@ -27,9 +27,9 @@ from ..history import (
 )
 from ..model import CallBegun, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .errors import error_in_stream
-from .quirks import Quirks
 from .shared import (
     WireDecoder,
+    WireEncoder,
     accepted_id,
     accepted_name,
     count,
@@ -37,7 +37,6 @@ from .shared import (
     ended_early,
     event_body,
     is_complete,
-    is_own,
     make_id,
     result_content,
     seen_content,
@@ -48,14 +47,12 @@ NAME = "responses"
 _CALL_IDS = ("[a-zA-Z0-9_-]{1,64}", 32)
 
 
-class ResponsesWire:
+class ResponsesWire(WireEncoder):
     """Encodes requests and decodes replies of one model."""
 
     path = "/responses"
 
-    def __init__(self, model: str, quirks: Quirks) -> None:
-        self.model, self.quirks = model, quirks
-        self._place = f"{NAME}@{quirks.host}"
+    name = NAME
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request."""
@@ -98,7 +95,7 @@ class ResponsesWire:
                 yield from self._results(turn)
 
     def _reply(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
-        ours = is_own(turn, self._place, self.model)
+        ours = self._is_own(turn)
         for part in turn.parts:
             if isinstance(part, Thinking):
                 if ours and isinstance(part.raw, dict):

@@ -14,6 +14,7 @@ from ...core.dialects import legal_name
 from ...core.json_values import as_object
 from ..history import CallResult, Content, Image, ModelTurn, Text, TokenUsage
 from ..model import ModelError
+from .quirks import Quirks
 
 _BLANK_RESULT = "(no output)"
 _NO_IMAGE = "(An image was here, but this model does not see images.)"
@@ -60,9 +61,18 @@ def text_of(content: Sequence[Content]) -> str:
     return "\n".join(part.text for part in content if isinstance(part, Text))
 
 
-def is_own(turn: ModelTurn, place: str, model: str) -> bool:
-    """Return whether this model, at this place, made a reply: only then it gets its reasoning back."""
-    return turn.wire == place and turn.model == model
+class WireEncoder:
+    """What all wires have: the model, its server's quirks, and the place that its reasoning goes back to."""
+
+    name: str
+
+    def __init__(self, model: str, quirks: Quirks) -> None:
+        self.model, self.quirks = model, quirks
+        self._place = f"{self.name}@{quirks.host}"
+
+    def _is_own(self, turn: ModelTurn) -> bool:
+        """Return whether this model, at this place, made a reply: only then it gets its reasoning back."""
+        return turn.wire == self._place and turn.model == self.model
 
 
 class WireDecoder:

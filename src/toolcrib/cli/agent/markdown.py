@@ -7,8 +7,9 @@ longer than its own line otherwise. Lines are wrapped at words.
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+from ..show import cells
 
 MAX_HELD = 400  # characters that wait for the end of a style; then they are plain text
 MAX_TABLE = 200  # rows that wait for the end of a table; then they are printed as they are
@@ -115,7 +116,7 @@ class MarkdownStream:
         elif item := _ITEM.match(line):
             lead, sign = item.groups()
             mark = f"{lead}{'•' if self._styled and not sign[0].isdigit() else sign} "
-            indent = " " * _columns(mark)
+            indent = " " * cells(mark)
             line = line[item.end() :]
         elif quote := _QUOTE.match(line):
             mark = indent = self._paint("│ ", _DIM) if self._styled else "> "
@@ -160,12 +161,12 @@ class MarkdownStream:
             return "".join(self._begin(line, final=True) + self._words.end() for line in lines)
         rows = [_cells(line) for line in (lines[0], *lines[2:])]
         count = max(len(row) for row in rows)
-        cells = [[self._cell(cell) for cell in (*row, *[""] * (count - len(row)))] for row in rows]
-        widths = [max(columns for _, columns in column) for column in zip(*cells, strict=True)]
+        texts = [[self._cell(cell) for cell in (*row, *[""] * (count - len(row)))] for row in rows]
+        widths = [max(columns for _, columns in column) for column in zip(*texts, strict=True)]
         if sum(widths) + 3 * (count - 1) >= self._width():
             return self._records(rows)
         bar = self._paint(" │ ", _DIM)
-        drawn = [bar.join(text + " " * (w - n) for (text, n), w in zip(row, widths, strict=True)) for row in cells]
+        drawn = [bar.join(text + " " * (w - n) for (text, n), w in zip(row, widths, strict=True)) for row in texts]
         drawn.insert(1, self._paint("─┼─".join("─" * w for w in widths), _DIM))
         return "".join(f"{line.rstrip()}\n" for line in drawn)
 
@@ -183,7 +184,7 @@ class MarkdownStream:
 
     def _cell(self, text: str) -> tuple[str, int]:
         pieces = inline(text, final=True, base="")[0] if self._styled else [(text, "")]
-        return "".join(paint(piece, style) for piece, style in pieces), sum(_columns(piece) for piece, _ in pieces)
+        return "".join(paint(piece, style) for piece, style in pieces), sum(cells(piece) for piece, _ in pieces)
 
 
 class _WrappedWords:
@@ -195,7 +196,7 @@ class _WrappedWords:
 
     def begin(self, mark: str, indent: str) -> str:
         """Begin a line with a mark; the lines after it begin with an indent."""
-        self._indent, self._column, self._word, self._blanks = indent, _columns(_without_styles(mark)), [], 0
+        self._indent, self._column, self._word, self._blanks = indent, cells(_without_styles(mark)), [], 0
         return mark
 
     def add(self, text: str, style: str) -> str:
@@ -218,8 +219,8 @@ class _WrappedWords:
     def _place(self) -> str:
         if not self._word:
             return ""
-        long = sum(_columns(text) for text, _ in self._word)
-        start = _columns(_without_styles(self._indent))
+        long = sum(cells(text) for text, _ in self._word)
+        start = cells(_without_styles(self._indent))
         between = " " * self._blanks
         if self._column > start and self._column + len(between) + long >= self._width():
             between, self._column = f"\n{self._indent}", start
@@ -332,16 +333,3 @@ def _cells(line: str) -> list[str]:
 
 def _without_styles(text: str) -> str:
     return re.sub(r"\x1b\[[\d;]*m", "", text)
-
-
-def _columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
-    return len(text) if text.isascii() else sum(_widths(text))
-
-
-def _widths(text: str) -> Iterator[int]:
-    for character in text:
-        if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn"):
-            yield 0
-        else:
-            yield 2 if unicodedata.east_asian_width(character) in "WF" else 1
