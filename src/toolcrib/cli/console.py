@@ -55,6 +55,7 @@ def console(
         state=lambda: _state(options),
         journal=lambda: open_journal(options),
         build=lambda: options.build(options.settings(quiet=True)),
+        open=lambda: options.open(options.settings(quiet=True), start_servers=False, warm_up=False),
         findings=lambda: findings(options),
         continue_with=lambda row: _goes_on(options, row),
         untrusted=lambda: untrusted(options),

@@ -161,8 +161,8 @@ def sources_of(box: Toolbox) -> ConsoleSources:
         return [each for each in texts if TrustStore().status(each.file) != "trusted"]
 
     return ConsoleSources(
-        local_records, lambda: box.state, journal, lambda: nullcontext(box), findings, jobs=jobs,
-        schedules=lambda: closing(schedules_of(box)), untrusted=untrusted,
+        local_records, lambda: box.state, journal, lambda: nullcontext(box), lambda: nullcontext(box), findings,
+        jobs=jobs, schedules=lambda: closing(schedules_of(box)), untrusted=untrusted,
     )  # fmt: skip
 
 

@@ -17,10 +17,12 @@ from toolcrib.core.tool import tool
 from toolcrib.policy.plain import plain_line
 from toolcrib.policy.preview import visible
 from toolcrib.policy.rules.grammar import Rule, RuleSource
+from toolcrib.policy.starts import StartDoubt
+from toolcrib.serve.console.health import health_page
 from toolcrib.serve.console.html import el
-from toolcrib.serve.console.machine import health_page, servers_page
 from toolcrib.serve.console.page import Frame, refused
 from toolcrib.serve.console.rules import RuleReport, rules_page
+from toolcrib.serve.console.servers import ChangedTool, ServerReport, ServersReport, servers_page
 from toolcrib.sources.mcp import ServerStatus
 
 from .conftest import Room
@@ -191,11 +193,13 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_servers_findings_and_rules(text: str) -> None:
-    server = ServerStatus(text, "failed", text, text, error=text, faults=(text,), server=text)
+    status = ServerStatus(text, "failed", text, text, error=text, faults=(text,), server=text)
+    changed = [ChangedTool(text, text[:9], text, {text: text}), ChangedTool(text, None, text, {})]
+    server = ServerReport(status, [text], changed, StartDoubt(text, text), text)
     rule = Rule("deny", f"exec({text})", text, source=RuleSource("project", text))
     frame, given = Frame("rules", "secret"), {"rule": text, "since": text, "as": text}
     pages = (
-        servers_page([server], frame),
+        servers_page(ServersReport([server], (), [text]), frame),
         health_page([DoctorFinding(text, False, text, text)], frame),
         rules_page(RuleReport([rule], [text], given, fault=text), frame),
         rules_page(RuleReport([], [], given, changed=[], suggested=[]), frame),
@@ -205,7 +209,7 @@ def test_servers_findings_and_rules(text: str) -> None:
     for made in pages:
         found = Tags(made)
         assert found.tags <= ALLOWED | OUTSIDE
-        assert found.attributes <= usual | {"selected"}
+        assert found.attributes <= usual | {"selected", "data-version", "rows", "cols", "spellcheck"}
         assert CONTROL.search(made) is None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from importlib.resources import files
+from secrets import token_hex
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,14 +23,16 @@ from ...record.rows import ApprovalRow
 from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
+from .health import health_page
 from .inbox import answer_request, inbox_page, read_inbox
 from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
 from .live import RecordWatch
-from .machine import health_page, read_servers, servers_page
 from .page import VIEWS, Frame, page, refused
 from .rules import Build, Untrusted, act_on_rules, read_rules, rules_page
 from .schedules import OpenSchedules, act_on_schedule, read_schedules, schedules_page
+from .servers import Open, act_on_server, read_servers, servers_page
 from .sessions import act_on_session, read_session, read_sessions, session_page, sessions_page
+from .tool import call_tool, read_tool, tool_page
 
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -43,7 +47,8 @@ class ConsoleSources:
     """What the console shows, as functions that read it. They may block.
 
     `records` are all records with calls that may wait, `state` is the folder of this workspace, and `journal` opens its
-    list of changes. `build` makes a toolbox of the workspace to look at, `findings` are those of `toolcrib doctor`.
+    list of changes. `build` makes a toolbox of the workspace to look at, `open` one to call tools. `findings` are those
+    of `toolcrib doctor`.
     `continue_with` returns the command with which an answered request goes on. `jobs` and `schedules` open those of the
     workspace. `untrusted` reads the files that a person may trust.
     """
@@ -52,6 +57,7 @@ class ConsoleSources:
     state: Callable[[], StateFolder]
     journal: OpenJournal
     build: Build
+    open: Open
     findings: Callable[[], Iterable[DoctorFinding]] = list
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
     jobs: OpenJobs = no_jobs
@@ -68,6 +74,7 @@ class ConsoleViews:
 
     def __init__(self, sources: ConsoleSources, watch: RecordWatch) -> None:
         self._sources, self._watch = sources, watch
+        self._session = f"console-{token_hex(4)}"
 
     def app(self) -> Starlette:
         """Return the application; all addresses are below one folder."""
@@ -86,6 +93,8 @@ class ConsoleViews:
             Route("/schedule", self.schedule, methods=["POST"]),
             Route("/rules", self.rules, methods=["GET", "POST"]),
             Route("/servers", self.servers),
+            Route("/server", self.server, methods=["POST"]),
+            Route("/tool", self.tool, methods=["GET", "POST"]),
             Route("/health", self.health),
             Route("/views", self.views),
             Route("/events", self.events),
@@ -193,10 +202,31 @@ class ConsoleViews:
 
         return await self._shown(request, "rules", show, said)
 
-    async def servers(self, request: Request) -> Response:
-        """Show the MCP servers."""
+    async def servers(self, request: Request, said: str = "") -> Response:
+        """Show the MCP servers and plugins."""
+        sources = self._sources
         return await self._shown(
-            request, "servers", lambda frame: servers_page(read_servers(self._sources.build), frame)
+            request, "servers", lambda frame: servers_page(read_servers(sources.build, sources.record()), frame), said
+        )
+
+    async def server(self, request: Request) -> Response:
+        """Do what a form says with a server, and show all."""
+        given, sources = await read_form(request), self._sources
+        who = sources.record(), request.scope[PERSON]
+        return await self.servers(request, await _said(act_on_server, given, sources.build, sources.open, *who))
+
+    async def tool(self, request: Request) -> Response:
+        """Show a tool, after calling it as a form says."""
+        given, said, output, sources = dict(request.query_params), "", None, self._sources
+        if request.method == "POST":
+            given, person = await read_form(request), request.scope[PERSON]
+            session = f"{self._session}-{sha256(person.encode()).hexdigest()[:6]}"
+            try:
+                output = await call_tool(given, sources.open, session, sources.record(), person)
+            except ToolcribError as error:
+                said = f"Nothing was done: {error}."
+        return await self._shown(
+            request, "servers", lambda frame: tool_page(read_tool(sources.build, given, output), frame), said
         )
 
     async def health(self, request: Request) -> Response:

@@ -19,7 +19,7 @@ from ...toolbox import Toolbox
 from ...toolbox.past_calls import recorded_calls
 from .acts import note_act
 from .html import Child, Markup, el
-from .page import MAX_ARGUMENTS, Frame, choice, exact, folded, form, link, one_line, page, sure
+from .page import MAX_ARGUMENTS, Frame, choice, exact, folded, form, link, live, one_line, page, sure
 
 Build = Callable[[], AbstractContextManager[Toolbox]]
 Untrusted = Callable[[], Sequence[TextToTrust]]
@@ -80,9 +80,13 @@ def rules_page(found: RuleReport, frame: Frame) -> str:
     return page(
         frame,
         "Rules",
-        [el("p", each, class_="fault") for each in found.warnings],
-        [_to_trust(each, frame) for each in found.untrusted],
-        el("ul", [_rule(each, frame) for each in found.rules] or none, class_="rows", aria_label="Rules in force"),
+        live(
+            "in-force",
+            [el("p", each, class_="fault") for each in found.warnings],
+            [_to_trust(each, frame) for each in found.untrusted],
+            el("ul", [_rule(each, frame) for each in found.rules] or none, class_="rows"),
+            name="Rules in force, and files that are not trusted",
+        ),
         el("h2", "Try a rule on the record"),
         el("p", "Nothing is written, and nothing runs. Each call is judged as it would be today."),
         el(
