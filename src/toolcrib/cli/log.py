@@ -18,6 +18,7 @@ from ..core.text import clip
 from ..policy.plain import plain, plain_line
 from ..record import chain
 from ..record.audit import Audit
+from ..record.audit_reader import plain_data, plain_row
 from ..record.connection import naming, shown
 from ..record.database import connect
 from ..record.filters import read_filters
@@ -110,7 +111,7 @@ def call(options: RecordOptions, call_id: CallId) -> None:
         raise Usage(f"the record of this workspace has no call {call_id}; `toolcrib log` lists them")
     if options.json:
         asked = [{"approval_request": request} if request else {} for request in approvals.values()]
-        show.out_json([{**_plain(row), **request} for row, request in zip(rows, asked, strict=True)])
+        show.out_json([{**plain_row(row), **request} for row, request in zip(rows, asked, strict=True)])
         return
     intents = {row["seq"]: row for row in rows if row["kind"] == "intent"}
     for row in rows:
@@ -132,7 +133,7 @@ def export(options: RecordOptions, filters: Filters, *, output: Output = None, s
     with _opened(options) as audit, written as file:
         count = 0
         for row in audit.rows(stored=stored, kind=None, once=not stored, **filters.query()):
-            file.write(json.dumps(row if stored else _plain(row), ensure_ascii=False) + "\n")
+            file.write(json.dumps(row if stored else plain_row(row), ensure_ascii=False) + "\n")
             count += 1
         if output is not None:
             show.say(f"{count:,} {'rows' if stored else 'calls and notes'} written to {output}")
@@ -212,7 +213,7 @@ def _opened(options: RecordOptions) -> closing[Audit]:
 def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            show.out_json(_plain(row), lines=True)
+            show.out_json(plain_row(row), lines=True)
         return
     cells: list[list[str]] = []
     for row in rows:
@@ -230,21 +231,9 @@ def _brief(row: CallRow) -> str:
     return f"{clip(arguments, 160)}{'  — ' + error if error else ''}"
 
 
-def _plain(row: CallRow) -> dict[str, Any]:
-    """A row with its arguments and labels as data, if they are complete."""
-    return {**row, "arguments": _data(row["arguments"] or "{}"), "labels": _data(row["labels"])}
-
-
-def _data(text: str | None) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:  # cut off, or withheld
-        return text
-
-
 def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) -> None:
     ended = row is not intent
-    axes = as_object(_data(row["labels"]))
+    axes = as_object(plain_data(row["labels"]))
     facts = {
         "when": show.clock(row["time"]),
         "intent": f"about to run at {show.clock(intent['time'])}, committed as row {intent['seq']}" if intent else None,
@@ -261,7 +250,7 @@ def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) ->
     }
     show.out(plain_line(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"]), "bold")
     show.facts(facts)
-    arguments = _plain(row)["arguments"]
+    arguments = plain_row(row)["arguments"]
     show.out(plain(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False)))
     if approval is not None:
         asked = f"approval {approval['id']}: {approval['state']}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import threading
 import time
 import weakref
@@ -116,6 +117,19 @@ class AuditReader:
     def _read(self, wanted: Select) -> list[Any]:
         with naming(self.path), self._lock:
             return list(self._connection.stream(*wanted))
+
+
+def plain_row(row: CallRow) -> dict[str, Any]:
+    """Return a row with its arguments and labels as data, where they are complete."""
+    return {**row, "arguments": plain_data(row["arguments"] or "{}"), "labels": plain_data(row["labels"])}
+
+
+def plain_data(text: str | None) -> Any:
+    """Return what a column contains as JSON; the text itself if it was cut off or withheld."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
 
 
 def _call_row(row: Any) -> CallRow:

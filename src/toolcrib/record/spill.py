@@ -32,6 +32,15 @@ def safe_name(text: str) -> str:
     return f"{plain or 'x'}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
 
 
+def spilled(folder: Path, call_id: str) -> list[Path]:
+    """Return the files that a call left in a spill folder, by name."""
+    wanted = re.compile(re.escape(safe_name(call_id)) + "(-[0-9a-f]{16})?")
+    with contextlib.suppress(FileNotFoundError):
+        folders = [each for each in os.scandir(folder) if wanted.fullmatch(each.name)]
+        return sorted(path for each in folders if each.is_dir(follow_symlinks=False) for path in Path(each).iterdir())
+    return []
+
+
 class SpillWriter:
     """A spill file that is being written. Bytes over the call's limit are dropped, and `truncated` is set."""
 

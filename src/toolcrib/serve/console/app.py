@@ -22,7 +22,7 @@ from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
-from .calls import OpenJournal, call_page, calls_page, read_call, read_calls, undo_call
+from .calls import OpenJournal, call_page, calls_page, export_calls, read_call, read_calls, undo_call
 from .health import health_page
 from .inbox import answer_request, inbox_page, read_inbox
 from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
@@ -84,6 +84,7 @@ class ConsoleViews:
             Route("/answer", self.answer, methods=["POST"]),
             Route("/calls", self.calls),
             Route("/call", self.call),
+            Route("/export", self.export),
             Route("/undo", self.undo, methods=["POST"]),
             Route("/sessions", self.sessions),
             Route("/session", self.session, methods=["GET", "POST"]),
@@ -130,11 +131,18 @@ class ConsoleViews:
 
     async def call(self, request: Request, said: str = "", ident: str | None = None) -> Response:
         """Show one call."""
-        wanted = request.query_params.get("id", "") if ident is None else ident
+        given = dict(request.query_params) if ident is None else {"id": ident}
+        sources = self._sources
         return await self._shown(
             request, "calls",
-            lambda frame: call_page(read_call(self._sources.record(), self._sources.journal, wanted), frame), said,
+            lambda frame: call_page(read_call(sources.state(), sources.build, sources.journal, given), frame), said,
         )  # fmt: skip
+
+    async def export(self, request: Request) -> Response:
+        """Send the calls of a list as lines of JSON."""
+        lines = await shared_threads.run(export_calls, self._sources.record(), dict(request.query_params))
+        headers = {"Content-Disposition": "attachment; filename=calls.jsonl"}
+        return StreamingResponse(lines, media_type="application/jsonl", headers=headers)
 
     async def undo(self, request: Request) -> Response:
         """Take back what a call changed."""
