@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from toolcrib.agent.store import SessionStore
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.toolbox import Toolbox
@@ -151,6 +153,71 @@ def test_keys(room: Room, page: Any) -> None:
     page.keyboard.type("jak")
     page.keyboard.press("Enter")
     wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
+
+
+def test_several_at_once(room: Room, page: Any) -> None:
+    rows = [room.ask(f"rocket {number}") for number in range(4)]
+    shown(page, rows[3]["id"])
+    page.get_by_role("button", name="Approve each once").click()
+    page.get_by_text("no call was chosen").wait_for()
+    page.keyboard.press("Escape")
+    shown(page, rows[0]["id"]).focus()
+    page.wait_for_timeout(300)
+    page.keyboard.press("x")
+    shown(page, rows[1]["id"]).get_by_role("checkbox").check()
+    assert answer(room.box.approvals, rows[1]["id"], Decision(False, "no", approver="cli:ann")).kept  # meanwhile
+    page.get_by_role("button", name="Approve each once").click()
+    page.get_by_text(f"Approved launch ({rows[0]['id']})").wait_for()
+    assert [room.row(row["id"])["state"] for row in rows] == ["approved", "denied", "pending", "pending"]
+    for row in rows[2:]:
+        shown(page, row["id"]).get_by_role("checkbox").check()
+    page.locator("#several").get_by_label("Reason").fill("not now")
+    page.get_by_role("button", name="Deny all").click()
+    page.get_by_text(f"Denied launch ({rows[3]['id']})").wait_for()
+    assert {(room.row(row["id"])["state"], room.row(row["id"])["answer"]) for row in rows[2:]} == {
+        ("denied", "not now")
+    }
+
+
+def test_several_without_a_script(room: Room, console: Open) -> None:
+    rows = [room.ask(f"rocket {number}") for number in range(2)]
+    console.enter()
+    for given in ({}, {"answer": "rule"}, {"answer": "session"}, {"answer": "edited"}):
+        chosen = dict.fromkeys([f"chosen:{row['id']}" for row in rows] if given else [], "on")
+        got = console.ask("POST", "answers", {"form": console.form(), "answer": "once", **chosen, **given})
+        assert "Nothing was answered" in got.text
+    got = console.ask("POST", "answers", {"form": console.form(), "answer": "once", "chosen:<b>": "on"})
+    assert "There is no approval request &lt;b&gt;" in got.text
+    assert [room.row(row["id"])["state"] for row in rows] == ["pending", "pending"]
+
+
+def test_the_session_that_asks_and_those_that_began_it(room: Room, page: Any) -> None:
+    with closing(SessionStore(room.box.state)) as store:
+        parent = store.create(model="m", system="", title="plan the <b>launch</b>")
+        child = store.create(model="m", system="", title="count down", parent=parent.id)
+    row = room.ask(session=child.id)
+    text = shown(page, row["id"]).inner_text()
+    assert f"count down ({child.id})" in text
+    shown(page, row["id"]).get_by_role("link", name="plan the").click()
+    page.get_by_role("heading", name="plan the <b>launch</b>").wait_for()
+
+
+def test_a_notification_has_only_a_number(room: Room, page: Any) -> None:
+    page.evaluate("""() => {
+        window.told = [];
+        window.Notification = class { static permission = "granted"; constructor(...all) { window.told.push(all); } };
+    }""")
+    row = room.ask("while somebody looks")
+    shown(page, row["id"])
+    assert page.evaluate("window.told") == []
+    page.evaluate("document.hasFocus = () => false")
+    row = room.ask("<b>another</b>")
+    shown(page, row["id"])
+    [[title, what]] = page.evaluate("window.told")
+    assert (title, what["body"]) == ("Toolcrib", "2 calls wait for your answer")
+    assert answer(room.box.approvals, row["id"], Decision(True, approver="cli:ann")).kept
+    page.locator(f"article#{row['id']}").wait_for(state="detached")
+    assert len(page.evaluate("window.told")) == 1
 
 
 def test_without_scripts_the_forms_work(room: Room, console: Open, chromium: Any) -> None:

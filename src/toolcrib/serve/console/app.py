@@ -24,7 +24,7 @@ from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, export_calls, read_call, read_calls, undo_call
 from .health import health_page
-from .inbox import answer_request, inbox_page, read_inbox
+from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox
 from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
 from .live import RecordWatch
 from .page import VIEWS, Frame, page, refused
@@ -82,6 +82,7 @@ class ConsoleViews:
             Route("/", self.start),
             Route("/inbox", self.inbox),
             Route("/answer", self.answer, methods=["POST"]),
+            Route("/answers", self.answers, methods=["POST"]),
             Route("/calls", self.calls),
             Route("/call", self.call),
             Route("/export", self.export),
@@ -116,9 +117,16 @@ class ConsoleViews:
 
     async def answer(self, request: Request) -> Response:
         """Answer a call that waits, and show what waits then."""
-        given = await read_form(request)
+        return await self._answered(request, answer_request)
+
+    async def answers(self, request: Request) -> Response:
+        """Answer several calls, and show what waits then."""
+        return await self._answered(request, answer_several)
+
+    async def _answered(self, request: Request, do: Callable[..., str]) -> Response:
+        given, sources = await read_form(request), self._sources
         said = await shared_threads.run(
-            lambda: answer_request(given, self._sources.records(), self._sources.continue_with, request.scope[PERSON])
+            lambda: do(given, sources.records(), sources.continue_with, request.scope[PERSON])
         )
         return await self._inbox(request, said)
 
@@ -264,15 +272,16 @@ class ConsoleViews:
         return HTMLResponse(refused("This cannot be shown", str(error)), 500)
 
     async def _inbox(self, request: Request, said: str = "") -> Response:
+        sources = self._sources
         return await self._shown(
-            request, "inbox", lambda frame: inbox_page(read_inbox(self._sources.records()), frame), said
+            request, "inbox", lambda frame: inbox_page(read_inbox(sources.records(), sources.record()), frame), said
         )
 
     async def _shown(self, request: Request, view: str, show: Callable[[Frame], str], said: str = "") -> Response:
         """Make a page, in a thread."""
 
         def work() -> str:
-            waiting = len(read_inbox(self._sources.records(), answered_too=False).waiting)
+            waiting = count_waiting(self._sources.records())
             return show(Frame(view, request.scope[FORM], waiting, said))
 
         return HTMLResponse(await shared_threads.run(work))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ...config.remembered import remember
 from ...core.dataclass import dataclass
@@ -17,10 +18,16 @@ from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow
 from .html import Child, Markup, el
 from .page import Frame, arguments_of, clock, exact, facts, form, link, page, sure
+from .sessions import askers
+
+if TYPE_CHECKING:
+    from ...agent.store import SessionRow
 
 MAX_SHOWN = 100
 """How many waiting calls a page has; the oldest first."""
 ANSWERS = 20
+CHOSEN, SEVERAL = "chosen:", "several"
+"""How the boxes of calls begin their names, and the form that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +37,38 @@ class WaitingCalls:
     waiting: list[ApprovalRow]
     answered: list[ApprovalRow]
     faults: list[str]
+    sessions: Mapping[str, Sequence[SessionRow]] = field(default_factory=dict[str, "Sequence[SessionRow]"])
+    """The sessions of the agent that ask, by the ids of requests: each with those that began it, the nearest first."""
+    here: frozenset[str] = frozenset()
+    """The requests in the record of this workspace."""
 
 
-def read_inbox(records: Iterable[Where], *, answered_too: bool = True) -> WaitingCalls:
-    """Read all records, what was answered only if wanted."""
+def count_waiting(records: Iterable[Where]) -> int:
+    """Return how many calls wait."""
+    return len(read_inbox(records, count_only=True).waiting)
+
+
+def read_inbox(records: Iterable[Where], here: Where | None = None, *, count_only: bool = False) -> WaitingCalls:
+    """Read all records. `here` is that of this workspace."""
     waiting: list[ApprovalRow] = []
     answered: list[ApprovalRow] = []
     faults: list[str] = []
+    sessions: dict[str, Sequence[SessionRow]] = {}
+    mine: frozenset[str] = frozenset()
     for record in dict.fromkeys(records):
         try:
             with contextlib.closing(Approvals(record)) as approvals:
-                waiting += approvals.pending()
-                if answered_too:
+                found = approvals.pending()
+                waiting += found
+                if not count_only:
+                    sessions |= askers(record, found[:MAX_SHOWN])
+                    mine = frozenset(row["id"] for row in found) if record == here else mine
                     answered += [row for row in approvals.recent() if row["state"] != "pending"]
         except ToolcribError as error:
             faults.append(f"{shown(record)}: {error}")
     waiting.sort(key=lambda row: (row["created"], row["id"]))
     answered.sort(key=lambda row: (row["created"], row["id"]), reverse=True)
-    return WaitingCalls(waiting, answered[:ANSWERS], faults)
+    return WaitingCalls(waiting, answered[:ANSWERS], faults, sessions, mine)
 
 
 def answer_request(
@@ -70,6 +91,22 @@ def answer_request(
         return f"Not taken: {answered.text}."
     command = continue_with(answered.row)
     return answered.text if command is None else f"{answered.text} The agent goes on with: {command}"
+
+
+def answer_several(
+    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
+) -> str:
+    """Answer all requests that a form names, each once, and return a sentence for each. Blocks."""
+    chosen = [name for name in given if name.startswith(CHOSEN)][:MAX_SHOWN]
+    if given.get("answer") not in ("once", "deny"):
+        return "Nothing was answered: the form names no answer."
+    if not chosen:
+        return "Nothing was answered: no call was chosen."
+    every = list(records)
+    each = {"answer": given["answer"], "reason": given.get("reason", "")}
+    return "\n".join(
+        answer_request({"id": name.removeprefix(CHOSEN), **each}, every, continue_with, person) for name in chosen
+    )
 
 
 def _decision(given: Mapping[str, str], person: str) -> Decision:
@@ -103,7 +140,9 @@ def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
         [el("p", fault, class_="fault", role="alert") for fault in inbox.faults],
         el(
             "section",
-            [_waiting(row, frame) for row in inbox.waiting[:MAX_SHOWN]] or el("p", "No call waits for an answer."),
+            _several(frame) if len(inbox.waiting) > 1 and frame.form else None,
+            [_waiting(row, inbox, frame) for row in inbox.waiting[:MAX_SHOWN]]
+            or el("p", "No call waits for an answer."),
             el("p", f"{left} more wait; these are the oldest.") if left > 0 else None,
             id="waiting", data_live=True, aria_label="Calls that wait",
         ),
@@ -116,13 +155,28 @@ def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
     )  # fmt: skip
 
 
-def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
+def _several(frame: Frame) -> Markup:
+    """Return the form that answers all chosen calls; their boxes are in the calls."""
+    return el(
+        "form",
+        el("input", type="hidden", name="form", value=frame.form),
+        el("p", "All chosen calls: "),
+        el("button", "Approve each once", name="answer", value="once", class_="yes"),
+        el("label", "Reason, for the model ", el("input", name="reason", autocomplete="off")),
+        el("button", "Deny all", name="answer", value="deny", class_="no"),
+        method="post", action="answers", id=SEVERAL, class_="several",
+    )  # fmt: skip
+
+
+def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
     ident = row["id"]
     about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row), hosts_of(row))
     session = "session" in scopes_of(row)
     return el(
         "article",
         el("h2", el("bdi", row["tool"]), " wants to run ", el("small", row["category"]), id=f"{ident}-name"),
+        el("label", el("input", type="checkbox", name=f"{CHOSEN}{ident}", form=SEVERAL, data_key="x"), " choose",
+           class_="choose") if frame.form else None,
         exact(row["preview"]),
         el("p", el("strong", "why it asks: "), row["reason"], class_="why"),
         [el("p", line, class_="about") for line in about],
@@ -130,7 +184,7 @@ def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
         if row["rule"] and row["asked_by"] is None else None,
         facts({
             "who asks": who_asks(row),
-            "session": row["session_id"],
+            **_asking_session(row, inbox),
             "workspace": row["workspace"],
             "what asks": row["asked_by"],
             "asked": clock(row["created"]),
@@ -157,6 +211,19 @@ def _waiting(row: ApprovalRow, frame: Frame) -> Markup:
         _more_answers(row, frame, about) if frame.form else None,
         id=ident, tabindex=0, data_item=True, aria_labelledby=f"{ident}-name",
     )  # fmt: skip
+
+
+def _asking_session(row: ApprovalRow, inbox: WaitingCalls) -> dict[str, Child]:
+    """Return the session that asks, and those that began it."""
+    found = inbox.sessions.get(row["id"], ())
+    if not found:
+        return {"session": row["session_id"]}
+    shown: list[Child] = [
+        link(el("bdi", each.title or each.id), "session", {"id": each.id}) if row["id"] in inbox.here
+        else el("bdi", each.title or each.id)
+        for each in found
+    ]  # fmt: skip
+    return {"session": [shown[0], f" ({found[0].id})"], "begun by": [[each, " "] for each in shown[1:]]}
 
 
 def _more_answers(row: ApprovalRow, frame: Frame, about: Iterable[str]) -> Markup:

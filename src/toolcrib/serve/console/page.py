@@ -50,16 +50,18 @@ def page(frame: Frame, title: str, *body: Child) -> str:
             el("strong", "Toolcrib"),
             el("nav", el("ul", *links, id="views", data_live=True), aria_label="Views"),
             el("p", "You may look here, and not answer or change anything.") if not frame.form else None,
+            el("button", "Notify me of new ones", type="button", id="notify", hidden=True),
             el("p", "not connected", id="gone", hidden=True),
         ),
         el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
         el("footer", el("details", el("summary", "Keys"), el("p", KEYS), id="keys")),
         again="" if frame.here in LIVE else f"views?here={frame.here}",
+        waiting=frame.waiting,
     )
 
 
-KEYS = "j and k: next and previous call. a: approve once. d: deny, after a reason. ?: this line. A key counts only for \
-the call that has the focus."
+KEYS = "j and k: next and previous call. a: approve once. d: deny, after a reason. x: choose, to answer several. \
+?: this line. A key counts only for the call that has the focus."
 
 
 def refused(title: str, text: str) -> str:
@@ -86,7 +88,7 @@ def entrance() -> str:
     )  # fmt: skip
 
 
-def _document(title: str, *body: Child, again: str | None = None) -> str:
+def _document(title: str, *body: Child, again: str | None = None, waiting: int = 0) -> str:
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -96,7 +98,7 @@ def _document(title: str, *body: Child, again: str | None = None) -> str:
         el("link", rel="stylesheet", href="console.css"),
         el("script", type="module", src="console.js"),
     )
-    return "<!doctype html>" + el("html", head, el("body", *body, data_again=again), lang="en")
+    return "<!doctype html>" + el("html", head, el("body", *body, data_again=again, data_waiting=waiting), lang="en")
 
 
 def live(ident: str, *children: Child, name: str) -> Markup:

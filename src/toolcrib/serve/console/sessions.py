@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.dataclass import dataclass
-from ...core.errors import ToolError
+from ...core.errors import ToolcribError, ToolError
 from ...core.text import clip
+from ...core.wings import has_wing
 from ...policy.preview import fit
 from ...record.connection import Where
-from ...record.state import StateFolder
+from ...record.rows import ApprovalRow
+from ...record.state import StateFolder, state_path
 from .acts import note_act
 from .html import Child, Markup, el
 from .page import MAX_ARGUMENTS, Frame, arguments_of, clock, exact, facts, folded, form, link, live, one_line, page
@@ -24,6 +28,7 @@ MAX_SESSIONS = 100
 TURNS = 100
 """Turns on a page, the latest ones."""
 MAX_PARENTS = 20
+_IDENT = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,28 @@ def parents_of(store: SessionStore, row: SessionRow) -> list[SessionRow]:
             found.append(row)
     except NoSuchSession:  # it was removed
         pass
+    return found
+
+
+def askers(record: Where, rows: Iterable[ApprovalRow]) -> dict[str, list[SessionRow]]:
+    """Return the sessions of the agent that ask, by the ids of the requests: each with those that began it."""
+    asking = [row for row in rows if _IDENT.fullmatch(row["session_id"] or "")]
+    if not asking or not has_wing("agent"):
+        return {}
+    from ...agent.store import SessionStore
+
+    found: dict[str, list[SessionRow]] = {}
+    stores: dict[str, SessionStore] = {}
+    with ExitStack() as closing_all:
+        for row in asking:
+            where = row["workspace"] or ""
+            if where not in stores:
+                state = StateFolder(record.parent) if isinstance(record, Path) else StateFolder(
+                    state_path(where), record)  # fmt: skip
+                stores[where] = closing_all.enter_context(closing(SessionStore(state)))
+            with suppress(ToolcribError):  # it is no session of the agent, or was removed
+                session = stores[where].get(row["session_id"] or "")
+                found[row["id"]] = [session, *parents_of(stores[where], session)]
     return found
 
 

@@ -43,10 +43,28 @@ function merge(old, fresh) {
 function show(page) {
   if (!page.getElementById("main") || page.body.dataset.again === undefined) return location.reload(); // not let in any more
   document.title = page.title;
+  tell(Number(page.body.dataset.waiting));
   for (const old of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(old.id);
     if (fresh) merge(old, fresh);
   }
+}
+
+/** Shows a notification when more calls wait than before and nobody looks at the page. It has nothing that a model
+ * wrote. */
+function tell(waiting) {
+  const before = Number(document.body.dataset.waiting);
+  document.body.dataset.waiting = waiting;
+  if (waiting <= before || document.hasFocus() || globalThis.Notification?.permission !== "granted") return;
+  const text = waiting === 1 ? "1 call waits for your answer" : `${waiting} calls wait for your answer`;
+  const shown = new Notification("Toolcrib", { body: text, tag: "waiting", renotify: true });
+  shown.onclick = () => focus();
+}
+
+const notify = document.getElementById("notify");
+if (notify && globalThis.Notification?.permission === "default") {
+  notify.hidden = false;
+  notify.onclick = async () => (notify.hidden = (await Notification.requestPermission()) !== "default");
 }
 
 let loading = false;
@@ -109,7 +127,7 @@ addEventListener("keydown", (event) => {
   } else if (here && performance.now() - focused > 250) {
     const found = here.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     if (!found) return;
-    if (found.matches("button")) found.click();
+    if (found.matches("button, [type=checkbox]")) found.click();
     else found.focus();
   } else return;
   event.preventDefault();
