@@ -75,7 +75,7 @@ async function refresh() {
   try {
     show(await load("GET", document.body.dataset.again || location.href));
   } catch {
-    // the stream says that the console has gone
+    setTimeout(refresh, 1000); // the stream says whether the console has gone
   }
   loading = false;
   if (again) {
