@@ -106,7 +106,9 @@ def test_the_page_has_each_row_and_says_whether_its_target_is_met(tmp_path, monk
     table = "Measured on\n| a | `row` | ≤ 2 × | – |\n| b | `row-megabytes` | ≤ 60 MB | – |\n| c | `none` | – | 1 × |\n"
     filled = page.filled(table, {"row": 2.5, "row-megabytes": 51.7}, "Measured on a day")
     assert filled == (
-        "Measured on a day\n| a | `row` | ≤ 2 × | 2.5 ×, **not met** |\n| b | `row-megabytes` | ≤ 60 MB | 52 MB, met |\n"
+        "Measured on a day\n"
+        "| a | `row` | ≤ 2 × | 2.5 ×, **not met** |\n"
+        "| b | `row-megabytes` | ≤ 60 MB | 52 MB, met |\n"
         "| c | `none` | – | 1 × |\n"
     )
     assert page.picture(filled, {"row": 2.5, "row-megabytes": 51.7}).count("<rect") == 3
