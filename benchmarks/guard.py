@@ -395,7 +395,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a row or a group of rows")
     parser.add_argument("--record", action="store_true", help="write what these rows measure into recorded.toml")
-    parser.add_argument("--page", type=Path, help="write the figures into the tables of this page, and draw its picture")
+    parser.add_argument(
+        "--page", type=Path, help="write the figures into the tables of this page, and draw its picture"
+    )
     options = parser.parse_args()
     known = {*GROUPS, *(row for group in GROUPS.values() for row in group.margins)}
     if unknown := [row for row in options.rows if row not in known]:

@@ -70,7 +70,9 @@ def picture(page: str, ratios: dict[str, float]) -> str:
         work = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", work)
         color = "#3a8f5c" if quotient <= 1 else "#c65d07"
         out.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(work[:78])}</text>')
-        out.append(f'<rect x="{left}" y="{y + 3}" width="{x(quotient) - left:.1f}" height="{high - 6}" fill="{color}"/>')
+        out.append(
+            f'<rect x="{left}" y="{y + 3}" width="{x(quotient) - left:.1f}" height="{high - 6}" fill="{color}"/>'
+        )
         out.append(f'<text x="{x(quotient) + 5:.1f}" y="{y + 12}">{quotient:.2g}</text>')
     out.append(f'<path d="M{x(1):.1f} 20V{height - 14}" stroke="#333" stroke-dasharray="3 3"/>')
     return "\n".join([*out, "</svg>\n"])
