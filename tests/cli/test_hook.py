@@ -91,8 +91,11 @@ def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
     (ours,) = hooks(cli.work / ".claude/settings.local.json", "PreToolUse")
     words = ours["command"]
     program = shlex.split(words)[0]
+    for end in ("kill -9 $$", "exit 1"):
+        dead = words.replace(shlex.quote(program), f"sh -c '{end}'", 1)
+        done = subprocess.run(["sh", "-c", dead], check=False, capture_output=True, text=True)
+        assert done.returncode == 2 and "could not judge" in done.stderr  # Codex and Gemini CLI need a text, too
     dead = words.replace(shlex.quote(program), "sh -c 'kill -9 $$'", 1)
-    assert subprocess.run(["sh", "-c", dead], check=False, capture_output=True).returncode == 2
     assert subprocess.run(["sh", "-c", dead.split("||")[0]], check=False).returncode in (-signal.SIGKILL, 137)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.config import load_settings
 from toolcrib.core.homes import state_home
-from toolcrib.hosts import HookAnswer, HostName, answer, concerns_us, read_event
+from toolcrib.hosts import HookAnswer, HostName, answer, concerns_us, read_event, workspace_of
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit_reader import AuditReader
 from toolcrib.record.state import StateFolder
@@ -87,6 +87,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     (work / "private").mkdir(parents=True)
     (work / ".env").write_text("KEY=1\n")
     config.write_text(RULES)
+    monkeypatch.chdir(work)  # as each host starts its hooks
     return Host(getattr(request, "param", "claude"), work, config)
 
 
@@ -153,6 +154,50 @@ async def test_patches_of_codex(tmp_path: Path, host: Host) -> None:
     assert await host.decides("apply_patch", {"command": patch.format(".git/hooks/pre-commit")}) == "deny"
 
 
+async def test_a_model_does_not_choose_the_workspace_of_codex(host: Host) -> None:
+    """Its event has the folder in which the command will run as the folder of the session."""
+    host.name = "codex"
+    there = host.event(True, "Bash", {"command": "cat x"}, cwd=str(host.work / "private"))
+    assert workspace_of(read_event("codex", json.dumps(there))) == str(host.work)
+    assert decision(await host.says(there)) == "deny"
+
+
+async def test_what_copilot_writes_otherwise(host: Host) -> None:
+    """Patches as text, several folders of a search, tools of servers by SERVER-TOOL."""
+    host.name = "copilot"
+    patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
+    for path, expected in {"a.py": "pass", ".git/hooks/pre-commit": "deny"}.items():
+        event = {**host.event(True, "apply_patch", {}), "toolArgs": patch.format(path)}
+        assert decision(await host.says(event)) == expected
+    (host.work / "src").mkdir()
+    (host.work / "src/a.py").write_text("KEY\n")
+    for folders, expected in (
+        ({"paths": "src"}, "allow"), ({"paths": ["src", "src"]}, "allow"), ({"paths": ["src", "."]}, "deny"),
+        ({}, "deny"), ({"paths": []}, "deny"), ({"path": "src"}, "deny"), ({"paths": [1]}, "deny"),
+        ({"paths": ["src", str(host.work / "private")]}, "deny"),
+    ):  # fmt: skip
+        assert await host.decides("rg", {"pattern": "KEY", **folders}) == expected, folders
+    host.config.write_text(
+        'mode = "autonomous"\n[rules]\nallow = ["mcp__a__get", "mcp__my-server__get", "mcp__b-c-get", "mcp__x__y-z"]\n'
+        'deny = ["mcp__github-mcp-server__*", "mcp__other__x-*"]'
+    )
+    for tool, expected in {
+        "a-get": "allow", "b-c-get": "allow", "x-y-z": "pass", "my-server-get": "pass",
+        "github-mcp-server-get_me": "deny", "other-x-y": "deny",
+    }.items():  # fmt: skip
+        assert await host.decides(tool, {}) == expected, tool
+
+
+async def test_a_name_that_a_host_ignores_does_not_narrow_a_search(host: Host) -> None:
+    host.name = "gemini"
+    (host.work / "src").mkdir()
+    (host.work / "private/x").write_text("KEY\n")
+    assert await host.decides("grep_search", {"pattern": "KEY", "dir_path": "src"}) == "allow"
+    assert await host.decides("grep_search", {"pattern": "KEY", "include_pattern": "*.py"}) == "allow"
+    for wrong in ({"path": "src"}, {"glob": "*.py"}, {"dir_path": "src", "path": "private"}, {"paths": ["src"]}):
+        assert await host.decides("grep_search", {"pattern": "KEY", **wrong}) == "deny", wrong
+
+
 async def test_tools_of_mcp_servers_follow_their_rules(host: Host) -> None:
     assert await host.decides("mcp__github__get_issue", {"number": 1}) == "allow"
     assert await host.decides("mcp__github__delete_repo", {"name": "x"}) == "deny"
@@ -191,12 +236,31 @@ async def test_a_question_of_a_host_that_cannot_ask_is_answered_elsewhere(host: 
     assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"  # it ran once
 
 
+@pytest.mark.parametrize("host", ["codex", "gemini", "copilot", "cursor"], indirect=True)
+async def test_a_yes_to_other_arguments_changes_the_call(host: Host) -> None:
+    shell, call = SHELL[host.name], {"command": "rm -rf src", "description": "tidy"}
+    assert await host.decides(shell, call) == "deny"
+    host.approve({"command": "rm -rf src/build", "working_dir": str(host.work)})
+    said = await host.says(host.event(True, shell, call))
+    form = json.loads(said.stdout)
+    form = form.get("hookSpecificOutput", form)
+    names = {"codex": "updatedInput", "gemini": "tool_input", "copilot": "modifiedArgs", "cursor": "updated_input"}
+    assert form[names[host.name]] == {"command": "rm -rf src/build", "description": "tidy"}
+    if host.name != "gemini":
+        assert decision(said) == "allow"
+    (row,) = [row for row in host.record() if row["kind"] == "intent"]
+    assert "src/build" in row["arguments"]
+    assert await host.decides(shell, call) == "deny"  # it was for one run
+
+
 async def test_a_yes_to_other_arguments_does_not_run_the_first_ones(host: Host) -> None:
+    """The folder of a command cannot be said to Codex."""
     host.name = "codex"
     assert await host.decides("Bash", {"command": "rm -rf src"}) == "deny"
-    host.approve({"command": "rm -rf src/build", "working_dir": str(host.work)})
+    host.approve({"command": "rm -rf src", "working_dir": str(host.work / "private")})
     said = await host.says(host.event(True, "Bash", {"command": "rm -rf src"}))
-    assert decision(said) == "deny" and "rm -rf src/build" in said.stdout
+    assert decision(said) == "deny" and "private" in said.stdout
+    assert not [row for row in host.record() if row["kind"] == "intent"]
 
 
 async def test_cursors_own_events(host: Host) -> None:
@@ -247,7 +311,7 @@ async def test_arguments_that_can_be_read_in_two_ways_ask_in_every_mode(host: Ho
 
 @every_host
 async def test_paths_are_read_from_the_folder_of_the_event(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(host.work))
+    monkeypatch.setenv(f"{host.name.upper()}_PROJECT_DIR", str(host.work))
     there = {"cwd": str(host.work / "private")}
     if host.name in READ:
         tool, name = READ[host.name]
@@ -286,6 +350,7 @@ async def test_a_search_elsewhere_that_would_show_secrets_asks(
     own = str(state_home())
     (state_home() / "some").mkdir(parents=True, exist_ok=True)
     for path, expected in {
+        "/proc/self": "ask",
         str(home): "ask", str(home / ".ssh"): "ask", str(home / ".ssh/id_rsa"): "deny", "..": "ask", own: "ask",
         str(home / "docs"): "pass", str(home / "nothing"): "pass", "~/.ssh/": "ask", "nothing": "allow",
     }.items():  # fmt: skip

@@ -233,6 +233,7 @@ class SearchTools:
                 return None
             haystack = self._directory(path, stack)
             real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)
+            real = os.path.normpath(os.path.join(self.workspace.root, real))  # some names mean secrets by their folder
             with self._search(query, haystack, ctx) as answer:
                 for name in (os.fsdecode(name) for names in answer.names() for name in names):
                     if meant is not None and not meant(name):

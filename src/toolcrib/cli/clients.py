@@ -47,6 +47,7 @@ class HookPlace:
     command: str = "command"
     version: int | None = None
     shared: bool = True
+    trust: str = ""  # what a person must do first
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ CLIENTS: dict[ClientName, Client] = {
         "Codex",
         ServerPlace(".codex/config.toml", ".codex/config.toml", "mcp_servers"),
         hooks=HookPlace(".codex/hooks.json", ".codex/hooks.json",
-                        ("PreToolUse", "PostToolUse"), {"type": "command", "timeout": 30}),
+                        ("PreToolUse", "PostToolUse"), {"type": "command", "timeout": 30},
+                        trust="Codex skips a hook until you trust it: start codex, type /hooks and trust these two, "
+                        "again after each change. The hooks of a project also need a project that you trust."),
     ),
     "copilot": Client(
         "GitHub Copilot",

@@ -71,8 +71,10 @@ def install(
                 return ""
             return text
 
-        if _change(options, path, known.title, "asks Toolcrib", remove, changed, dry_run=dry_run):
-            _warn_of_name(shared and not remove)
+        if _change(options, path, known.title, "asks Toolcrib", remove, changed, dry_run=dry_run) and not remove:
+            if agent.trust or not user:
+                show.say(agent.trust or f"{known.title} runs the hooks of a project only in a folder that you trust.")
+            _warn_of_name(shared)
         return
     place = known.agents if acp else known.servers
     if place is None:
@@ -148,8 +150,8 @@ def _hook_entry(
 ) -> dict[str, Any]:
     words = [*_program(shared), "hook", client, *_given(options, root, shared)]
     line = shlex.join([*words, *(["--closed"] if closed else [])])
-    if closed and client != "copilot" and sys.platform != "win32":
-        line += " || exit 2"  # also where it was killed
+    if closed and client != "copilot" and sys.platform != "win32":  # also where it was killed
+        line += " || { echo 'Toolcrib could not judge this call' >&2; exit 2; }"
     more = {"failClosed": True} if closed and client == "cursor" else {}
     return {**agent.fields, **more, agent.command: line}
 

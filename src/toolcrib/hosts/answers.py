@@ -6,19 +6,24 @@ import json
 from typing import Any, Literal
 
 from ..core.dataclass import dataclass
-from .events import HostName
+from .events import HostName, Json
 
 Decision = Literal["allow", "deny", "ask", "pass"]
 """pass: no opinion. The host goes on as it would without us, with its own questions."""
 
 BLOCKED = 2
-"""The exit code by which all five hosts but Copilot refuse the call; standard error then has the reason."""
+"""The exit code by which a host refuses the call. Codex and Gemini CLI do so only if standard error has a text."""
 ASKS: dict[HostName, frozenset[str]] = {
     "claude": frozenset({"PreToolUse"}),
     "cursor": frozenset({"beforeShellExecution", "beforeMCPExecution"}),
 }
-"""The events to which a host takes "ask". Codex reports an error and runs the call, Gemini CLI knows no such answer,
-Copilot ignores it. There a question is a refusal that says how to approve the call, which then runs once."""
+"""The events to which a host takes "ask". Codex reports an error and runs the call, Gemini CLI hangs without a
+terminal, the first versions of Copilot ignore it. There a question is a refusal that says how to approve the call,
+which then runs once."""
+
+
+CHANGES = frozenset({"PreToolUse", "BeforeTool", "preToolUse"})
+"""The events to which a host takes other arguments for the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +35,32 @@ class HookAnswer:
     code: int = 0
 
 
-def reply(host: HostName, event: str, decision: Decision, reason: str) -> HookAnswer:
-    """Return the host's form of a decision. `reason` is for the host's model where the call is denied."""
+def reply(host: HostName, event: str, decision: Decision, reason: str, changed: Json | None = None) -> HookAnswer:
+    """Return the host's form of a decision. `reason` is for the host's model where the call is denied. `changed` has
+    the arguments with which an allowed call runs instead of its own."""
     if decision == "pass":
         return HookAnswer()
     match host:
         case "claude" | "codex":
-            if host == "codex" and decision == "allow":  # it takes this with changed input alone
+            if host == "codex" and decision == "allow" and changed is None:  # it takes this with changed input alone
                 return HookAnswer()
             said: Any = {"hookEventName": event or "PreToolUse", "permissionDecision": decision,
                          "permissionDecisionReason": reason}  # fmt: skip
-            said = {"hookSpecificOutput": said}
+            said = {"hookSpecificOutput": said if changed is None else said | {"updatedInput": changed}}
         case "gemini":
             said = {"decision": decision} | ({"reason": reason} if decision == "deny" else {})
+            if changed is not None:
+                said |= {"hookSpecificOutput": {"hookEventName": event, "tool_input": changed}}
         case "cursor":
             said = {"permission": decision}
             if decision != "allow":
                 said |= {"user_message": reason, "agent_message": reason}
+            if changed is not None:
+                said |= {"updated_input": changed}
         case "copilot":
             said = {"permissionDecision": decision, "permissionDecisionReason": reason}
+            if changed is not None:
+                said |= {"modifiedArgs": changed}
     return HookAnswer(json.dumps(said))
 
 

@@ -1,8 +1,7 @@
 """Reads what a host writes to its hooks: one JSON object on standard input, before a tool runs and after it.
 
-Each format is from the host's own documentation: Claude Code "Hooks reference" (October 2026), Codex
-`codex-rs/hooks/schema` (0.164), Gemini CLI "Hooks reference" (`docs/hooks/reference.md`), Cursor "Hooks" (2.x), GitHub
-Copilot "Hooks configuration". Unknown fields are ignored.
+Each format is from the host's own documentation, and from what the host writes: Claude Code 2.1, Codex 0.169, Gemini
+CLI 0.61, GitHub Copilot CLI 1.0. Only Cursor's (2.x) is from its documentation alone. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -67,14 +66,11 @@ class HostEvent:
     failed: bool = False
 
 
-ROOT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
-"""Where hosts say which project they are in."""
-
-
 def workspace_of(event: HostEvent) -> str:
-    """Return the folder that the host works in."""
-    given = next((os.environ[name] for name in ROOT_VARIABLES if os.environ.get(name)), "")
-    return given or (event.roots[0] if event.roots else "") or event.cwd or os.getcwd()
+    """Return the folder that the host works in: by its variable or its event, else where it starts its hooks. The
+    folder in an event of Codex is that of the call, which the model chooses."""
+    given = os.environ.get(f"{event.host.upper()}_PROJECT_DIR") or (event.roots[0] if event.roots else "")
+    return given or (event.cwd if event.host != "codex" else "") or os.getcwd()
 
 
 def read_event(host: HostName, text: str | bytes) -> HostEvent:
@@ -103,7 +99,7 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         raise UnreadableCall(f"the event {name} of {host} names no tool")
     if len(tool) > MAX_NAME:
         raise UnreadableCall(f"the name of its tool is longer than {MAX_NAME} characters")
-    tool, server = _of_server(event, tool)
+    tool, server = _of_server(host, event, tool)
     if name == "beforeMCPExecution" or name == "afterMCPExecution":
         server = server or _text(event, "server_name", "url", "command") or "unknown"
     output, failed = _output(event)
@@ -121,8 +117,9 @@ def _text(event: Json, *names: str) -> str:
     return next((value for name in names if isinstance(value := event.get(name), str) and value), "")
 
 
-def _of_server(event: Json, tool: str) -> tuple[str, str]:
-    """Return a tool's own name and its MCP server's. `mcp__SERVER__TOOL`, or `MCP:SERVER:TOOL` of Cursor."""
+def _of_server(host: HostName, event: Json, tool: str) -> tuple[str, str]:
+    """Return a tool's own name and its MCP server's. `mcp__SERVER__TOOL`, `MCP:SERVER:TOOL` of Cursor, or `SERVER-TOOL`
+    of Copilot: the whole name for both where it can be split in several ways."""
     if tool.startswith("mcp__"):
         server, found, name = tool.removeprefix("mcp__").partition("__")
         if found and server and name:
@@ -134,14 +131,20 @@ def _of_server(event: Json, tool: str) -> tuple[str, str]:
     if isinstance(context, dict):
         known = cast("Json", context)
         return _text(known, "tool_name") or tool, _text(known, "server_name") or "unknown"
+    if host == "copilot" and "-" in tool:
+        server, _, name = tool.partition("-")
+        return (name, server) if "-" not in name else (tool, tool)
     return tool, ""
 
 
 def _arguments(event: Json, name: str) -> Json:
-    """Return the arguments of the call. Copilot and Cursor also send them as JSON text. Raises EventError."""
+    """Return the arguments of the call. Copilot and Cursor also send them as JSON text, Copilot a patch as it is.
+    Raises EventError."""
     if name in _TOOLS:
         return event
     given: Any = event.get("tool_input", event.get("toolArgs", {}))
+    if isinstance(given, str) and event.get("toolName") == "apply_patch":
+        return {"patch": given}
     if isinstance(given, str):
         try:
             given = json.loads(given) if given.strip() else {}

@@ -28,8 +28,8 @@ from ..core.pipeline import authorize
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.check import bare_check
-from .answers import ASKS, Decision, HookAnswer, refusal, reply
-from .events import HostEvent
+from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
+from .events import HostEvent, Json
 from .mapping import calls_of, is_known
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
         try:
             if event.session:
                 await shared_threads.run(_inherit_labels, box, _session_of(event))
-            decisions = [await _judge(box, event, call) for call in _calls(box, event)]
+            calls = _calls(box, event)
+            decisions = [await _judge(box, event, call, alone=len(calls) == 1) for call in calls]
         except Exception as error:  # a check that raises is a refusal: what made it raise may be the model's
             log.info("the check of a call of %s failed", event.host, exc_info=True)
             return refusal(event.host, f"{type(error).__name__}: {error}"[:MAX_ERROR], True)
@@ -109,11 +110,16 @@ def _inherit_labels(box: Toolbox, session: str | None) -> None:
 def _unknown(event: HostEvent, name: str = "") -> Tool:
     origin = ToolOrigin("mcp", event.server, event.tool) if event.server else None
     shown = name or (f"mcp__{event.server}__{event.tool}" if event.server else event.tool)
+    names: tuple[str, ...] = ()
+    if event.server and event.server == event.tool:  # a rule that denies or asks holds for each reading of this name
+        shown, parts = event.tool, event.tool.split("-")
+        names = tuple(f"mcp__{'-'.join(parts[:n])}__{'-'.join(parts[n:])}" for n in range(1, len(parts)))
     source = f"mcp:{event.server}" if event.server else _SOURCE.format(event.host)
     schema = {"type": "object", "additionalProperties": True}
     spec = ToolSpec(
-        name=shown, description=f"A tool of {event.host}.", parameters=schema, origin=origin, source=source, tested=True
-    )
+        name=shown, names=names, description=f"A tool of {event.host}.", parameters=schema, origin=origin,
+        source=source, tested=True,
+    )  # fmt: skip
     return Tool(spec)
 
 
@@ -125,38 +131,61 @@ def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox)
     return call
 
 
-async def _judge(box: Toolbox, event: HostEvent, call: Call) -> tuple[Decision, str]:
-    """Return the decision about one call and the reason. Record a refusal, and a call with effects that may run."""
+_Judged = tuple[Decision, str, Json | None]
+"""A decision, its reason, and the arguments of the host that a person approved in place of those of the call."""
+
+
+async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> _Judged:
+    """Return the decision about one call. Record a refusal, and a call with effects that may run. `alone`: the event
+    has no other call."""
+    changed: Json | None = None
     asks = event.name in ASKS.get(event.host, ())
     shown = await shared_threads.run(_left_out, box, call) if call.tool.name == "grep" else None
     if shown is not None:
         call.tool.needs_review = f"the search of {event.host} would also show {shown}, which ours leaves out"
     found = await _check(box, call)
     if found.rule == RULE_OUTSIDE and shown is not None:
-        return "ask" if asks else "deny", call.tool.needs_review or found.reason
+        return "ask" if asks else "deny", call.tool.needs_review or found.reason, None
     if found.verdict == "ask" and asks:
         unknown = call.tool.source == _SOURCE.format(event.host) and call.tool.needs_review is None
-        return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason
+        return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason, None
     if found.rule == RULE_OUTSIDE and call.tool.is_read_only:
         found = await shared_threads.run(bare_check, call.tool, call.arguments, call.ctx)
         if found.verdict != "deny":  # no secret: what the host may read elsewhere is the host's to say
-            return "pass", found.reason
+            return "pass", found.reason, None
     if found.verdict == "deny":
         decided: Grant | ToolOutput = ToolOutput.error(found.reason, "denied", meta={"rule": found.rule})
     else:
         judged, decided = await authorize(box.registry.stages, call)
-        if isinstance(decided, Grant) and judged.canonical != call.canonical:  # the host would run the first ones
-            decided = ToolOutput.error(
-                f"a person approved other arguments than these; call it with them: {judged.canonical}", "denied"
-            )
+        if isinstance(decided, Grant) and judged.canonical != call.canonical:
+            changed = _in_words_of_host(box, event, call, judged) if alone else None
+            if changed is None:  # the host would run the first ones
+                decided = ToolOutput.error(
+                    f"a person approved other arguments than these; call it with them: {judged.canonical}", "denied"
+                )
+            call = judged
     if isinstance(decided, ToolOutput):
         verdict = "ask" if decided.error_kind == "pending" else "deny"
         _record(box, call, decided, verdict, rule=decided.meta.get("rule"))
-        return "deny", decided.for_llm
+        return "deny", decided.for_llm, None
     if (decided.approval_id is not None or not call.tool.is_read_only) and (waiting := box.audit.intent(call, decided)):
         await waiting
     only_by_mode = (decided.rule or "").startswith("mode:") and not call.tool.is_read_only
-    return ("pass" if only_by_mode else "allow"), decided.reason or "Toolcrib's rules allow it"
+    allowed = "pass" if only_by_mode and changed is None else "allow"
+    return allowed, decided.reason or "Toolcrib's rules allow it", changed
+
+
+def _in_words_of_host(box: Toolbox, event: HostEvent, call: Call, approved: Call) -> Json | None:
+    """Return the host's arguments for a call that a person approved with other arguments. None if it does not take
+    them, or has no way to say the same."""
+    if event.name not in CHANGES or (event.host == "copilot" and event.tool == "apply_patch"):
+        return None
+    given: dict[str, Any] = dict(approved.arguments)
+    if call.arguments != event.arguments:
+        other = {old: given.get(name) for name, old in call.arguments.items() if isinstance(old, str)}
+        given = {name: other.get(old, old) if isinstance(old, str) else old for name, old in event.arguments.items()}
+    again = _calls(box, replace(event, arguments=given))
+    return given if [each.canonical for each in again] == [approved.canonical] else None
 
 
 def _left_out(box: Toolbox, call: Call) -> str | None:
@@ -190,9 +219,9 @@ async def _check(box: Toolbox, call: Call) -> Check:
 _ORDER: Sequence[Decision] = ("deny", "ask", "pass", "allow")
 
 
-def _worst(decisions: list[tuple[Decision, str]]) -> tuple[Decision, str]:
+def _worst(decisions: list[_Judged]) -> _Judged:
     """Return the strictest decision of a call's parts: no opinion if there are none."""
-    return min(decisions, key=lambda each: _ORDER.index(each[0]), default=("pass", ""))
+    return min(decisions, key=lambda each: _ORDER.index(each[0]), default=("pass", "", None))
 
 
 def _outcome(box: Toolbox, event: HostEvent) -> ToolOutput:

@@ -26,6 +26,14 @@ _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
 }  # fmt: skip
 """The arguments by which a command names its folder. A host ignores the names that it does not know."""
 _EVERY_FOLDER = ("cwd", "directory", "dir_path", "workdir", "working_directory")
+_SEARCHED: Mapping[HostName, tuple[str, ...]] = {
+    "gemini": ("dir_path",), "copilot": ("paths",), "cursor": ("path", "target_directory"),
+}  # fmt: skip
+_FILTERS: Mapping[HostName, tuple[str, ...]] = {"gemini": ("include_pattern",)}
+"""The arguments by which the newest version of a host names the folder of a search and the files in it; those of the
+others are `path` and `glob`."""
+_EVERY_SEARCHED = ("path", "dir_path", "target_directory", "paths")
+_EVERY_FILTER = ("glob", "include", "include_pattern", "includePattern")
 
 
 class Unmapped(Exception):
@@ -148,24 +156,41 @@ def _patches(given: Json, event: HostEvent) -> Calls:
 
 
 def _lists(given: Json, event: HostEvent) -> Calls:
-    yield "list_dir", {"path": _folder(given, event)}
+    for folder in _folders(given, event):
+        yield "list_dir", {"path": folder}
 
 
 def _globs(given: Json, event: HostEvent) -> Calls:
-    yield "glob", {"pattern": _need(given, "pattern", "glob_pattern"), "path": _folder(given, event)}
+    for folder in _folders(given, event):
+        yield "glob", {"pattern": _need(given, "pattern", "glob_pattern"), "path": folder}
 
 
 def _greps(given: Json, event: HostEvent) -> Calls:
-    made: dict[str, Any] = {"pattern": _need(given, "pattern", "query"), "path": _folder(given, event), "hidden": True}
-    if names := _maybe(given, "glob", "include", "include_pattern", "includePattern"):
-        made |= {"glob": names, "no_ignore": True}  # ripgrep searches what it names, ignored or not
-    if any(given.get(name) for name in ("no_ignore", "include_ignored")):
-        made["no_ignore"] = True
-    yield "grep", made
+    ignored = any(given.get(name) for name in ("no_ignore", "include_ignored"))
+    filters = _readings(given, _FILTERS.get(event.host, ("glob",)), *_EVERY_FILTER)
+    for folder in _folders(given, event):
+        for name in filters:
+            made: dict[str, Any] = {"pattern": _need(given, "pattern", "query"), "path": folder, "hidden": True}
+            if name is not None:
+                made["glob"] = name
+            if name is not None or ignored:  # ripgrep searches what it names, ignored or not
+                made["no_ignore"] = True
+            yield "grep", made
 
 
-def _folder(given: Json, event: HostEvent) -> str:
-    return _place(event, _maybe(given, "path", "dir_path", "target_directory") or ".")
+def _folders(given: Json, event: HostEvent) -> list[str]:
+    """Return the folders that a search may look at."""
+    several = as_array(given.get("paths")) or [given.get("paths") or None]
+    own = _SEARCHED.get(event.host, ("path",))
+    found = [each for one in several for each in _readings({**given, "paths": one}, own, *_EVERY_SEARCHED)]
+    return [_place(event, each or ".") for each in dict.fromkeys(found)]
+
+
+def _readings(given: Json, own: tuple[str, ...], *others: str) -> list[str | None]:
+    """Return what a host may read for an argument: the value of its own name, or none, and those of names of other
+    versions, which it may ignore."""
+    found = [_maybe(given, *own), *(_maybe(given, name) for name in others)]
+    return [found[0], *dict.fromkeys(each for each in found[1:] if each not in (None, found[0]))]
 
 
 def _fetches(given: Json, event: HostEvent) -> Calls:
@@ -200,9 +225,13 @@ _TABLE: Mapping[str, Callable[[Json, HostEvent], Calls]] = {
 
 _NO_EFFECTS = """
 TodoWrite Task Agent TaskOutput TaskCreate TaskGet TaskList TaskUpdate TaskStop ExitPlanMode EnterPlanMode
-AskUserQuestion BashOutput KillShell KillBash Skill ToolSearch
-update_plan request_user_input save_memory write_todos ask_user enter_plan_mode exit_plan_mode activate_skill
-get_internal_docs TodoRead report_intent update_todo task_complete
+AskUserQuestion BashOutput KillShell KillBash Skill ToolSearch ReportFindings CronList
+update_plan request_user_input get_goal create_goal update_goal tool_search
+save_memory write_todos ask_user enter_plan_mode exit_plan_mode activate_skill get_internal_docs invoke_agent
+complete_task update_topic list_background_processes read_background_output tracker_create_task tracker_update_task
+tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize
+TodoRead report_intent update_todo task_complete task skill read_agent list_agents write_agent read_bash stop_bash
+list_bash fetch_copilot_cli_documentation
 """
 _HARMLESS = frozenset(_NO_EFFECTS.split())
 """Tools of the hosts that start nothing themselves: what their subagents call is announced call by call."""

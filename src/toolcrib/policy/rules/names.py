@@ -113,7 +113,7 @@ def server_in_rules(server: str) -> str:
 def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
     origin = tool.origin
     if not allow:  # each possible reading of the name is tried
-        joined = {tool.name}
+        joined = set(tool.every_name)
         if origin is not None:
             for server in {origin.server, server_in_rules(origin.server)}:
                 joined |= {f"mcp__{server}__{origin.tool}", f"mcp__{server}"}
