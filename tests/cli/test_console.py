@@ -5,11 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import sys
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from ..waiting import wait_until
 from .conftest import Cli, Terminal
+
+RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
 
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+/[0-9a-f]{32}/)#(\S+)")
 
@@ -86,3 +91,27 @@ def test_every_view_shows_what_the_commands_print(cli: Cli) -> None:
         assert (status, said in text) == (200, True), text
     console.send("\x03")
     assert console.wait() == 0
+
+
+def test_next_to_a_server_it_shows_what_runs_there(cli: Cli) -> None:
+    own = cli.home / ".config" / "toolcrib" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[serve.console]\nhttp = "127.0.0.1:0"\n')
+    cli(
+        "mcp", "add", "raw", "--category", "memory", "--yes", "--", sys.executable, "-S", str(RAW), '{"tools": ["pid"]}'
+    )
+    terminal = cli.at_terminal("serve", "--http", "127.0.0.1:0")
+    base, link = link_of(terminal)
+    terminal.expect("Serving MCP at")
+    _, cookie, _ = post(base, "enter", {"link": link})
+    wait_until(lambda: "connected</strong>" in post(base, "servers", {}, cookie)[2])
+    text = post(base, "servers", {}, cookie)[2]
+    pid = re.findall(r"<dt>process</dt><dd>(\d+)</dd>", text)[0]
+    _, _, page = post(base, "tool?name=mcp_raw_pid", {}, cookie)
+    form = re.findall(r'name="form" value="([^"]+)"', page)[0]
+    _, _, page = post(base, "tool", {"name": "mcp_raw_pid", "arguments": "{}", "form": form}, cookie)
+    assert f"{pid}\n" in page.partition('id="output"')[2]  # the same process
+    terminal.send("\x03")
+    terminal.wait()
+    done = cli("serve", "--http", "127.0.0.1:0", code=2)
+    assert "at a terminal only" in done.stderr

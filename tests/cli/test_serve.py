@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.cli.arguments import address_of
 from toolcrib.cli.exit_codes import Usage
-from toolcrib.cli.serve import address_of
 
 from .conftest import COMMAND, Cli
 

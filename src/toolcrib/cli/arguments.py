@@ -102,3 +102,13 @@ def _input(key: str, name: str) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
         raise Usage(f"{key}: {'stdin' if name == '-' else name} is not UTF-8 text") from None
+
+
+def address_of(text: str, default: int) -> tuple[str, int]:
+    """Return host and port of an option --http; it may lack one of them. Raises Usage."""
+    host, found, port = text.rpartition(":")
+    if not found:
+        host, port = ("127.0.0.1", text) if text.isdigit() else (text, str(default))
+    if not port.isdigit() or int(port) > 65535:
+        raise Usage(f"--http {text}: should be HOST:PORT, like 127.0.0.1:{default}")
+    return host.strip("[]") or "127.0.0.1", int(port)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,21 +14,23 @@ from ..core.errors import ConfigError
 from ..core.wings import has_wing
 from ..record.approvals import local_records
 from .approvals import records_here
+from .arguments import address_of
 from .doctor import findings
 from .exit_codes import Usage
-from .options import RecordOptions
+from .options import Options, RecordOptions
 from .reader import CliCommand, Option
-from .serve import address_of
 from .trust import untrusted
 from .undo import open_journal
 
 if TYPE_CHECKING:
+    from ..config.serve import ConsoleSettings
     from ..jobs.engine import JobEngine
     from ..jobs.schedules import Schedules
     from ..record.connection import Where
     from ..record.rows import ApprovalRow
     from ..record.state import StateFolder
-    from ..serve.console import NewLink
+    from ..serve.console import ConsoleSources, NewLink
+    from ..toolbox import Toolbox
 
 PORT = 8809
 
@@ -44,13 +47,44 @@ def console(
     link: the proxy says who people are.
     """
     settings = options.settings(quiet=True).serve.console
-    if not settings.proxy and not sys.stderr.isatty():
-        raise Usage("toolcrib console prints its link at a terminal only: in a file, a tool could read it")
+    _check_terminal(settings)
     host, port = address_of(http, PORT)
-    here = records_here(options)
-    from ..serve.console import ConsoleSources, serve_console
+    from ..serve.console import serve_console
 
-    sources = ConsoleSources(
+    started = partial(say_link, bool(settings.proxy))
+    asyncio.run(serve_console(_sources(options), host, port, started=started, settings=settings))
+
+
+@contextlib.asynccontextmanager
+async def console_beside(options: Options, box: Toolbox) -> AsyncGenerator[None]:
+    """Open the console that the settings want next to a server, within this block. It shows the servers as they are in
+    its toolbox, and calls tools there."""
+    settings = box.settings.serve.console
+    if not settings.http:
+        yield
+        return
+    _check_terminal(settings)
+    from ..serve.console import opened_console
+
+    record_options = RecordOptions(options.workspace, options.config, options.mode, options.yes, options.json)
+    here = lambda: contextlib.nullcontext(box)  # noqa: E731
+    sources = replace(_sources(record_options), build=here, open=here)
+    host, port = address_of(settings.http, PORT)
+    started = partial(say_link, bool(settings.proxy))
+    async with opened_console(sources, host, port, started=started, settings=settings):
+        yield
+
+
+def _check_terminal(settings: ConsoleSettings) -> None:
+    if not settings.proxy and not sys.stderr.isatty():
+        raise Usage("the console prints its link at a terminal only: in a file, a tool could read it")
+
+
+def _sources(options: RecordOptions) -> ConsoleSources:
+    from ..serve.console import ConsoleSources
+
+    here = records_here(options)
+    return ConsoleSources(
         records=lambda: list(dict.fromkeys([*here, *local_records()])),
         state=lambda: _state(options),
         journal=lambda: open_journal(options),
@@ -61,7 +95,6 @@ def console(
         untrusted=lambda: untrusted(options),
         **_jobs(options),
     )
-    asyncio.run(serve_console(sources, host, port, started=partial(say_link, bool(settings.proxy)), settings=settings))
 
 
 def say_link(proxied: bool, new_link: NewLink) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..core.wings import has_wing
 from ..serve.defaults import DEFAULT_PORT
 from . import show
+from .arguments import address_of
 from .exit_codes import Usage
 from .options import CassetteOptions
 from .own_tools import OwnToolOptions, own_tools, reload_on_change
@@ -15,6 +17,8 @@ from .reader import Argument, CliCommand, Option
 
 if TYPE_CHECKING:
     from ..config import Settings
+    from ..toolbox import Toolbox
+    from .options import Options
 
 
 def serve(
@@ -95,16 +99,26 @@ def serve(
                 if http is None:
                     await serve_stdio(box, reload=reload)
                 else:
-                    await serve_http(
-                        box, host, port, token=token, allow_hosts=allow_host or (),
-                        started=lambda url: show.say(f"Serving MCP at {url}"), reload=reload,
-                    )  # fmt: skip
+                    async with _console(options, box):
+                        await serve_http(
+                            box, host, port, token=token, allow_hosts=allow_host or (),
+                            started=lambda url: show.say(f"Serving MCP at {url}"), reload=reload,
+                        )  # fmt: skip
             finally:
                 if watch is not None:
                     watch.cancel()
                 end_at_once_on_signals()  # the servers have not ended yet
 
     asyncio.run(work())  # the server handles signals itself
+
+
+def _console(options: Options, box: Toolbox) -> AbstractAsyncContextManager[None]:
+    """Return what opens the console next to the server, where there is one."""
+    if not has_wing("console"):
+        return nullcontext()
+    from .console import console_beside
+
+    return console_beside(options, box)
 
 
 def _print_token(name: str) -> None:
@@ -123,16 +137,6 @@ def _print_token(name: str) -> None:
         f'    [[serve.tokens]]\n    name = "{name}"\n    hash = "{entry["hash"]}"\n\n'
         "A token may also have: mode, tools, rules = {deny = […], ask = […], allow = […]}, expires."
     )
-
-
-def address_of(text: str, default: int) -> tuple[str, int]:
-    """Return host and port of an option --http; it may lack one of them. Raises Usage."""
-    host, found, port = text.rpartition(":")
-    if not found:
-        host, port = ("127.0.0.1", text) if text.isdigit() else (text, str(default))
-    if not port.isdigit() or int(port) > 65535:
-        raise Usage(f"--http {text}: should be HOST:PORT, like 127.0.0.1:{default}")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 COMMAND = CliCommand(serve, without=("json",))
