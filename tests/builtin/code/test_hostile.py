@@ -167,7 +167,9 @@ ODD = [
     "await odd('int')", "await odd('surrogate')", "await odd('keys')", "await odd('bytes')", "await odd('object')",
     "await odd('large')", "await text('surrogate')", "await text('large')", "await text('crash')",
     "await text('exit')", "await text('nothing')", "try:\n    await text('crash')\nexcept BaseException as e:\n    e",
-    "await asks('x')", "await Give_2(1)",
+    "await asks('x')", "await Give_2(1)", "_toolcrib_checks_only = 1", "def _toolcrib_checks_only(): ...",
+    "global _toolcrib_checks_only\n_toolcrib_checks_only = 1", "for _toolcrib_checks_only in []: pass",
+    "class _toolcrib_checks_only: ...", "\\\n1", "async def f():\n    await asks(_toolcrib_checks_only)\nawait f()",
 ]  # fmt: skip
 
 SCRIPTS = [each.replace("{file!r}", repr("/proc/self/environ")) for each in ESCAPES] + FLOODS + BOMBS + ODD

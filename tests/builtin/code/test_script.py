@@ -70,6 +70,7 @@ async def test_a_wrong_script_is_not_run(folder: Path) -> None:
     async with opened(folder) as box:
         out = await run(box, 'await write_file(path="new", content="x")\nawait read_file(pth="a.txt")\nnothing()')
         assert out.error_kind == "invalid" and "`pth`" in out.for_llm and "`nothing`" in out.for_llm
+        assert re.findall(r"script.py:(\d+:\d+)", out.for_llm) == ["2:7", "2:17", "3:1"]
         assert (await run(box, "def f(:")).error_kind == "invalid"
     assert not (folder / "work" / "new").exists()
 
@@ -353,6 +354,7 @@ def test_a_killed_process_makes_no_call_twice(folder: Path) -> None:
         ("import subprocess", "rror"),
         ("def f():\n    return f()\nf()", "RecursionError"),
         ("for i in range(600):\n    await list_dir()", "500 calls"),
+        ("import asyncio\nawait asyncio.gather(*[list_dir() for i in range(10_000)])", "500 calls"),
         ("eval('9**9**9')", "rror"),
     ],
 )

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from ...core.dataclass import dataclass
 
+MAX_CALLS = 500  # of one script; an interpreter refuses more at once
+TOO_MANY = f"a script may make {MAX_CALLS} calls"
+
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:

@@ -31,13 +31,12 @@ from ...core.tool import Tool, ToolCategory
 from ...policy.callers import caller_of
 from ...policy.preview import fit
 from ...record.rows import ApprovalRow
-from .interpreter import Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .interpreter import MAX_CALLS, TOO_MANY, Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 from .stored import ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
 
 NAME = "run_code"
 MAX_CODE = 100_000  # characters
-MAX_CALLS = 500  # of one script
 MAX_PREVIEW = 1_000  # characters of each question when all are shown together
 MAX_DIAGNOSTICS = 4_000  # characters of what the checker of types says
 NOT_CALLED = frozenset({NAME, "ask_user", "search_tools", "call_tool"})
@@ -174,7 +173,7 @@ class _Run:
             self._made += 1
             try:
                 if self._made > MAX_CALLS:
-                    raise TypeError(f"a script may make {MAX_CALLS} calls")
+                    raise TypeError(TOO_MANY)
                 given = self._functions[asked.name].arguments(asked.args, asked.kwargs)
                 given = json.loads(json.dumps(given, allow_nan=False))  # as it is when it was stored
             except (TypeError, ValueError, RecursionError) as error:
@@ -186,8 +185,9 @@ class _Run:
     async def _make_calls(self, numbers: Sequence[int]) -> None:
         """Make calls: those that only read together, the others one by one, each after the state is stored. One that
         waits for a person is made again when it is answered."""
-        waiting = await shared_threads.run(self._unanswered, numbers)
-        numbers = [number for number in numbers if number not in waiting]
+        if self._questions:
+            waiting = await shared_threads.run(self._unanswered, numbers)
+            numbers = [number for number in numbers if number not in waiting]
         reading = [number for number in numbers if self._tool(number).is_read_only]
         if reading:
             calls = [ToolCall(self._call_id(n), self._tool(n).name, self._calls[n][1]) for n in reading]

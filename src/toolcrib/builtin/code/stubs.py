@@ -6,7 +6,7 @@ import builtins
 import json
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
@@ -16,6 +16,8 @@ from ...core.tool import Tool
 
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _WORD = re.compile(r"[A-Za-z0-9_]+")
+MAX_STUBS = 60
+"""So many tools are all known to the checker of types: then it need not learn others for the next script."""
 _MAX_DEPTH = 6  # objects in objects; deeper ones are `Any`
 _HEAD = "from typing import Any, Literal, NotRequired, TypedDict\nclass PermissionError(OSError): ...\n"
 """`PermissionError` is in the interpreter, but not in what its checker of types knows."""
@@ -55,13 +57,14 @@ def function_name(tool: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) else name
 
 
-def functions_of(tools: Iterable[Tool], code: str) -> dict[str, ScriptFunction]:
-    """Return the functions by name that code may call. Of two tools whose names become the same, the first has it."""
-    used = set(_WORD.findall(code))
+def functions_of(tools: Sequence[Tool], code: str) -> dict[str, ScriptFunction]:
+    """Return the functions by name that code may call; of many tools only those that it names. Of two tools whose names
+    become the same, the first has it."""
+    used = set(_WORD.findall(code)) if len(tools) > MAX_STUBS else None
     found: dict[str, ScriptFunction] = {}
     for tool in sorted(tools, key=lambda each: each.name):
         name = function_name(tool.name)
-        if name in used and name not in found:
+        if (used is None or name in used) and name not in found:
             found[name] = _function(name, tool)
     return found
 
