@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from toolcrib import Toolbox
 from toolcrib.agent import Agent
 from toolcrib.agent.events import CallDone
 from toolcrib.agent.history import ModelCall, ResultTurn
@@ -127,3 +128,24 @@ async def test_a_subagent_gets_no_more_than_its_parent(home: Path) -> None:
         await made.run("go", session)
         child = made.session(made.store.children(session.id)[0].id)
         assert [r.is_error for r in child.entries[2].results] == [True, False]  # type: ignore[union-attr]
+
+
+async def test_the_calls_of_a_script_are_limited_too(home: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    skill(home, "run_code, read_file")
+    (home / "c.json").write_text('{"tools": {"code": true}}')
+    code = "print(await read_file('a.txt'))\ntry:\n    await write_file('b', '')\nexcept PermissionError as error:\n"
+    calls = call("run_code", code=f"{code}    print(error)")
+    model = ScriptedModel([{"calls": [READ]}, {"calls": [calls]}, {"text": "done"}])
+    (home / "work").mkdir()
+    (home / "work/a.txt").write_text("alpha")
+    async with (
+        Toolbox.open(home / "work", config=home / "c.json", yes=True) as box,
+        await Agent.open(box, model) as made,
+    ):
+        session = made.new_session()
+        await made.run("go", session)
+        results = session.entries[4]
+        assert isinstance(results, ResultTurn)
+        assert "alpha" in results.results[0].text and "allows only run_code, read_file" in results.results[0].text
+    assert not (home / "work/b").exists()

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from hashlib import sha256
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..builtin.ask_user import CAN_PAUSE
 from ..core.call import ToolCall
+from ..core.context import REFUSES
 from ..core.dataclass import dataclass
 from ..core.events import CallFinished, CallStarted
 from ..core.output import ImageBlock, ToolOutput
@@ -330,11 +331,13 @@ async def _run_calls(
         if call.name == "todo" and not output.is_error:
             emit(PlanChanged(tuple(call.object.get("items") or ())))
 
+    def refuses(name: str, arguments: Mapping[str, Any]) -> str:
+        return parts.refusal(session.entries, ModelCall("", name, json.dumps(arguments)), ctx)
+
     stop = parts.box.events.subscribe(listen)
     try:
-        outputs = await parts.box.call_many(
-            fresh, replace(ctx, session_id=session.id, metadata={**ctx.metadata, CAN_PAUSE: True})
-        )
+        metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses}
+        outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id, metadata=metadata))
     finally:
         stop()
         for write in filter(None, writing):

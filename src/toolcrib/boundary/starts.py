@@ -85,7 +85,7 @@ STARTS = (
     ),
     Start(
         "the interpreter of scripts",
-        ("builtin.code.monty:MontyInterpreter.script",),
+        ("builtin.code.monty:MontyInterpreter.script", "builtin.code.monty:_Checker._begin"),
         f"the packaged one: {_ENVIRONMENT}",
     ),
     Start(

@@ -32,6 +32,10 @@ SUBAGENT = "toolcrib_subagent"
 """A key in `ToolContext.metadata` where an agent runs: `await ctx.metadata[SUBAGENT](task, label, ctx)` lets a subagent
 do a task, and returns its report as a ToolOutput."""
 
+REFUSES = "toolcrib_refuses"
+"""A key in `ToolContext.metadata` of a script: `ctx.metadata[REFUSES](tool, arguments)` returns why one of its calls
+must not run; empty if it may."""
+
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
 COMMAND_OUTPUT = "toolcrib_command_output"

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import Field
 
 from ...core.call import ToolCall, inner_id
-from ...core.context import SHARED, ToolContext
+from ...core.context import REFUSES, SHARED, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.finish import HINT
@@ -169,6 +169,7 @@ class _Run:
     def _take(self, step: ScriptWaiting) -> dict[int, Any]:
         """Note the new calls of a step. Returns the errors of those that cannot be made."""
         wrong: dict[int, Any] = {}
+        refuses = self._ctx.metadata.get(REFUSES)
         for number, asked in step.asked.items():
             self._made += 1
             try:
@@ -176,10 +177,14 @@ class _Run:
                     raise TypeError(TOO_MANY)
                 given = self._functions[asked.name].arguments(asked.args, asked.kwargs)
                 given = json.loads(json.dumps(given, allow_nan=False))  # as it is when it was stored
+                refused: str = refuses(self._functions[asked.name].tool.name, given) if refuses is not None else ""
             except (TypeError, ValueError, RecursionError) as error:
                 wrong[number] = {"type": str(error)}
             else:
-                self._calls[number] = asked.name, given
+                if refused:
+                    wrong[number] = {"denied": refused}
+                else:
+                    self._calls[number] = asked.name, given
         return wrong
 
     async def _make_calls(self, numbers: Sequence[int]) -> None:
