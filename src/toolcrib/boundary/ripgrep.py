@@ -140,7 +140,10 @@ def find_ripgrep(configured: str | None = None, *, writable: Iterable[str | Path
     return None
 
 
-def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
+_TYPES = 5  # names of file types that are suggested
+
+
+def file_types(ripgrep: Ripgrep, like: str) -> list[str]:
     """Return the names of file types that ripgrep knows, the closest to a given name first."""
     try:
         done = subprocess.run(
@@ -151,7 +154,7 @@ def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
         return []
     types = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     by_suffix = [name for name, globs in types.items() if f"*.{like}" in globs.split(", ")]
-    return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, most, 0.5)]))[:most]
+    return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, _TYPES, 0.5)]))[:_TYPES]
 
 
 def _on_path(writable: Iterable[str | Path]) -> Iterator[str]:

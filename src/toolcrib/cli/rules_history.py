@@ -56,7 +56,7 @@ def tried_on_record(
         some = [each for each in found if each.after == after]
         if some:
             print(f"newly {_SAID[after]}: {len(some)}")
-            rows = [[each.before, after, each.call.tool.name, _brief(each.call), _answered(each.call)] for each in some]
+            rows = [[each.before, after, each.call.tool.name, _brief(each.call), each.call.said] for each in some]
             show.columns(rows[:EXAMPLES], ("verdict", "verdict", None, None, "dim"), widest=70)
 
 
@@ -116,12 +116,7 @@ def on_record(box: Toolbox, rule: str) -> str:
 
 
 def _brief(call: PastCall) -> str:
-    command = call.arguments.get(call.tool.command_argument or "")
-    return show.plain_line(command if isinstance(command, str) else str(dict(call.arguments)))
-
-
-def _answered(call: PastCall) -> str:
-    return {"yes": "a person said yes", "no": "a person said no"}.get(call.person, "")
+    return show.plain_line(call.text)
 
 
 def _as_json(each: Changed) -> dict[str, Any]:

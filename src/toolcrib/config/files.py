@@ -40,9 +40,9 @@ class ConfigFile:
         return f"{self.path}:{line}" if line else str(self.path)
 
 
-def read_config_file(path: Path, max_bytes: int = MAX_BYTES) -> ConfigFile:
+def read_config_file(path: Path) -> ConfigFile:
     """Read and parse a .toml or .json file. Raises ConfigError if it cannot be read or is missing."""
-    raw = _read(path, max_bytes)
+    raw = _read(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -126,9 +126,9 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _read(path: Path, max_bytes: int) -> bytes:
+def _read(path: Path) -> bytes:
     try:
-        raw = read_regular(path, max_bytes)
+        raw = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:
@@ -136,8 +136,8 @@ def _read(path: Path, max_bytes: int) -> bytes:
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if raw is None:
         raise ConfigError(f"{path}: not a regular file")
-    if len(raw) > max_bytes:
-        raise ConfigError(f"{path}: larger than {max_bytes:,} bytes, which is too large for a configuration")
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes, which is too large for a configuration")
     return raw
 
 

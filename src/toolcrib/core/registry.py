@@ -198,7 +198,7 @@ class ToolRegistry:
             text += f" Available: {', '.join(tool.name for tool in listed)}"
         return clip(text, UNKNOWN_LIMIT - 70)
 
-    def closest(self, name: str, limit: int = 5, caller: Caller | None = None) -> list[str]:
+    def closest(self, name: str, caller: Caller | None = None) -> list[str]:
         """Return the most similar names of the tools that are listed for a caller."""
         from rapidfuzz import fuzz, process, utils
 
@@ -207,7 +207,7 @@ class ToolRegistry:
             [tool.name for tool in self.listed(caller)],
             scorer=fuzz.WRatio,
             processor=utils.default_process,
-            limit=limit,
+            limit=5,
             score_cutoff=60,
         )
         return [match[0] for match in found]

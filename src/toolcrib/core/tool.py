@@ -240,6 +240,11 @@ class Tool(ToolFields):
 
         return Coercion(self.schema)
 
+    def command_in(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the command line of a call with these arguments; None if the tool runs none."""
+        found = arguments.get(self.command_argument or "")
+        return found if isinstance(found, str) else None
+
     @classmethod
     def from_schema(
         cls,

@@ -56,14 +56,14 @@ def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
     return lines
 
 
-def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None, most: int = MAX_DIFFS) -> list[str]:
+def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None) -> list[str]:
     """Return the diffs of text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
     texts: list[str] = []
     shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]
     shown.sort(key=lambda change: change.action == "created")  # the old content is the most important
     for change in shown:
-        if len(texts) >= most:
-            texts.append(f"… the content of {len(shown) - most:,} more is not shown here")
+        if len(texts) >= MAX_DIFFS:
+            texts.append(f"… the content of {len(shown) - MAX_DIFFS:,} more is not shown here")
             break
         text = _diff(found, change, uppers[change.root])
         if text:

@@ -20,12 +20,12 @@ class JournalledLayers:
     def __init__(self, layers: LayerStore) -> None:
         self.layers = layers
 
-    def apply(self, journal: Journal, held: HeldChanges, *, tool: str = "exec") -> HeldChanges:
+    def apply(self, journal: Journal, held: HeldChanges) -> HeldChanges:
         """Apply a command's changes as one change of its call.
 
         Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
         """
-        change = new_change(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300])
+        change = new_change(journal.ws.locate("."), held.call_id, "exec", held.session_id, held.command[:300])
         with _recorded(journal.table, change, held):
             done = self.layers.apply(held.id)
         journal.prune_sometimes()

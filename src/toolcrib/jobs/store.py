@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 SCHEMA = "toolcrib_jobs"
 """On Postgres, of these tables and of those of DBOS."""
+_PATIENCE = 60.0  # seconds in which a transaction is tried again
 _LEADER = 0x746F6F6C  # the advisory lock of the worker that takes over jobs
 _SERVER_LIMITS = {
     # A worker that was stopped, or whose network was cut, must not hold a lock for longer than its lease.
@@ -214,15 +215,15 @@ class JobStore:
             time.sleep(0.01)
         self.engine.dispose()
 
-    def transaction(self, do: Callable[[sa.Connection], T], *, patience: float = 60.0) -> T:
+    def transaction(self, do: Callable[[sa.Connection], T]) -> T:
         """Run a transaction, again if the connection was lost. It must not matter whether it is run twice."""
-        return self._patiently(self.engine, do, patience)
+        return self._patiently(self.engine, do)
 
     def _read(self, do: Callable[[sa.Connection], T]) -> T:
-        return self._patiently(self._single, do, 60.0)
+        return self._patiently(self._single, do)
 
-    def _patiently(self, engine: sa.Engine, do: Callable[[sa.Connection], T], patience: float) -> T:
-        end = time.monotonic() + patience
+    def _patiently(self, engine: sa.Engine, do: Callable[[sa.Connection], T]) -> T:
+        end = time.monotonic() + _PATIENCE
         while True:
             try:
                 with engine.begin() as connection:

@@ -116,8 +116,8 @@ class Sandboxes:
 
     def brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         """Return whether a shell call's output may come from the network, judged by its command."""
-        command = arguments.get(tool.command_argument or "")
-        if not isinstance(command, str):
+        command = tool.command_in(arguments)
+        if command is None:
             return False
         from ..policy.shell.judge import all_effects
         from ..policy.shell.reading import read_script

@@ -36,6 +36,16 @@ class PastCall:
     denied: bool = False
     """Whether it was refused, by a person or by the policy."""
 
+    @property
+    def text(self) -> str:
+        """Its command line, or else its arguments."""
+        return self.tool.command_in(self.arguments) or str(dict(self.arguments))
+
+    @property
+    def said(self) -> str:
+        """What a person answered, in words."""
+        return {"yes": "a person said yes", "no": "a person said no"}.get(self.person, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Changed:

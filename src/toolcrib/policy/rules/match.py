@@ -50,8 +50,7 @@ class JudgedCall:
     @property
     def command(self) -> str | None:
         """The shell command, if the call has one."""
-        value = self.arguments.get(self.tool.command_argument or "")
-        return value if isinstance(value, str) else None
+        return self.tool.command_in(self.arguments)
 
     @functools.cached_property
     def cwd(self) -> str:

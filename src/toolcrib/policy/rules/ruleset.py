@@ -105,13 +105,13 @@ class RuleSet:
             self._change((*rules, *(each for each in self._rules if each.source.layer == "session")))
         self.changed()
 
-    def remove(self, rule: str, verdict: Verdict | None = None, layer: str = "session") -> bool:
-        """Remove a rule of one layer. Returns False if it was not found."""
+    def remove(self, rule: str, verdict: Verdict | None = None) -> bool:
+        """Remove a rule of the sessions. Returns False if it was not found."""
         text = parse_rule(rule, verdict or "allow").text
         with self._lock:
             kept = tuple(
                 each for each in self._rules
-                if not (each.text == text and each.source.layer == layer and verdict in (None, each.verdict))
+                if not (each.text == text and each.source.layer == "session" and verdict in (None, each.verdict))
             )  # fmt: skip
             found = len(kept) < len(self._rules)
             if found:

@@ -30,8 +30,8 @@ def suggest(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     if name is None:
         return None
     given = {key: value for key, value in arguments.items() if value is not None}
-    command = given.get(tool.command_argument or "")
-    if isinstance(command, str) and len(given) == 1:
+    command = tool.command_in(given)
+    if command is not None and len(given) == 1:
         return f"{name}(={quoted(command)})"
     table = {"tool": name, "exactly": given}
     text = json.dumps(table, ensure_ascii=False)
@@ -56,8 +56,8 @@ def candidates_for(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
     """Return rules that match a call, the narrowest first."""
     exact = suggest(tool, arguments)
     found = [exact] if exact else []
-    command = arguments.get(tool.command_argument or "")
-    if isinstance(command, str):
+    command = tool.command_in(arguments)
+    if command is not None:
         words = command.split(" ")
         # never a program with any arguments
         counts = [n for n in (3, 2) if len(words) > n and all(_WORD.match(word) for word in words[:n])]
@@ -93,8 +93,8 @@ _ANY_CODE = re.compile(
 def widen(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     """Return the narrowest rule that allows this call and others like it, for a person who is asked about one call:
     `exec(npm install *)`. None where such a rule would allow much more than it seems."""
-    command = arguments.get(tool.command_argument or "")
-    if isinstance(command, str):
+    command = tool.command_in(arguments)
+    if command is not None:
         words = command.split(" ")
         if any(arguments.get(name) is not None for name in arguments if name != tool.command_argument):
             return None

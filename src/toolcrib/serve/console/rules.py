@@ -119,12 +119,10 @@ def _rule(rule: Rule, frame: Frame) -> Markup:
 def _tried(found: RuleReport, frame: Frame) -> list[Child]:
     changed = found.changed or []
     unread = f" {found.unread} more are not in the record in full, and were not tried." if found.unread else ""
-    rows: list[Child] = [
+    rows = [
         el("li", f"{each.before} → ", el("strong", each.after, class_=each.after), " ", _call(each.call))
         for each in changed[:EXAMPLES]
     ]
-    if len(changed) > EXAMPLES:
-        rows.append(el("li", f"and {len(changed) - EXAMPLES} more"))
     verdict = _VERDICTS.get(found.given.get("as", ""), "allow")
     written = found.given.get("rule", "").strip()
     return [
@@ -150,10 +148,8 @@ def _suggested(found: RuleReport) -> Markup:
 
 
 def _call(call: PastCall) -> Markup:
-    command = call.arguments.get(call.tool.command_argument or "")
-    text = command if isinstance(command, str) else str(dict(call.arguments))
-    said = {"yes": " (a person said yes)", "no": " (a person said no)"}.get(call.person, "")
-    shown = f"{call.tool.name} {one_line(clip(text, 160))}"
+    said = f" ({call.said})" if call.said else ""
+    shown = f"{call.tool.name} {one_line(clip(call.text, 160))}"
     return el("span", link(el("bdi", shown), "call", {"id": call.call_id}, item=True), said)
 
 
