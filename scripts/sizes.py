@@ -1,9 +1,9 @@
 """Shows the size and shape of src/toolcrib: lines of code by room, large files, doubled names, circles of imports.
 
-python scripts/sizes.py [--files] [--names] [--circles] [FOLDER]
+python scripts/sizes.py [--files] [--names] [--circles] [--since COMMIT] [FOLDER]
 
 SLOC are lines of code: no blank line, no comment, no docstring. An import is "lazy" inside a function and "type-only"
-below `if TYPE_CHECKING:`. The options list what the table only counts.
+below `if TYPE_CHECKING:`. `--since` compares with an earlier commit, the other options list what the table only counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import subprocess
 import sys
+import tarfile
+import tempfile
 import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -221,15 +224,42 @@ def print_circles(modules: list[Module], in_full: bool) -> None:
             print(f"  {kind}, {len(group)} files: {', '.join(group)}")
 
 
+def git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=SOURCE.parent.parent, capture_output=True, check=True).stdout
+
+
+def print_since(modules: list[Module], commit: str) -> None:
+    """Print what a commit had, and today's lines in its files and in new ones. A file that was renamed is not new."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src/toolcrib"))) as archive:
+            archive.extractall(folder, filter="data")
+        root = Path(folder, "src/toolcrib")
+        before = [read_module(path, root) for path in sorted(root.rglob("*.py"))]
+    renamed = git("diff", "-M40", "--name-only", "--diff-filter=R", commit, "--", "src/toolcrib").decode().splitlines()
+    known = {str(module.path) for module in before} | {name.removeprefix("src/toolcrib/") for name in renamed}
+    print(f"{'room':<12}{'at ' + commit:>12}{'those now':>12}{'new files':>12}")
+    for room in [*sorted({module.room for module in modules}), ""]:
+        then = sum(m.sloc for m in before if room in ("", m.room))
+        old, new = (
+            sum(m.sloc for m in modules if room in ("", m.room) and (str(m.path) in known) is there)
+            for there in (True, False)
+        )
+        print(f"{room or 'all':<12}{then:>12,}{old:>12,}{new:>12,}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=SOURCE, metavar="FOLDER", help="default: src/toolcrib")
     parser.add_argument("--files", action="store_true", help=f"list the files over {LARGE} lines")
     parser.add_argument("--names", action="store_true", help="list doubled class and file names with their files")
     parser.add_argument("--circles", action="store_true", help="list the files of each circle")
+    parser.add_argument("--since", metavar="COMMIT", help="compare with a commit instead")
     options = parser.parse_args()
     root = options.folder.resolve()
     modules = [read_module(path, root) for path in sorted(root.rglob("*.py"))]
+    if options.since:
+        print_since(modules, options.since)
+        return
     print_rooms(modules)
     print_wings(modules, root)
     print_large(modules, options.files)
