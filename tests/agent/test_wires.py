@@ -1,4 +1,4 @@
-"""The decoders and encoders of the three languages, against streams as real servers send them."""
+"""The decoders and encoders of the three languages: streams in all pieces, and what real servers do, over a socket."""
 
 from __future__ import annotations
 
@@ -26,19 +26,30 @@ from toolcrib.agent.history import (
     load,
     user,
 )  # fmt: skip
-from toolcrib.agent.model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ToolDefinition, Wire
+from toolcrib.agent.model import (
+    CallBegun,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ToolDefinition,
+    Wire,
+)
 from toolcrib.agent.wires.chat import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire
 from toolcrib.agent.wires.sse import SseParser
 
-from .fake_provider import CALLS, TEXT, chat_reply, data, messages_reply, responses_reply
+from .fake_provider import CALLS, TEXT, Answer, chat_reply, data, messages_reply, provider, responses_reply
+from .test_client import ask, model
 
-CHAT = ChatWire("m", quirks_of("localhost", "m"))
+CHAT = ChatWire("m", quirks_of("127.0.0.1", "m"))
 MESSAGES = MessagesWire("claude-opus-5", quirks_of("api.anthropic.com", "claude-opus-5"))
 RESPONSES = ResponsesWire("gpt", quirks_of("api.openai.com", "gpt"))
 REPLIES = [(CHAT, chat_reply), (MESSAGES, messages_reply), (RESPONSES, responses_reply)]
+KINDS: dict[Wire, str] = {CHAT: "chat", MESSAGES: "anthropic", RESPONSES: "responses"}
 TOOLS = (ToolDefinition("read_file", "Read.", {"type": "object"}), ToolDefinition("z", "Z.", {"type": "object"}))
 
 
@@ -109,10 +120,18 @@ def test_noise_is_an_error_or_a_reply_and_nothing_else(wire: Wire, noise: bytes)
         pass
 
 
-def chat(*choices: dict[str, Any], finish: str | None = "tool_calls", done: bool = True) -> ModelTurn:
+async def answered(kind: str, events: Sequence[bytes]) -> ModelTurn:
+    """The reply that our client makes of what a server sends."""
+    async with provider(Answer(events)) as server:
+        last = (await ask(model(server, kind)))[-1]
+    assert isinstance(last, ReplyEnd)
+    return last.turn
+
+
+async def chat(*choices: dict[str, Any], finish: str | None = "tool_calls", done: bool = True) -> ModelTurn:
     events = [data({"choices": [{"index": 0, "delta": delta}]}) for delta in choices]
     events += [data({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})] if finish else []
-    return decode(CHAT, [*events, *([data("[DONE]")] if done else [])])[1]
+    return await answered("chat", [*events, *([data("[DONE]")] if done else [])])
 
 
 def piece(**fields: Any) -> dict[str, Any]:
@@ -157,46 +176,48 @@ TWO = [("a", {"x": 1}), ("a", {"x": 2})]
         ([piece(index=0, function=fn("a")), piece(index=0, id="1", function=fn(None, '{"x": 1}'))], [("a", {"x": 1})]),
     ],
 )  # fmt: skip
-def test_parallel_calls_are_told_apart(pieces: list[dict[str, Any]], calls: list[tuple[str, Any]]) -> None:
-    turn = chat(*pieces)
+async def test_parallel_calls_are_told_apart(pieces: list[dict[str, Any]], calls: list[tuple[str, Any]]) -> None:
+    turn = await chat(*pieces)
     assert [(call.name, call.object) for call in turn.calls] == calls
     assert len({call.id for call in turn.calls}) == len(calls)
     assert all(call.id for call in turn.calls)
 
 
-def test_a_finish_reason_of_stop_with_calls() -> None:
-    assert chat(piece(index=0, id="1", function=fn("a", "{}")), finish="stop").stop == "calls"
+async def test_a_finish_reason_of_stop_with_calls() -> None:
+    assert (await chat(piece(index=0, id="1", function=fn("a", "{}")), finish="stop")).stop == "calls"
 
 
-def test_no_finish_reason_but_done() -> None:
-    assert chat({"content": "hi"}, finish=None).text == "hi"
+async def test_no_finish_reason_but_done() -> None:
+    assert (await chat({"content": "hi"}, finish=None)).text == "hi"
 
 
-def test_no_done_but_a_finish_reason() -> None:
-    assert chat({"content": "hi"}, finish="stop", done=False).stop == "end"
+async def test_no_done_but_a_finish_reason() -> None:
+    assert (await chat({"content": "hi"}, finish="stop", done=False)).stop == "end"
 
 
-def test_an_error_within_a_stream_that_began_well() -> None:
+async def test_an_error_within_a_stream_that_began_well() -> None:
     events = [
         data({"choices": [{"delta": {"content": "hi"}}]}),
         data({"error": {"message": "overloaded", "code": 503}}),
     ]
     with pytest.raises(ModelError, match="overloaded") as caught:
-        decode(CHAT, events)
+        await answered("chat", events)
     assert caught.value.kind == "overloaded"
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_goes_back_in_its_field(field: str) -> None:
-    turn = chat({field: "because "}, {field: "so"}, piece(index=0, id="1", function=fn("a", "{}")))
+async def test_reasoning_goes_back_in_its_field(field: str) -> None:
+    turn = await chat({field: "because "}, {field: "so"}, piece(index=0, id="1", function=fn("a", "{}")))
     message = CHAT.encode(ModelRequest("s", complete([user("q"), turn])))["messages"][2]
     assert message[field] == "because so"
 
 
-def test_reasoning_details_go_back_as_they_came() -> None:
+async def test_reasoning_details_go_back_as_they_came() -> None:
     details = [{"type": "reasoning.text", "index": 0, "text": "a", "signature": None},
                {"type": "reasoning.text", "index": 0, "text": "b", "signature": "sig"}]  # fmt: skip
-    turn = chat(*({"reasoning_details": [each]} for each in details), piece(index=0, id="1", function=fn("a", "{}")))
+    turn = await chat(
+        *({"reasoning_details": [each]} for each in details), piece(index=0, id="1", function=fn("a", "{}"))
+    )
     message = CHAT.encode(ModelRequest("s", complete([user("q"), turn])))["messages"][2]
     assert message["reasoning_details"] == [{"type": "reasoning.text", "index": 0, "text": "ab", "signature": "sig"}]
 
@@ -207,15 +228,15 @@ def test_deepseek_gets_an_empty_reasoning_field() -> None:
     assert wire.encode(ModelRequest("s", complete([turn])))["messages"][1]["reasoning_content"] == ""
 
 
-def test_thought_signatures_go_back() -> None:
-    turn = chat({"tool_calls": [{"index": 0, "id": "1", "function": fn("a", "{}"),
+async def test_thought_signatures_go_back() -> None:
+    turn = await chat({"tool_calls": [{"index": 0, "id": "1", "function": fn("a", "{}"),
                                  "extra_content": {"google": {"thought_signature": "S"}}}]})  # fmt: skip
     call = CHAT.encode(ModelRequest("s", complete([turn])))["messages"][1]["tool_calls"][0]
     assert call["extra_content"] == {"google": {"thought_signature": "S"}}
 
 
 @pytest.mark.parametrize(("wire", "reply"), REPLIES)
-def test_a_call_cut_by_the_length_limit_is_marked(wire: Wire, reply: Any) -> None:
+async def test_a_call_cut_by_the_length_limit_is_marked(wire: Wire, reply: Any) -> None:
     raw = b"".join(reply())
     if wire is CHAT:
         cut = raw.replace(b'"finish_reason": "tool_calls"', b'"finish_reason": "length"')
@@ -224,7 +245,7 @@ def test_a_call_cut_by_the_length_limit_is_marked(wire: Wire, reply: Any) -> Non
     else:
         ending = b'"response.completed", "response": {"incomplete_details": {"reason": "max_output_tokens"}, '
         cut = raw.replace(b'"response.completed", "response": {', ending)
-    turn = decode(wire, [cut])[1]
+    turn = await answered(KINDS[wire], [cut])
     assert turn.stop == "length"
     assert [call.cut for call in turn.calls] == [False, True]
 
