@@ -213,7 +213,7 @@ async def test_an_approval_is_answered_by_an_approver_and_by_nobody_else() -> No
         assert len(unclear) == 1
         assert unclear[0].startswith("Nothing was changed: a yes must not have other text.")
         answer = await made.says(f"Yes {ident}.")
-        assert answer[0].startswith(f"Approved delete_file ({ident})")
+        assert answer[0].startswith(f"Approved delete_file ({ident}): the agent goes on")
         assert answer[1:] == ["It is gone."]
         assert not (made.box.workspace.root / "a.txt").exists()
         row = made.box.approvals.get(ident)

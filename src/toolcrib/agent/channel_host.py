@@ -22,7 +22,7 @@ from ..core.errors import ConfigError, ToolcribError
 from ..core.threads import shared_threads
 from ..policy.preview import fit
 from ..policy.replies import answer_reply, parse_reply
-from ..policy.requests import about_rule, hosts_of, scopes_of
+from ..policy.requests import REPEATED, about_rule, hosts_of, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
 from .events import AgentEvent, Outcome
@@ -46,6 +46,7 @@ MAX_PREVIEW = 2_500  # characters of a call in a message
 MAX_IMAGE = 5 << 20
 NOT_HERE = "{} is a request of another workspace: answer it in a chat of that one, or at the terminal."
 NOT_APPROVER = "You may not answer approvals here. The setting channels.{}.approvers names who may."
+GOES_ON = "the agent goes on"
 FAILED = "The agent could not go on: {}"
 
 OnEvent = Callable[[str, str, AgentEvent], object]
@@ -161,7 +162,11 @@ class ChannelHost:
         if row is not None and row["workspace"] not in (None, service.workspace):  # on Postgres others are there, too
             text = NOT_HERE.format(reply.request_id)
         else:
-            text = await shared_threads.run(answer_reply, self.box.approvals, message.content, who, service.remember)
+            here = any(w.get("approval") == reply.request_id for chat in self._chats.values() for w in chat.waiting)
+            then = GOES_ON if here else REPEATED
+            text = await shared_threads.run(
+                answer_reply, self.box.approvals, message.content, who, service.remember, then
+            )
         await self._say(message.channel, message.chat_id, text or "", asked=(reply.request_id,))
         for chat in list(self._chats.values()):
             if any(waits.get("approval") == reply.request_id for waits in chat.waiting):

@@ -56,6 +56,11 @@ def say(text: str = "", style: str | None = None) -> None:
     print(paint(shown, style, sys.stderr) if style else shown, file=sys.stderr)
 
 
+def note(text: str, style: str | None = None) -> None:
+    """The same in lines that fit the terminal, cut between words: for a text in which is nothing to copy."""
+    say("\n".join(wrapped(plain(text))), style)
+
+
 def diff(text: str, bar: str = "", stream: TextIO | None = None) -> None:
     """Print a text, to stderr unless told otherwise. If it is a diff, it has colours, and changed words are marked.
     Behind a bar, lines are cut at the width of the terminal."""

@@ -167,7 +167,7 @@ class TerminalApprover:
                 await self._page(f"{visible(_indented(request.arguments))}what it would do:\n{request.preview}")
             else:
                 means = ", ".join(f"{each} {_MEANS[each]}" for each in offered)
-                show.say(f"Please answer with one key: {means}.", "yellow")
+                show.note(f"Please answer with one key: {means}.", "yellow")
 
     async def _always(self, request: ApprovalRequest) -> Decision | None:
         """Show the rules that could be written, and what they would have covered; None if the person writes none."""

@@ -15,7 +15,7 @@ from typing import Any, cast
 from ..core.bound import safe
 from ..core.dataclass import dataclass
 from ..record.approvals import Approvals
-from .requests import Decision, Remember, Scope, answer
+from .requests import REPEATED, Decision, Remember, Scope, answer
 
 MAX_REPLY = 20_000
 MAX_REASON = 1_000
@@ -67,10 +67,12 @@ def without_ids(text: str, asked: Collection[str] = ()) -> str:
     return _ANY_ID.sub(lambda found: found[0] if found["id"].lower() in asked else NOT_ASKED, text)
 
 
-def answer_reply(approvals: Approvals, text: str, approver: str, remember: Remember | None = None) -> str | None:
+def answer_reply(
+    approvals: Approvals, text: str, approver: str, remember: Remember | None = None, then: str = REPEATED
+) -> str | None:
     """Apply a message as an answer. Returns the text for its writer, or None if it does not answer a request.
 
-    `approver` names the writer, for the record. Blocks: it reads and writes the record.
+    `approver` names the writer, for the record; `then` says what follows a yes. Blocks: it reads and writes the record.
     """
     reply = parse_reply(text)
     if reply is None:
@@ -78,7 +80,7 @@ def answer_reply(approvals: Approvals, text: str, approver: str, remember: Remem
     ident = reply.request_id
     if reply.decision is None:
         return f"Nothing was changed: {reply.problem}. Write `yes {ident}`, `always {ident}` or `no {ident} because …`."
-    return answer(approvals, ident, replace(reply.decision, approver=approver), remember).text
+    return answer(approvals, ident, replace(reply.decision, approver=approver), remember, then).text
 
 
 def _edited(ident: str, text: str) -> Reply:

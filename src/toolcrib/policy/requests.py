@@ -155,6 +155,9 @@ def about_rule(
 # --- applying an answer
 
 
+REPEATED = "it runs once, when exactly this call is repeated"
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The result of an answer. `kept`: it was accepted. `text` says so, or why not, in a sentence for the person."""
@@ -166,11 +169,13 @@ class Answered:
     """Where a rule was written, or why it was not written."""
 
 
-def answer(store: Approvals, request_id: str, decision: Decision, remember: Remember | None = None) -> Answered:
+def answer(
+    store: Approvals, request_id: str, decision: Decision, remember: Remember | None = None, then: str = REPEATED
+) -> Answered:
     """Answer a pending request, and write its rule if the answer is "always". Blocks: it writes to disk.
 
     An answer that asks for more than the request offers changes nothing: the result says why, and the person may answer
-    again. An approval that was not used yet can be taken back by a denial.
+    again. An approval that was not used yet can be taken back by a denial. `then` says what follows a yes.
     """
     row = store.get(request_id)
     if row is None:
@@ -196,7 +201,7 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
     if decision.scope == "rule" and remember is not None:
         lines = rules_of(row["tool"], decision.rule or row["rule"] or "", hosts_of(row))
         note = " ".join(_written(remember, line) for line in lines)
-    then = "it runs once, when exactly this call is repeated" if job is None else f"the job {job} goes on"
+    then = then if job is None else f"the job {job} goes on"
     text = f"Approved {row['tool']} ({request_id}): {then}."
     return Answered(True, f"{text} {note}".rstrip(), row, note)
 

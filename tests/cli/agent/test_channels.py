@@ -32,7 +32,7 @@ def test_without_channels_it_says_how_to_add_one(cli: Cli) -> None:
 
 
 def test_it_does_not_say_that_it_listens_where_it_cannot(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "script.json").write_text("[]")
+    (tmp_path / "script.json").write_text('{"text": "x"}')
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         settings(cli, f'[channels.hook]\ntype = "webhook"\nlisten = "{place}"\nsecret = "KEY"\nallowed = ["a"]\n')

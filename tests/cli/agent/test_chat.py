@@ -321,6 +321,9 @@ def test_a_conversation_in_tmux(cli: Cli, script: Callable[..., str], tmux: Call
     screen = at.expect("delete_file wants to run", "Run it?")
     assert "✓ exec(" in screen
     assert "⋯" not in screen.rpartition("✓ exec(")[2]
+    at.type("x")
+    screen = at.expect("Please answer with one key", "w all of it.\nRun it?")
+    assert [word for word in ("because", "session", "arguments") if word not in screen] == [], "a word is cut"
     at.type("y")
     screen = at.expect("All done.", "The queued one.", "› half a li")
     assert "**" not in screen

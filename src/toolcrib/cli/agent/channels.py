@@ -104,7 +104,7 @@ def _show_call(channel: str, chat_id: str, event: AgentEvent) -> None:
     from .display import call_line
 
     if isinstance(event, CallDone):
-        mark = "✗" if event.output.is_error else "✓"
+        mark = "…" if event.output.pause_for_input else "✗" if event.output.is_error else "✓"
         show.say(f"{channel}:{chat_id} {mark} {call_line(event.call)}", "dim")
 
 

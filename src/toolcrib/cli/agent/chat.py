@@ -50,9 +50,9 @@ async def chat(
     session_id = "last" if newest else session
     async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
         chosen = model or await stored_model(box, session_id)
-        async with await Agent.open(box, chosen, say=show.say) as agent:
+        async with await Agent.open(box, chosen, say=show.note) as agent:
             for line in agent.left_out():
-                show.say(line, "dim")
+                show.note(line, "dim")
             opened = await opened_session(agent, session_id)
             async with agent_jobs(agent):
                 return await _talk(agent, opened)

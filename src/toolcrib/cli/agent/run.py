@@ -84,9 +84,9 @@ async def _run(
         box.approval_service.approver = approver = terminal_approver(
             box.starts, floor=display.floor, tried=partial(on_record, box)
         )
-        async with await Agent.open(box, model or await stored_model(box, session_id), say=show.say) as agent:
+        async with await Agent.open(box, model or await stored_model(box, session_id), say=show.note) as agent:
             for line in agent.left_out():
-                show.say(line, "dim")
+                show.note(line, "dim")
             given = read_files(files)
             session = await opened_session(agent, session_id)
             said = "" if text is None and given else text
