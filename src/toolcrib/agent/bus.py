@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Any, Protocol
 
 from ..core.dataclass import dataclass
-from ..core.errors import ToolcribError
+from ..core.errors import ConfigError, ToolcribError
 from ..policy.replies import without_ids
 
 MAX_WAITING = 1_000
@@ -17,6 +17,15 @@ MAX_WAITING = 1_000
 
 class MessageNotSent(ToolcribError):
     """A message could not be sent. The text says why."""
+
+
+class NotSetUp(MessageNotSent, ConfigError):
+    """A message cannot be sent with these settings."""
+
+
+def not_sent(text: str, error: Exception) -> MessageNotSent:
+    """Return what a channel raises where this error kept a message from being sent."""
+    return NotSetUp(text) if isinstance(error, ConfigError) else MessageNotSent(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ class MessageBus:
         channel = self.channels.get(message.channel)
         if channel is None:
             known = ", ".join(sorted(self.channels)) or "none"
-            raise MessageNotSent(f"there is no channel {message.channel!r}; the settings have: {known}")
+            raise NotSetUp(f"there is no channel {message.channel!r}; the settings have: {known}")
         message = replace(message, content=without_ids(message.content, message.asked))
         async with self._sending.setdefault(message.channel, asyncio.Lock()):
             await channel.send(message)

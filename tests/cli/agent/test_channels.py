@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ...ports import free_port
 from ..conftest import COMMAND, Cli
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
@@ -180,3 +181,20 @@ def test_wrong_settings_are_an_error_for_a_person(cli: Cli, text: str) -> None:
     done = cli("channels", code=2)
     assert "config.toml" in done.stderr
     assert "channels" in done.stderr
+
+
+def test_a_message_that_did_not_arrive_is_a_failure_and_wrong_settings_are_not(cli: Cli) -> None:
+    settings(cli, f"""
+[channels.hook]
+type = "webhook"
+url = "http://127.0.0.1:{free_port()}/in"
+secret = "KEY"
+[channels.deaf]
+type = "webhook"
+listen = "127.0.0.1:0"
+secret = "KEY"
+""")  # fmt: skip
+    env = {"KEY": "k" * 32}
+    assert "hook: " in cli("channels", "send", "hook", "x", "hello", code=1, env=env).stderr
+    assert "only receives" in cli("channels", "send", "deaf", "x", "hello", code=2, env=env).stderr
+    assert "no channel 'none'" in cli("channels", "send", "none", "x", "hello", code=2, env=env).stderr

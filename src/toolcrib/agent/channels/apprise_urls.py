@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError
 from ...core.threads import shared_threads
-from ..bus import Deliver, MessageNotSent, OutboundMessage
+from ..bus import Deliver, MessageNotSent, NotSetUp, OutboundMessage
 
 if TYPE_CHECKING:
     from ...config.channels import ChannelSettings
@@ -32,7 +32,7 @@ class AppriseChannel:
         try:
             failed = await shared_threads.run(self._notify, message)
         except ConfigError as error:
-            raise MessageNotSent(str(error)) from None
+            raise NotSetUp(str(error)) from None
         except Exception as error:  # each service of the library has its own errors
             raise MessageNotSent(f"{self._name}: {self._redact(str(error))}") from None
         if failed:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError, ToolcribError
-from ..bus import Deliver, InboundMessage, MessageNotSent, OutboundMessage
+from ..bus import Deliver, InboundMessage, OutboundMessage, not_sent
 
 if TYPE_CHECKING:
     from ...config.channels import ChannelSettings
@@ -42,7 +42,7 @@ class PluginChannel:
             channel = await self._started()
             await channel.send(message.chat_id, message.content, media=message.media, metadata=message.metadata)
         except ToolcribError as error:
-            raise MessageNotSent(self._box.redactor.redact(f"{self._name}: {error}")) from None
+            raise not_sent(self._box.redactor.redact(f"{self._name}: {error}"), error) from None
 
     async def listen(self, deliver: Deliver) -> None:
         """Deliver messages until it is cancelled. Raises ConfigError if the plugin cannot be started the first time."""

@@ -16,7 +16,7 @@ from ...config.channels import place_of
 from ...core.errors import AddressRefused, ConfigError, ToolError
 from ...core.json_values import as_object
 from ...core.threads import shared_threads
-from ..bus import Deliver, InboundMessage, MessageNotSent, OutboundMessage
+from ..bus import Deliver, InboundMessage, NotSetUp, OutboundMessage, not_sent
 from .signature import MAX_AGE, SignatureRefused, check_signature, signed_headers
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class WebhookChannel:
         """
         url = self._settings.url
         if url is None:
-            raise MessageNotSent(f"{self._name} only receives: channels.{self._name}.url is not set")
+            raise NotSetUp(f"{self._name} only receives: channels.{self._name}.url is not set")
         try:
             body = json.dumps(await shared_threads.run(_payload, message), ensure_ascii=False).encode()
             headers = signed_headers(self._secret, body)
             await self._post(url, body, headers)
         except (ToolError, ConfigError, AddressRefused) as error:
-            raise MessageNotSent(f"{self._name}: {error}") from None
+            raise not_sent(f"{self._name}: {error}", error) from None
 
     async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> None:
         from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
