@@ -15,14 +15,18 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, field_validator
 
-from toolcrib import Toolbox, tool
+from toolcrib import Tool, Toolbox, tool
 from toolcrib.agent import Agent, Outcome, RunLimits, loop
 from toolcrib.agent.compaction import SUMMARIZE
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
 from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model
-from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed
+from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed, Wire
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionError
+from toolcrib.agent.wires.chat import ChatWire
+from toolcrib.agent.wires.messages import MessagesWire
+from toolcrib.agent.wires.quirks import quirks_of
+from toolcrib.agent.wires.responses import ResponsesWire
 from toolcrib.config.agent import AgentSettings
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
@@ -101,6 +105,55 @@ async def test_the_request_begins_the_same_every_time() -> None:
             assert list(after.history[: len(before.history)]) == list(before.history)
         names = [definition.name for definition in requests[0].tools]
         assert names == sorted(names)
+
+
+def fleet() -> list[Tool]:
+    """More tools than are listed: the model searches for them, and calls what it finds by `call_tool`."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    names = [f"gadget_{number}" for number in range(60)]
+    return [Tool.from_schema(n, f"The gadget {n}.", schema, lambda args: "ok", category="memory") for n in names]
+
+
+def bodies(wire: Wire, requests: Sequence[ModelRequest]) -> list[tuple[str, list[str]]]:
+    """What a provider gets for each request: all but the messages, and each message, without the marks of the cache."""
+    found: list[tuple[str, list[str]]] = []
+    for request in requests:
+        body = json.loads(json.dumps(wire.encode(request)).replace(', "cache_control": {"type": "ephemeral"}', ""))
+        messages = body.pop("input", None) or body.pop("messages")
+        found.append((json.dumps(body), [json.dumps(message) for message in messages]))
+    return found
+
+
+async def test_only_a_compaction_changes_what_was_sent_before() -> None:
+    """Over several turns with a plan, steering, tools that were searched for, and another process in between: providers
+    keep what they have read as long as the requests begin with it."""
+    read = [{"text": f"file {n}", "calls": [call("read_file", path=f"f{n % 12}.txt", offset=n + 1)]} for n in range(30)]
+    plan = {"calls": [call("todo", items=[{"text": "look", "status": "doing"}])]}
+    found = [
+        {"calls": [call("search_tools", query="gadget 17")]},
+        {"calls": [call("call_tool", name="gadget_17", arguments={"n": 1})]},
+    ]
+    replies = [*read[:6], plan, {"text": "one"}, *found, *read[6:16], {"text": "two"}, *read[16:], {"text": "three"}]
+    big = {f"f{n}.txt": "lorem ipsum\n" * 300 for n in range(12)}
+    events: list[AgentEvent] = []
+    async with temporary_toolbox(big, tools=fleet()) as box:
+        model = ScriptedModel(replies)
+        for number, text in enumerate(("one", "two", "three")):
+            async with await Agent.open(box, model) as made:
+                session = made.session("last") if number else made.new_session()
+                made.settings = AgentSettings(context_window=25_000 + loop._fixed(made.parts(), session))
+                session.steer("by the way")
+                assert (await made.run(text, session, emit=events.append)).text == text
+    requests = model.requests
+    assert {"call_tool", "search_tools"} <= {tool.name for tool in requests[0].tools}
+    compactions = sum(isinstance(event, Compacted) for event in events)
+    assert len(requests) == len(replies)
+    for kind in (ChatWire, ResponsesWire, MessagesWire):
+        wire, breaks = kind("m", quirks_of("h", "m")), 0
+        for (head, before), (next_head, after) in itertools.pairwise(bodies(wire, requests)):
+            assert head == next_head
+            breaks += after[: len(before)] != before
+        assert 0 < breaks <= compactions
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,11 @@ def _listed(kind: str, name: str, usage: TokenUsage) -> float | None:
         cache_read_tokens=usage.cache_read or None,
         cache_write_tokens=usage.cache_write or None,
     )
-    provider = kind if kind in ("anthropic", "openai") else None
-    try:
-        return float(prices.calc_price(counted, model_ref=name, provider_id=provider).total_price)
-    except LookupError:
-        return None
+    if kind == "pydantic-ai":  # its names begin with a provider, as ours do
+        kind, _, name = name.partition(":")
+    for provider in (kind, None):
+        try:
+            return float(prices.calc_price(counted, model_ref=name, provider_id=provider).total_price)
+        except LookupError:
+            continue
+    return None
