@@ -264,6 +264,36 @@ def test_always_at_the_terminal_writes_the_rule_and_says_where(cli: Cli, spawn: 
     _pending(cli, "delete_file", "path=b.txt")
 
 
+def test_a_key_that_is_no_rule_leads_back_to_the_question(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    for key in ("\x1b", "\r", "3", "q"):
+        child.expect(r"Run it\?  \[y\]es")
+        child.send("a")
+        child.expect(r"Always allow\?  \[1\]  \[q\] back")
+        child.send(key)
+    child.expect(r"Run it\?  \[y\]es")
+    child.send("n")
+    child.expect("denied by user approval")
+    assert _end(child) == 3
+    assert path.exists()
+
+
+def test_all_of_it_is_the_command_as_it_is_and_then_its_arguments(cli: Cli, spawn: Spawn) -> None:
+    cli.write("private/plan.txt", "x")
+    command = "\n".join([*(f"echo {number}" for number in range(300)), "rm -r private"])
+    child = spawn("call", "exec", f"command={command}", env={"NO_COLOR": "1"})
+    child.expect(r"what it would do:\s+│   `rm -r private`: deletes private")  # not behind what only prints
+    child.expect(r"Run it\?  \[y\]es")
+    child.send("w")
+    child.expect(r"in full:\s+│ echo 0\s+│ echo 1\s")
+    child.expect("more lines: ")
+    child.send("q")
+    child.expect(r"Run it\?  \[y\]es")
+    child.send("n")
+    assert _end(child) == 3
+
+
 def test_always_from_another_process(cli: Cli, tmp_path: Path) -> None:
     path = cli.write("a.txt", "x")
     request = _pending(cli, "delete_file", "path=a.txt")
@@ -415,7 +445,9 @@ def test_always_offers_the_narrowest_pattern_and_what_it_would_have_covered(cli:
     child = spawn("call", "exec", "command=npm install left-pad", env={"NO_COLOR": "1"})
     child.expect("a yes opens registry.npmjs.org:443 to this command alone.*all of it ")
     child.send("a")
-    child.expect(r"\[1\] exactly this call:.*exec\(=npm install left-pad\).*\[2\] this and others like it:")
+    fetching = "and every command that only fetches from registry.npmjs.org:443:"
+    child.expect(rf"\[1\] exactly this call, {fetching}.*exec\(=npm install left-pad\)")
+    child.expect(rf"\[2\] this and others like it, {fetching}")
     child.expect(
         r"exec\(npm install \*\).*it would have allowed 3 of the last 3 calls \(1 of them refused\): npm install"
     )

@@ -71,6 +71,10 @@ STEPS = [
     Step("version", err="toolcrib: there is no command 'version'; did you mean --version?\nTry `toolcrib --help`.\n",
          code=2),
     Step("help call", "usage: toolcrib call …--args JSON…--raw…\n"),
+    Step("--lst", err="toolcrib: there is no option --lst\nTry `toolcrib --help`.\n", code=2),
+    Step("list --mode", err="toolcrib: --mode needs a value, MODE (…)\nTry `toolcrib list --help`.\n", code=2),
+    Step("list --dialect opnai", err="toolcrib: --dialect: it can be openai, …, not 'opnai'; did you mean openai?\n…",
+         code=2),
     Step("lst", err="toolcrib: there is no command 'lst'; did you mean list?\n…", code=2),
     Step("list", "apply_patch …\nread_file  …allow  Read a text file…\n", extras=only(True)),
     Step("list", "apply_patch …\nread_file …", "unavailable: web_fetch, web_search (needs the extra `web`: pip install "
@@ -91,6 +95,7 @@ STEPS = [
     Step("call", err="toolcrib: [FILE.py] NAME is missing\nTry `toolcrib call --help`.\n", code=2),
     Step("call exec 'wc -c shop.py'", "10 shop.py\n", "Exit code: 0\n"),
     Step("call --raw exec 'echo out; exit 4'", "out\n", code=4),
+    Step("call grep elephant", "No matches for elephant in the workspace. (Not searched: …)\n"),
     Step("call write_file path=note.txt content=-", "…note.txt…\n", stdin="from a pipe\n"),
     Step("call web_fetch http://127.0.0.1:8000/", code=3, err="toolcrib: web_fetch was denied: 127.0.0.1 is not "
          "public: loopback (…); the setting web.allow_private can grant it\n", extras=only(True)),
@@ -127,6 +132,7 @@ STEPS = [
     Step("log --outcome denied", "call_…denied …/etc/passwd…\n"),
     Step("log verify", "… rows are intact\nend of the chain: …\n"),
     # Later. A chat that has just ended would count as a worker for some seconds.
+    Step("schedule show look", err="toolcrib: there is no schedule 'look'; there are no schedules yet\n", code=2),
     Step("schedule add 'every 1h' 'Look'", err="Added look: every 1h\nNext run: …\n…toolcrib worker…\n"),
     Step("schedule remove look --yes", err="Removed look.\n"),
     # Settings
@@ -146,7 +152,10 @@ STEPS = [
     Step("call read_file private/plan.txt", code=3,
          err="toolcrib: read_file was denied: the rule Read(private/**) (…) forbids it\n"),
     Step("rules remove deny 'Read(private/**)' --yes", err="Removed Read(private/**).\n"),
-    Step("trust", code=3, err="…toolcrib: not trusted (say yes at a terminal, or use --yes)\n"),
+    Step("rules remove 'Read(private/**)'", code=2,
+         err="toolcrib: Read(private/**) is not among your own rules here; `toolcrib rules` lists them\n"),
+    Step("trust", code=3, err="Nothing in {work}/toolcrib.toml needs trust: …\n"
+         "toolcrib: not trusted (say yes at a terminal, or use --yes)\n"),
     # Clients
     Step("install claude --dry-run", err="{work}/.mcp.json (new file)\n…+      \"command\": \"toolcrib\",\n…"),
     Step("install claude --yes", err="…Claude Code starts Toolcrib from now on ({work}/.mcp.json).\n"),
@@ -158,7 +167,9 @@ STEPS = [
     # Tools of one's own, and servers
     Step("list mine.py", "greet  memory  allow  Say hello.\n"),
     Step("call mine.py greet Ann", "Hello Ann\n"),
+    Step("call mine.py:greeet Ann", err="toolcrib: {work}/mine.py has no greeet; it has greet\n", code=2),
     Step("lint mine.py", err="1 tool; info: 1; --level info shows all of them\n"),
+    Step("mcp test", err="No MCP servers are configured. See `toolcrib mcp add --help`.\n"),
     Step("mcp add greeter -- {bin}/toolcrib --config empty.toml serve mine.py", code=3,
          err="To …\n+ [mcp_servers.greeter]\n…toolcrib: nothing was written (say yes at a terminal, or use --yes)\n"),
     Step("mcp add greeter --yes -- {bin}/toolcrib --config empty.toml serve mine.py",
@@ -177,7 +188,7 @@ STEPS = [
     Step("sessions", "{kept}  idle  …Read it\n"),
     Step("sessions show last", "[0] user: Read it\n…[3] agent: Read.\n"),
     Step("chat --model scripted:script.json", "Read.\n", "…toolcrib chat --session …)\n", stdin="hi\n"),
-    Step("code task.py", f"{PAGE}\n", extras=only(True)),
+    Step("code task.py", PAGE, extras=only(True)),
     Step("code task.py", code=2, err="toolcrib: …needs the extra `code`: pip install 'toolcrib[code]'\n",
          extras=only(False)),
     Step("code nope.py", err="toolcrib: nope.py: No such file or directory\n", code=2),

@@ -144,3 +144,11 @@ def test_a_call_that_takes_too_long_or_is_too_large_is_refused(cli: Cli) -> None
         [sys.executable, "-c", SLOW], input=call, capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False
     )
     assert slow.returncode == 2 and "longer than 0.8 s" in slow.stderr, slow
+
+
+def test_a_person_who_types_it_reads_what_it_waits_for_and_can_end_it(cli: Cli) -> None:
+    child = cli.at_terminal("hook", "claude", env={"TOOLCRIB_HOOKD": ""})
+    child.expect("Waiting for an event of claude on stdin")
+    child.send("\x03")
+    child.expect("interrupted")
+    assert child.wait() == 130

@@ -72,7 +72,10 @@ class WorkspaceRoots:
             self._spellings.setdefault(spelled, self._spellings[real])
             return self._spellings[real]
         if not ours and self.private.holds(real):
-            raise ConfigError(f"{spelled} belongs to Toolcrib itself (settings or state); tools cannot work there")
+            raise ConfigError(
+                f"{spelled} belongs to Toolcrib itself (settings or state); tools cannot work there. Go to another "
+                "folder, or name one with --workspace"
+            )
         if self.private.lie_in(real):
             self._with_private.add(root)
         try:

@@ -89,7 +89,7 @@ class DirectoryListing:
 
     def text(self, shown: str) -> str:
         if not self._lines:
-            return f"({shown} is empty)"
+            return f"({place_name(shown)} is empty)"
         lines = list(self._lines)
         if self._unentered:
             named = ", ".join(map(printable_path, self._unentered[:20])) + (" …" if len(self._unentered) > 20 else "")
@@ -98,6 +98,11 @@ class DirectoryListing:
             least = "at least " if self._cut else ""
             lines.append(f"({least}{self._more:,} more entries not shown; raise max_entries or list a subdirectory)")
         return "\n".join(lines)
+
+
+def place_name(shown: str) -> str:
+    """Return a folder's name for a sentence."""
+    return "the workspace" if shown == "." else shown
 
 
 def printable_path(path: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import MAX_LINE, Mode, Query
 from ..core.dataclass import dataclass
-from .listing import printable_path
+from .listing import place_name, printable_path
 
 if TYPE_CHECKING:
     from ..boundary.file_search import SearchResults
@@ -141,7 +141,7 @@ def join_page(lines: list[str], notes: list[str]) -> str:
 
 
 def no_names(pattern: str, path: str, hidden: bool, no_ignore: bool) -> str:
-    place = "the workspace" if path == "." else path
+    place = place_name(path)
     text = f"No files match {pattern} in {place}."
     if "/" not in pattern and pattern != "**":
         text += f" (Only files directly in {place} were looked at; **/{pattern} looks below it, too.)"
@@ -153,7 +153,7 @@ def no_names(pattern: str, path: str, hidden: bool, no_ignore: bool) -> str:
 def no_matches(query: Query, path: str, offset: int, matches: int) -> str:
     if matches:
         return f"Nothing at offset {offset}: there are only {matches:,} {_UNITS[query.mode]}."
-    text = f"No matches for {query.pattern} in {path}."
+    text = f"No matches for {query.pattern} in {place_name(path)}."
     if not query.stdin:
         left_out = ["binary files", "files that hold secrets"]
         left_out += [] if query.hidden else ["hidden files"]

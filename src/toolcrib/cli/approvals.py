@@ -59,9 +59,9 @@ def listed(
     for row in rows:
         left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
         where = [str(row["workspace"])] if everywhere or shared else []
-        cells.append(
-            [row["id"], *where, show.clock(row["created"]), left, row["tool"], row["preview"].partition("\n")[0][:200]]
-        )
+        first = row["preview"].partition("\n")[0]
+        what = " ".join(row["preview"].split()) if first == "{" else first  # all arguments, as JSON
+        cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], what[:200]])
     more = "" if everywhere or shared else " (--all lists every workspace)"
     show.columns(cells, ("bold",), none=f"No call waits for approval here.{more}")
 

@@ -38,7 +38,7 @@ PORT = 8809
 def console(
     options: RecordOptions,
     http: Annotated[
-        str, Option("--http", metavar="HOST:PORT", help="Listen here, on this machine only. Default: 127.0.0.1:8809.")
+        str, Option("--http", metavar="HOST:PORT", help="Listen here, on this machine only.")
     ] = "127.0.0.1:8809",
 ) -> None:
     """Open the console: a page in the browser that shows what waits, and takes answers.

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from .._version import __version__
 from ..boundary.host_files import environment_in
 from ..boundary.openat2 import has_openat2
-from ..boundary.programs import SYSTEM_PATH, host_environment, look_up
+from ..boundary.programs import SYSTEM_PATH, host_environment, look_up, packaged
 from ..boundary.ripgrep import find_ripgrep
 from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
@@ -141,10 +141,11 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
     path = os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_PATH])
     for start in STARTS:
         found = [pair for name in start.names for pair in look_up(name, writable, path)]
+        ours = {each for name in start.names for each in packaged(name)}  # used all the same, because it is protected
         place = next((f"{program}: " for program, why in found if why is None), "")
         yield DoctorFinding(f"starts {start.name}", True, f"{place}{start.why}", needed=False)
         for program, why in found:
-            if why is not None:
+            if why is not None and program not in ours:
                 yield DoctorFinding(f"starts {start.name}", False, f"{program} is never used: {why}", needed=False)
     own = [each.path for root in writable for each in environment_in(os.path.realpath(root))]
     detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"

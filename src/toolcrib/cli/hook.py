@@ -22,7 +22,7 @@ from ..hosts import (
     workspace_of,
 )
 from ..hosts.events import MAX_EVENT
-from . import hookd
+from . import hookd, show
 from .options import Options
 from .reader import Argument, CliCommand, Option
 
@@ -51,8 +51,11 @@ def hook(
     clock = threading.Timer(DEADLINE, late)
     clock.daemon = True
     clock.start()
+    if sys.stdin.isatty():
+        show.say(f"Waiting for an event of {host} on stdin; the agent starts this. End with Ctrl-D.", "dim")
     try:
-        found = asyncio.run(_answer(options, host, calls))
+        text = sys.stdin.buffer.read(MAX_EVENT + 1)  # not in the event loop, where Ctrl-C would not end it
+        found = asyncio.run(_answer(options, host, text, calls))
     except UnreadableCall as error:
         found = refusal(host, str(error), True)
     except (ToolcribError, OSError) as error:
@@ -69,9 +72,8 @@ def hook(
     return 1
 
 
-async def _answer(options: Options, host: HostName, calls: list[HostEvent]) -> HookAnswer:
-    """Return the answer. An event of a call that has not run is in `calls` from the moment that it is read."""
-    text = sys.stdin.buffer.read(MAX_EVENT + 1)
+async def _answer(options: Options, host: HostName, text: bytes, calls: list[HostEvent]) -> HookAnswer:
+    """Return the answer to an event. One of a call that has not run is in `calls` from the moment that it is read."""
     if len(text) > MAX_EVENT:
         raise UnreadableCall(f"the event is longer than {MAX_EVENT // 2**20} MiB")
     event = read_event(host, text)

@@ -67,8 +67,10 @@ def ask(words: Sequence[str]) -> int | None:
 
 
 def usable() -> bool:
-    """Return whether events may go through a resident process here: on Linux, in an environment that is ours alone."""
-    return sys.platform == "linux" and os.environ.get(OFF) != "off" and "PYTHONPATH" not in os.environ
+    """Return whether events may go through a resident process here: on Linux, in an environment that is ours alone.
+    Not at a terminal: Ctrl-C would not reach that process."""
+    off = os.environ.get(OFF) == "off" or "PYTHONPATH" in os.environ
+    return sys.platform == "linux" and not off and not os.isatty(0)
 
 
 def private_folder() -> int:

@@ -19,7 +19,7 @@ TEMPLATE = """\
 # mode = "assistant"
 
 # Calls that you want to decide for good. A deny counts before an ask, an ask before an allow.
-# [permissions]
+# [rules]
 # allow = ["Bash(npm test)", "Bash(git diff *)", "Edit(docs/**)"]
 # ask = ["Bash(git push *)"]
 # deny = ["Read(.env)", "WebFetch(domain:intranet.example)"]

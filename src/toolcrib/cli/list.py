@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
+from ..core.dialects import Dialect
 from ..core.tool import Tool
 from ..policy.policy import Policy
 from . import show
@@ -12,7 +13,6 @@ from .own_tools import OwnToolOptions, own_tools
 from .reader import Argument, CliCommand, Option
 
 if TYPE_CHECKING:
-    from ..core.dialects import Dialect
     from ..toolbox import Toolbox
 
 
@@ -22,10 +22,7 @@ def list_tools(
         list[str] | None,
         Argument(metavar="[FILE.py] NAME", help="Show only these tools, in full; those of FILE.py, if one is named."),
     ] = None,
-    dialect: Annotated[
-        str | None,
-        Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
-    ] = None,
+    dialect: Annotated[Dialect | None, Option(help="Print definitions for this API, as JSON.")] = None,
     search: Annotated[
         str | None, Option(metavar="WORDS", help="Show only tools that match these words, best match first.")
     ] = None,
@@ -44,7 +41,7 @@ def list_tools(
             if not tools:
                 show.say(f"no tool matches {search!r}")
         if dialect:
-            show.out_json(box.definitions(cast("Dialect", dialect), [tool.name for tool in tools], compact))
+            show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
             return
         if options.json:
             show.out_json([_as_json(tool, box.policy) for tool in tools])

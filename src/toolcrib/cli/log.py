@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -94,9 +94,10 @@ def listed(
             show.say("No calls are recorded in this workspace yet." if wide else "No call is like that.", "dim")
         if follow:
             wanted.pop("since", None)
-            for row in audit.follow(after=ends, **wanted):
-                _rows([row], options.json)
-                sys.stdout.flush()
+            with suppress(KeyboardInterrupt):  # its end
+                for row in audit.follow(after=ends, **wanted):
+                    _rows([row], options.json)
+                    sys.stdout.flush()
         elif len(rows) == limit and sys.stdout.isatty() and not options.json:
             earlier = datetime.fromtimestamp(rows[-1]["time"]).isoformat(timespec="seconds")
             show.say(f"the latest {limit}; -n shows more, --until {earlier} shows earlier ones", "dim")

@@ -28,6 +28,7 @@ from .settings_file import own_file, write
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
+NO_SERVERS = "No MCP servers are configured. See `toolcrib mcp add --help`."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -38,8 +39,7 @@ def listed(options: Options) -> None:
     if options.json:
         show.out_json([asdict(status) for status in servers])
         return
-    none = "No MCP servers are configured. See `toolcrib mcp add --help`."
-    show.columns([_row(status) for status in servers], ("bold", None, "dim", None), none=none)
+    show.columns([_row(status) for status in servers], ("bold", None, "dim", None), none=NO_SERVERS)
 
 
 async def tested(
@@ -50,6 +50,8 @@ async def tested(
     found = await _reload(options, names or [])
     if options.json:
         show.out_json([{**asdict(status), "names": tools} for status, tools in found])
+    elif not found:
+        show.say(NO_SERVERS, "dim")
     else:
         for status, tools in found:
             show.columns([_row(status)], ("bold", None, "dim", None))

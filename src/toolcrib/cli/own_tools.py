@@ -186,7 +186,9 @@ class OwnTools:
     def _found(self, module: ModuleType) -> list[Tool]:
         if self._name is not None:
             if not hasattr(module, self._name):
-                raise Usage(f"{self._file} has no {self._name}")
+                has = [name for name, each in vars(module).items() if _tools_of(each, module)]
+                has = f"; it has {', '.join(has)}" if has else f", and no tools: {_NONE}"
+                raise Usage(f"{self._file} has no {self._name}{has}")
             given = getattr(module, self._name)
             tools = _tools_of(given, module, named=True)
             if not tools:

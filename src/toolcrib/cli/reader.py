@@ -186,6 +186,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(prog=path, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, **page)
         self._words = [p for p in parameters if not p.flags]
         self.flags = [flag for p in parameters for flag in p.flags]
+        self._wanted = {"/".join(p.flags): p.metavar for p in parameters}
         if for_help:
             section = self.add_argument_group("Arguments")
             for each in self._words:
@@ -235,8 +236,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise Usage."""
         text = message.removeprefix("argument ")
-        if text.endswith("expected one argument"):
-            text = f"{text} (a value that starts with - is written with =, as --option=-value)"
+        flag, _, fault = text.partition(": ")
+        if fault == "expected one argument":
+            text = f"{flag} needs a value, {self._wanted[flag]} (one that starts with - is written with =)"
         raise Usage(f"{text}\nTry `{self.prog} --help`.")
 
 
@@ -308,8 +310,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of an error message that names the likeliest word; empty where none is like it."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word.partition("=")[0], list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    bare = {each.lstrip("-"): each for each in known}  # dashes make no word like another
+    near = get_close_matches(word.partition("=")[0].lstrip("-"), bare, 1)
+    return f"; did you mean {bare[near[0]]}?" if near else ""
 
 
 def print_help(command: CliCommand | CommandGroup, path: str) -> None:

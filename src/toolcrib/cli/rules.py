@@ -111,8 +111,8 @@ def removed(
         show.say(f"Removed {rule}.")
         return
     others = [each for each in rules_of(options.settings(quiet=True)) if each.text == rule.strip()]
-    where = ", ".join(map(_place, others))
-    raise Usage(f"{rule} is not among your own rules here" + (f"; it is in {where}" if where else ""))
+    where = f"it is in {', '.join(map(_place, others))}" if others else "`toolcrib rules` lists them"
+    raise Usage(f"{rule} is not among your own rules here; {where}")
 
 
 def imported(

@@ -164,7 +164,7 @@ class TerminalApprover:
                     return decision
             elif key == "w":
                 explain(request)
-                await self._page(f"{visible(_indented(request.arguments))}what it would do:\n{request.preview}")
+                await self._page(f"{request.preview}\nits arguments:\n{visible(_indented(request.arguments))}".rstrip())
             else:
                 means = ", ".join(f"{each} {_MEANS[each]}" for each in offered)
                 show.note(f"Please answer with one key: {means}.", "yellow")
@@ -174,9 +174,11 @@ class TerminalApprover:
         rules = [request.rule, *([request.wider] if request.wider else [])]
         for number, rule in enumerate(rules, 1):
             lines = rules_of(request.tool, rule, request.hosts)
-            show.say(f"[{number}] {'exactly this call' if rule == request.rule else 'this and others like it'}:")
-            if rule == host_rule(request.tool, request.hosts):
-                show.say(f"    every command that only fetches from {', '.join(request.hosts)}")
+            what = ["exactly this call" if rule == request.rule else "this and others like it"]
+            if request.hosts:
+                fetching = f"every command that only fetches from {', '.join(request.hosts)}"
+                what = [fetching] if rule == lines[-1] else [*what, fetching]
+            _say(f"[{number}] {', and '.join(what)}:")
             preview("\n".join(map(plain_line, lines)))
             if self._tried is not None and rule != request.rule:
                 told = await asyncio.to_thread(self._tried, rule)
@@ -184,7 +186,7 @@ class TerminalApprover:
         numbers = "".join(str(number) for number in range(1, len(rules) + 1))
         keys = "  ".join([*(f"[{each}]" for each in numbers), "[q] back"])
         key, _ = await self._choice(f"Always allow?  {keys} ", f"{numbers}q")
-        if key not in numbers:
+        if not key or key not in numbers:
             return None
         rule = rules[int(key) - 1]
         return Decision(True, scope="rule", rule="" if rule == request.rule else rule, approver=APPROVER)
@@ -352,7 +354,7 @@ def explain(request: ApprovalRequest) -> None:
     _say(f"why it asks: {plain_line(request.reason)}")
     if request.asked_by is not None:
         _say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
-    _say(f"a yes is valid only for these arguments (SHA-256 {request.digest[:16]}…), in full:")
+    _say(f"a yes is valid only for exactly this call (SHA-256 of its arguments: {request.digest[:16]}…), in full:")
 
 
 def _indented(arguments: Mapping[str, Any]) -> str:

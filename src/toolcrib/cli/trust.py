@@ -143,7 +143,7 @@ def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
 def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
     named = " and ".join(str(file.path) for file in files)
     if not settings.origin.ignored:
-        show.say(f"{named}: every setting is stricter than the default, and counts without trust.")
+        show.say(f"Nothing in {named} needs trust: it sets nothing, or only what is stricter than the default.")
         return
     show.say(f"With trust, these settings of {named} count:", "bold")
     for line in _ignored(settings):

@@ -210,7 +210,8 @@ class Schedules(RecordPart):
         rows = self._here("name = ?", _searched(name))
         if not rows:
             known = ", ".join(each.name for each in self.list()[:20])
-            raise ScheduleError(f"there is no schedule {name[:MAX_NAME]!r}; there are: {known or 'none'}")
+            others = f"there are: {known}" if known else "there are no schedules yet"
+            raise ScheduleError(f"there is no schedule {name[:MAX_NAME]!r}; {others}")
         return _schedule(rows[0])
 
     def remove(self, name: str) -> Schedule:

@@ -33,6 +33,12 @@ def test_a_danger_among_many_parts_is_not_cut():
     assert "more parts" in found[-1]
 
 
+def test_of_many_parts_those_without_harm_are_counted():
+    found = lines("; ".join(f"echo {n}" for n in range(200)) + "; rm -rf build")
+    assert "deletes build" in found[0]
+    assert found[3:] == ["… and 198 more parts that do less"]
+
+
 def test_what_cannot_be_read_says_so():
     assert lines("echo 'unfinished")[0].startswith("! ")
 

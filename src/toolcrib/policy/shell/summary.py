@@ -16,6 +16,8 @@ from .parts import Command, Word
 from .reading import read_script
 
 MAX_LINES = 25
+MANY = 8
+"""Of more parts than this, those that do no harm are counted only: a screen has to show the others."""
 MAX_PHRASES = 6
 _TARGET = 80
 
@@ -41,8 +43,10 @@ def summary(command: str, cwd: str, home: str) -> list[str]:
     for (source, said), (_, folders) in sorted(parts.items(), key=lambda item: item[1][0]):
         where = "" if folders == [""] else f" (in {' or '.join(each or 'the same folder' for each in folders)})"
         lines.append(f"`{source}`{where}: {said}")
-    if len(lines) > MAX_LINES:
-        lines = [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} more parts that do less"]
+    worse = len(script.problems) + sum(rank < _HARMLESS for rank, _ in parts.values())
+    most = MAX_LINES if len(lines) <= MANY else min(MAX_LINES, max(3, worse))
+    if len(lines) > most:
+        lines = [*lines[:most], f"… and {len(lines) - most} more parts that do less"]
     return lines
 
 
