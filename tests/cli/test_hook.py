@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from .conftest import Cli
@@ -64,6 +65,38 @@ def test_the_installed_command_stops_a_denied_call(cli: Cli, agent: str) -> None
         done = run(rubbish)
         assert done.returncode == 2 or "allow" not in done.stdout, (rubbish, done)
         assert done.stdout or done.returncode, rubbish
+
+
+CURSOR = {
+    "type": "object", "required": ["version", "hooks"], "additionalProperties": False,
+    "properties": {"version": {"const": 1}, "hooks": {
+        "type": "object",
+        "propertyNames": {"enum": [
+            "sessionStart", "sessionEnd", "preToolUse", "postToolUse", "postToolUseFailure", "subagentStart",
+            "subagentStop", "beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution",
+            "beforeReadFile", "afterFileEdit", "beforeSubmitPrompt", "preCompact", "stop", "afterAgentResponse",
+            "afterAgentThought",
+        ]},
+        "additionalProperties": {"type": "array", "items": {
+            "type": "object", "required": ["command"], "additionalProperties": False,
+            "properties": {
+                "command": {"type": "string"}, "type": {"const": "command"}, "timeout": {"type": "number"},
+                "matcher": {"type": "string"}, "failClosed": {"type": "boolean"}, "loop_limit": {"type": "number"},
+            },
+        }},
+    }},
+}  # fmt: skip
+"""What Cursor's documentation ("Hooks") says of its file: Cursor itself is in no registry. The parsers of the others
+read theirs in tests/hosts/test_real_hosts.py."""
+
+
+@pytest.mark.parametrize("more", [[], ["--closed"]])
+def test_the_setting_of_cursor_is_as_documented(cli: Cli, more: list[str]) -> None:
+    cli("install", "cursor", "--hook", "--yes", *more)
+    setting = json.loads((cli.work / ".cursor/hooks.json").read_text())
+    jsonschema_rs.validate(CURSOR, setting)
+    for entry in hooks(cli.work / ".cursor/hooks.json", "preToolUse"):
+        assert entry.get("failClosed", False) == bool(more)
 
 
 def test_without_closed_the_agent_decides_what_cannot_be_judged(cli: Cli) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import toolcrib
 from toolcrib import default_tools
+from toolcrib.builtin.ask_user import AskUserTool
 from toolcrib.config.settings import Settings
 
 from .conftest import Place
@@ -56,7 +57,8 @@ def test_a_configuration_of_nanobot_net(place: Place) -> None:
 def test_the_names_of_tools_and_parameters(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| `(\w+)` \|$", PAGE, re.MULTILINE)
     assert len(rows) > 15
-    tools = {name: tool for tool in default_tools(tmp_path) for name in (tool.name, *tool.names)}
+    known = [*default_tools(tmp_path), AskUserTool()]
+    tools = {name: tool for tool in known for name in (tool.name, *tool.names)}
     made = importlib.import_module("toolcrib.sources.composed.create_tool")
     for theirs, ours, their_parameter, our_parameter in rows:
         if ours == "create_tool":  # a source makes it
@@ -70,12 +72,21 @@ def test_the_names_of_tools_and_parameters(tmp_path: Path) -> None:
 
 def test_the_names_in_code() -> None:
     named = (
-        "AgentHook", "BaseTool", "ToolCallRequest", "ToolContext", "ToolError", "ToolExecutionDenied", "ToolOutput",
-        "ToolRegistry", "current_context", "default_tools", "safety_hook", "tool", "tool_registry",
+        "AgentHook", "BaseTool", "ToolCallRequest", "ToolContext", "ToolError", "ToolExecutionDenied",
+        "ToolNotFoundError", "ToolOutput", "ToolRegistry", "Toolbox", "current_context", "default_tools", "safety_hook",
+        "tool", "tool_registry",
     )  # fmt: skip
     for name in named:
         assert name in PAGE and hasattr(toolcrib, name)
-    for method in ("get_definitions", "definitions_for_tools", "list_schemas", "execute_parallel", "has", "get"):
+    for method in (
+        "get_definitions",
+        "definitions_for_tools",
+        "list_schemas",
+        "execute_parallel",
+        "has",
+        "get",
+        "require",
+    ):
         assert hasattr(toolcrib.ToolRegistry, method)
     for made in ("llm_only", "user_visible", "split", "error", "async_task"):
         assert hasattr(toolcrib.ToolOutput, made)

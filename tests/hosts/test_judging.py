@@ -220,7 +220,8 @@ async def test_addresses(host: Host) -> None:
 
 
 async def test_unknown_tools_ask_and_harmless_ones_pass(host: Host) -> None:
-    assert await host.decides("LaunchRocket", {"at": "moon"}) == "ask"
+    said = await host.says(host.event(True, "LaunchRocket", {"at": "moon"}))
+    assert decision(said) == "ask" and "it is a tool of claude, and what it does is not known" in said.stdout
     assert await host.decides("Bash", {"cmd": ["ls"]}) == "ask"  # not as documented
     assert await host.decides("Read", {}) == "ask"
     assert await host.decides("TodoWrite", {"todos": []}) == "pass"

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.hosts")
 
-_SOURCE = "host:{}"
-"""The source of tools that only the host has."""
 _LEAVING = ("dangerouslyDisableSandbox", "with_escalated_permissions")
 _BEYOND = ("require_escalated", "with_additional_permissions")
 """The arguments by which a call asks to run outside the sandbox of Claude Code and of Codex."""
@@ -114,7 +112,7 @@ def _unknown(event: HostEvent, name: str = "") -> Tool:
     if event.server and event.server == event.tool:  # a rule that denies or asks holds for each reading of this name
         shown, parts = event.tool, event.tool.split("-")
         names = tuple(f"mcp__{'-'.join(parts[:n])}__{'-'.join(parts[n:])}" for n in range(1, len(parts)))
-    source = f"mcp:{event.server}" if event.server else _SOURCE.format(event.host)
+    source = f"mcp:{event.server}" if event.server else f"host:{event.host}"
     schema = {"type": "object", "additionalProperties": True}
     spec = ToolSpec(
         name=shown, names=names, description=f"A tool of {event.host}.", parameters=schema, origin=origin,
@@ -147,8 +145,7 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> 
     if found.rule == RULE_OUTSIDE and shown is not None:
         return "ask" if asks else "deny", call.tool.needs_review or found.reason, None
     if found.verdict == "ask" and asks:
-        unknown = call.tool.source == _SOURCE.format(event.host) and call.tool.needs_review is None
-        return "ask", f"Toolcrib does not know the tool {call.tool.name}" if unknown else found.reason, None
+        return "ask", found.reason, None
     if found.rule == RULE_OUTSIDE and call.tool.is_read_only:
         found = await shared_threads.run(bare_check, call.tool, call.arguments, call.ctx)
         if found.verdict != "deny":  # no secret: what the host may read elsewhere is the host's to say

@@ -268,6 +268,8 @@ class Policy:
             reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
             if table == "ask" and not tool.categorized and tool.origin is not None:
                 reason = f"it is a tool of the MCP server {tool.origin.server}, and what it does is not known"
+            elif table == "ask" and not tool.categorized and tool.source.startswith("host:"):
+                reason = f"it is a tool of {tool.source.removeprefix('host:')}, and what it does is not known"
             elif table == "ask" and not tool.categorized:
                 reason = (
                     f"{tool.name} names no category, so it counts as shell and asks; give it one, "
