@@ -286,12 +286,15 @@ def test_no_expression_hangs_it(tools: SearchTools, root: Path) -> None:
 
 
 def test_what_takes_too_long_is_answered_with_what_was_found(root: Path) -> None:
-    tools = SearchTools(Workspace(root), seconds=0.5)
-    tools.ripgrep = None
     write(root / "evil.txt", "a" * 5000 + "!\n")
-    lines = grep(tools, "(a+)+$|needle", output_mode="content")
-    assert "a.py:4:    return 'needle'" in lines
-    assert lines[-1].startswith("[stopped after 0.5 s")
+    for seconds in (0.5, 2.0, 8.0):  # a busy machine may find nothing in the first
+        tools = SearchTools(Workspace(root), seconds=seconds)
+        tools.ripgrep = None
+        lines = grep(tools, "(a+)+$|needle", output_mode="content")
+        assert lines[-1].startswith(f"[stopped after {seconds:g} s")
+        if "a.py:4:    return 'needle'" in lines:
+            return
+    pytest.fail(f"found nothing before the time was over: {lines}")
 
 
 def test_long_lines_are_cut(tools: SearchTools, root: Path) -> None:
