@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -116,7 +119,7 @@ def test_what_python_would_load_instead_counts(tmp_path: Path, words: list[str])
         (tmp_path / name).unlink()
     compiled = str(tmp_path / "__pycache__/helper.cpython-399.pyc")
     assert any(each.is_touched_by(compiled) for each in files)  # Python need not compare it with the source
-    assert not any(each.is_touched_by(str(tmp_path / "other.so")) for each in files)
+    assert not any(each.is_touched_by(str(tmp_path / "other/x.so")) for each in files)
 
 
 def test_every_change_shows(tmp_path: Path) -> None:
@@ -154,3 +157,92 @@ def test_a_link_out_of_the_workspace_and_into_it(tmp_path: Path) -> None:
     (outside / "back.py").symlink_to(ws / "tools" / "server.py")
     assert str(ws / "link.py") in loaded_by(["python", "link.py"], ws, [ws]).hashed
     assert str(ws / "tools" / "server.py") in loaded_by(["python", str(outside / "back.py")], ws, [ws]).hashed
+
+
+RUN = "open('ran', 'w').close()\n"
+RUN_JS = "require('fs').writeFileSync('ran', '')\n"
+RUN_SH = "#!/bin/sh\ntouch ran\n"
+RUN_MAKE = "$(shell touch ran)\n"
+PLANTED = [
+    # (the command, its variables, the files of the project, the file that a tool writes, and its text)
+    (["python3", "server.py"], {}, {"server.py": "import html.parser\n"}, "_markupbase.py", RUN),  # that imports it
+    (["python3", "server.py"], {}, {"server.py": "import html.parser\n"}, "_markupbase/__init__.py", RUN),
+    (["python3", "server.py"], {}, {"server.py": "import pack.a\n", "pack/a.py": "import late\n"}, "late.py", RUN),
+    (["python3", "-m", "pack.server"], {}, {"pack/server.py": "import late\n"}, "late.py", RUN),
+    (["python3", "-m", "pack.server"], {}, {"pack/server.py": "import json\n"}, "json.py", RUN),
+    (["python3", "-m", "pack.server"], {}, {"pack/server.py": "import html.parser\n"}, "_markupbase.py", RUN),
+    (["python3", "-um", "pack"], {}, {"pack/__main__.py": "import html.parser\n"}, "html.py", RUN),
+    (["python3", "-m", "runpy", "pack.server"], {}, {"pack/server.py": ""}, "pack/server.py", RUN),
+    (["python3", "-c", "import mine; mine"], {}, {"mine.py": ""}, "mine.py", RUN),
+    (["python3", "-c", "import mine"], {}, {"mine.py": "import late\n", "late.py": ""}, "late.py", RUN),
+    (["python3", "-c", "exec(open('sub/s.py').read())"], {}, {"sub/s.py": ""}, "sub/s.py", RUN),
+    (["python3", "."], {}, {"__main__.py": "import json\n"}, "json.py", RUN),
+    (["python3", "."], {}, {"__main__.py": ""}, "__main__.py", RUN),
+    (["python3", "sub/s.py"], {"PYTHONPATH": "."}, {"sub/s.py": "import json\n"}, "json.py", RUN),
+    (["sh", "-c", "exec python3 -m pack"], {}, {"pack/__main__.py": "import json\n"}, "json.py", RUN),
+    (["sh", "-c", 'python3 "$PWD/sub/s.py"'], {}, {"sub/s.py": ""}, "sub/s.py", RUN),
+    (["sh", "-c", "python3 sub/serv*.py"], {}, {"sub/server.py": ""}, "sub/server.py", RUN),
+    (["sh", "-c", "python3 sub/serv*.py"], {}, {"sub/server.py": ""}, "sub/serv.py", RUN),
+    (["bash", "-c", "python3 ./{sub,}/s.py"], {}, {"sub/s.py": ""}, "sub/s.py", RUN),
+    (["sh", "-c", "mine"], {"PATH": "sub:/usr/bin:/bin"}, {"sub/mine": "#!/bin/sh\n"}, "sub/mine", RUN_SH),
+    (["perl", "-Ilib", "-e", "use Foo"], {}, {"lib/Foo.pm": "1;"}, "lib/Foo.pm", "system('touch ran'); 1;"),
+    (["node", "sub/server"], {}, {"sub/server.js": ""}, "sub/server.js", RUN_JS),
+    (["node", "server"], {}, {"server.js": ""}, "server", RUN_JS),
+    (["node", "s.mjs"], {}, {"s.mjs": "import '#in'", "package.json": '{"imports": {"#in": "./in.cjs"}}', "in.cjs": ""},
+     "in.cjs", RUN_JS),
+    (["make", "-s"], {}, {"Makefile": "-include local.mk\nall:\n\t@true\n"}, "local.mk", RUN_MAKE),
+    (["make", "-s"], {}, {"Makefile": "include a.mk\nall:\n\t@true\n", "a.mk": "-include b.mk"}, "b.mk", RUN_MAKE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "variables", "files", "plant", "text"), PLANTED)
+def test_what_a_start_really_loads_is_protected(
+    tmp_path: Path, words: list[str], variables: dict[str, str], files: dict[str, str], plant: str, text: str
+) -> None:
+    """The command itself says what it loads: it is run with the planted file."""
+    # not the interpreter of an environment: the files of that import modules first
+    path = f"{Path(sys.executable).resolve().parent}:{os.environ['PATH']}"
+    if shutil.which(words[0], path=path) is None:
+        pytest.skip(f"no {words[0]}")
+    for name, content in files.items():
+        fill(tmp_path, name)
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o755)
+    start = DeclaredStart("it", tuple(words), tmp_path, "x", tuple(f"{k}={v}" for k, v in variables.items()))
+    starts = Starts([tmp_path], tmp_path.parent / f"{tmp_path.name}-store")
+    starts.check(start)
+    protected = starts.host_files([start])
+    fill(tmp_path, plant)
+    (tmp_path / plant).write_text(text)
+    (tmp_path / plant).chmod(0o755)
+    subprocess.run(words, cwd=tmp_path, env={"PATH": path, **variables}, check=False, timeout=60, capture_output=True)
+    assert (tmp_path / "ran").exists()
+    assert any(each.is_touched_by(str(tmp_path / plant)) for each in protected)
+    doubt = starts.doubt(start)
+    assert doubt is not None and plant in doubt.text
+
+
+def test_a_module_that_no_start_loads_may_change(tmp_path: Path) -> None:
+    fill(tmp_path, "server.py", "other.py", "tests/__init__.py", "sub/x.py")
+    start = DeclaredStart("it", ("python3", "server.py"), tmp_path, "x")
+    files = Starts([tmp_path]).host_files([start])
+    for name in ("other.py", "tests/__init__.py", "tests/new.py", "sub/new.py", "notes.txt"):
+        assert not any(each.is_touched_by(str(tmp_path / name)) for each in files), name
+    for name in ("new.py", "new/__init__.py", "sub/__init__.py", "new.abi3.so", "new.pyc"):
+        assert any(each.is_touched_by(str(tmp_path / name)) for each in files), name
+    folder = Starts([tmp_path]).host_files([DeclaredStart("it", ("python3", "sub/x.py"), tmp_path, "x")])
+    assert not any(each.is_touched_by(str(tmp_path / "new.py")) for each in folder)
+
+
+def test_a_link_to_a_folder_is_a_module_too(tmp_path: Path) -> None:
+    """What it leads to may be written later, under the folder's own name."""
+    fill(tmp_path, "server.py", "sub/x.txt")
+    old = tmp_path / "old"
+    old.symlink_to("sub")
+    files = Starts([tmp_path]).host_files([DeclaredStart("it", ("python3", "server.py"), tmp_path, "x")])
+    for target in ("sub", "nowhere"):
+        link = tmp_path / "anyio"
+        link.symlink_to(target)
+        assert str(link) in [path for each in files if each.many for path in each.there()]
+        link.unlink()
+    assert str(old) not in [path for each in files if each.many for path in each.there()]

@@ -8,7 +8,9 @@ the next start, or sooner: in a worker. The settings add further files: scripts 
 from __future__ import annotations
 
 import functools
+import glob
 import os
+import re
 import site
 import sys
 from collections.abc import Iterable
@@ -24,6 +26,7 @@ ENVIRONMENT = (
 )
 _ON_PATH = "your shell finds programs in it by their names, and they run outside the sandbox"
 STARRED = (".*.so", ".*.pyc")
+_MODULES = ("*.py", "*.so", "*.pyc", "*/__init__.*")  # what Python imports from a folder by name
 _OWN_DATA = "it says what Toolcrib allows and remembers"
 
 
@@ -32,33 +35,58 @@ _ABOVE_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A file, or a folder with all in it, by its absolute path, and what a change of it means. `many`: the last name
-    has a star, and means every such file."""
+    """A file, or a folder with all in it, by its absolute path, and what a change of it means. `many`: it has a star,
+    and means every such file except those that are `known`."""
 
     path: str
     reason: str
     many: bool = False
+    known: frozenset[str] = frozenset()
 
     def covers(self, path: str) -> bool:
         """Return whether a path (absolute, no links in it) is the file, or in the folder."""
         if not self.many:
             return beneath(path, self.path)
-        start, _, end = self.path.rpartition("*")
-        return path.startswith(start) and path.endswith(end) and "/" not in path[len(start) :]
+        return path not in self.known and _starred(self.path).fullmatch(path) is not None
 
     def is_touched_by(self, path: str) -> bool:
         """Return whether a change of this path (absolute, no links in it) would change the file, or what is above."""
         return self.covers(path) or beneath(self.path, path)
 
     def there(self) -> list[str]:
-        """Return the paths that it means: of several files those that exist."""
+        """Return the paths that it means: of several files those that exist, and links that lead to them."""
         if not self.many:
             return [self.path]
-        folder = os.path.dirname(self.path)
-        try:
-            return [path for name in os.listdir(folder) if self.covers(path := os.path.join(folder, name))]
-        except OSError:
-            return []
+        folder = os.path.dirname(self.path[: self.path.index("*")])
+        found = set(glob.iglob(glob.escape(self.path).replace("[*]", "*")))
+        if os.path.dirname(self.path) != folder:  # a link to a folder: later there may be something in it
+            found = {path for path in found if not os.path.islink(os.path.dirname(path))} | _links_in(folder)
+        return sorted(found - self.known)
+
+
+def new_modules_of(folder: str, reason: str) -> tuple[HostFile, ...]:
+    """Return what Python would import from a folder by a name that is not there yet. It would come before the standard
+    library and packages, for everything that these import, too."""
+    all_there = (HostFile(f"{folder}/{name}", reason, True) for name in _MODULES)
+    return tuple(HostFile(each.path, reason, True, frozenset(each.there())) for each in all_there)
+
+
+def modules_in(folder: str) -> list[str]:
+    """Return what Python can import from a folder by name."""
+    return [path for name in _MODULES for path in HostFile(f"{folder}/{name}", "", True).there()]
+
+
+@functools.cache
+def _starred(pattern: str) -> re.Pattern[str]:
+    return re.compile("[^/]*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+def _links_in(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {each.path for each in entries if each.is_symlink() and not each.is_file()}
+    except OSError:
+        return set()
 
 
 def shadows_of(module: str) -> tuple[str, ...]:

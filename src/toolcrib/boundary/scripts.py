@@ -4,20 +4,23 @@ A server's command is `python server.py`, `node dist/main.js`, `uv run tool.py`,
 known in full without running it. Taken together here are: each word that is a file or folder there, also within the
 text of `bash -c` and in variables that make a program load something; a module after `-m`; for a script all files of
 its folder, or, if that is the top folder of the workspace, the modules there that it imports; what JavaScript imports
-from other folders, and the files that a shell script names; and what the usual launchers look for first. Installed
-packages are not in the fingerprint (there are too many), but protected, too. docs/security.md says what is left out.
+from other folders, and the files that a shell script names; and what the usual launchers look for first. Where Python
+looks in the top folder for every module, a new one there counts, whatever its name. Installed packages are not in the
+fingerprint (there are too many), but protected, too. docs/security.md says what is left out.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.dataclass import dataclass
-from .host_files import STARRED, HostFile, shadows_of
+from .host_files import STARRED, HostFile, modules_in, shadows_of
 from .programs import beneath
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
@@ -27,10 +30,17 @@ _PYTHON_IMPORT = re.compile(
     r"(?:^|[;:])[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
 )
 _JS_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
+_JS_INTERNAL = re.compile(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
+_MAKE_INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")
 _SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
+_PYTHON = re.compile(r"(?:python|pypy|uv)[\d.]*")
+_FROM_HERE = re.compile(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
+_SIGNS = re.compile(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
+_HERE = re.compile(r"\$\{PWD\}|\$PWD\b|\$\(pwd\)|`pwd`")
+_ENDS = (".py", *_JS[:3], ".json", ".node", *_JS[3:])  # that a program adds to a name
 _WORD_IN_TEXT = re.compile(r"[^\s;&|<>()\"'`$={},]+")
 _READ_FOR_WORDS = ("package.json", "Makefile", "makefile", "GNUmakefile", "justfile")
 # Names that Python or a launcher looks for in the folder of a script, or in the current one.
@@ -50,11 +60,13 @@ _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 class Loaded:
     """What a command runs or loads in writable folders, as absolute paths. `hashed` files are in its fingerprint, and
     so are extension modules in `shadows`, which would be loaded instead (a star in the last name); `kept`, and compiled
-    code in `shadows`, are protected only."""
+    code in `shadows`, are protected only. `modules` are folders in which Python looks for every module by its name: a
+    new one counts, whatever its name."""
 
     hashed: tuple[str, ...]
     kept: tuple[str, ...] = ()
     shadows: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
 def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Path]) -> Loaded:
@@ -78,12 +90,27 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         path = os.path.join(folder, name)
         if any(beneath(path, root) for root in roots):
             (kept if name == ".venv" else hashed)[path] = None
+            hashed.update(dict.fromkeys(_included(path, folder)))
             for script in _code_named(path, folder, roots) if name in _READ_FOR_WORDS else ():
                 hashed.update(dict.fromkeys(_beside(script, roots, folder)))
     for script in [path for path in hashed if path.endswith(_JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
+        if _JS_INTERNAL.search(_text_of(script)):
+            hashed.update(dict.fromkeys(_explained(script, folder, roots)))
+    modules = {os.path.dirname(path) for path in hashed if _is_python(path)} & roots
+    if _looks_here(words, folder) and any(beneath(folder, root) for root in roots):
+        (modules.add if folder in roots else hashed.setdefault)(folder)
+        if os.path.isfile(main := os.path.join(folder, "__main__.py")):
+            hashed[main] = None
+        seeds = [path for named in hashed for path in (_files_in(named) if os.path.isdir(named) else [named])]
+        for script in [path for path in seeds[:_MAX_FILES] if _is_python(path)]:
+            hashed.update(dict.fromkeys(imported_by(script, folder)))
+        for path in (path for word in words for path in _modules_named(re.sub("[\"']", "\n", word), folder)):
+            hashed[path] = None
+            hashed.update(dict.fromkeys(imported_by(path, folder)))
     shadows = [path for path in hashed if path.endswith(STARRED)]
-    return Loaded(tuple(path for path in hashed if path not in shadows), tuple(kept), tuple(shadows))
+    rest = tuple(path for path in hashed if path not in shadows)
+    return Loaded(rest, tuple(kept), tuple(shadows), tuple(sorted(modules)))
 
 
 def fingerprint(loaded: Loaded) -> dict[str, str]:
@@ -100,25 +127,87 @@ def fingerprint(loaded: Loaded) -> dict[str, str]:
     return found
 
 
+def modules_of(loaded: Loaded) -> dict[str, str]:
+    """Return a mark for each module in the folders in which Python looks for every module."""
+    return {path: "module" for folder in loaded.modules for path in modules_in(folder)}
+
+
 def _named(words: Sequence[str], folder: str) -> Iterator[str]:
-    """Yield the absolute path of each word that is one, or the value of an option, and of a module after -m."""
-    for word in words:
-        if any(sign in word for sign in " \t\n:;"):  # the text of `bash -c`, a variable with several folders
-            yield from _named(["", *re.split(r"[\s:;&|()\"'=]+", word)], folder)
+    """Yield the absolute path of each word that is one, or the value of an option, and of a module after -m. A program
+    may add an ending to a name."""
     for number, word in enumerate(words):
-        if "${" in word or "\0" in word or len(word) > 4096:
+        if "\0" in word or len(word) > 65_536:
             continue
-        if word == "-m" and number + 1 < len(words):
-            module = os.path.join(folder, *words[number + 1].split("."))
-            yield from (path for path in (module, f"{module}.py") if os.path.lexists(path))
-            if os.path.dirname(module) == folder and os.path.lexists(f"{module}.py"):
-                yield from shadows_of(module)
-        if number == 0 and not os.path.dirname(word):
+        if number == 0 and not os.path.dirname(word) and not _SIGNS.search(word):
             continue  # a program on PATH
-        for text in {word, word.partition("=")[2]}:
-            path = os.path.normpath(os.path.join(folder, os.path.expanduser(text))) if text else ""
-            if path and path != folder and (os.path.lexists(path) or (number == 0 and text == word)):
-                yield path
+        if number == 0 and _in(folder, word) != folder:
+            yield _in(folder, word)
+        texts = {text for text in (word, word.partition("=")[2]) if len(text) <= 4096}
+        if word[:1] == "-" != word[1:2]:
+            texts.add(word[2:4096])
+        if _SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
+            texts |= {text for text in _SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
+        yield from (path for text in sorted(texts) if text for path in _meant(text, folder))
+    after = [text for word in words for text in _SIGNS.split(word)]
+    after = after[after.index("-m") + 1 :] if "-m" in after else []
+    for name in (each for each in after if each and len(each) < 4096 and "\0" not in each):
+        module = os.path.join(folder, *name.split("."))
+        yield from (path for path in (module, f"{module}.py") if path != folder and os.path.lexists(path))
+        if os.path.dirname(module) == folder and os.path.lexists(f"{module}.py"):
+            yield from shadows_of(module)
+
+
+def _meant(text: str, folder: str) -> Iterator[str]:
+    """Yield the paths that a word may mean: a path that is there, one with the ending that a program adds, or, if a
+    part of it is only known later, all that it could be."""
+    if "$" in text or any(sign in text for sign in "*?["):
+        above = _in(folder, os.path.dirname(re.split(r"[$*?\[]", text)[0]))
+        if above != folder and os.path.isdir(above) and "$" not in text[:1]:
+            yield above
+        yield from (os.path.normpath(each) for each in itertools.islice(glob.iglob(_in(folder, text)), _MAX_FILES))
+        return
+    path = _in(folder, text)
+    if path == folder:
+        return
+    if os.path.lexists(path):
+        yield path
+        return
+    for with_end in (path + end for end in _ENDS):
+        if os.path.isfile(with_end):
+            yield from (path, with_end)  # the first must not appear: it would be taken
+
+
+def _in(folder: str, text: str) -> str:
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(text)))
+
+
+def _looks_here(words: Sequence[str], folder: str) -> bool:
+    """Return whether a command makes Python look for all modules in the folder where it starts."""
+    texts = [text for word in words for text in (_SIGNS.split(_HERE.sub(".", word)) if _SIGNS.search(word) else [word])]
+    python = False
+    for text in texts:
+        if python and (_FROM_HERE.fullmatch(text) or (text and _in(folder, text) == folder)):
+            return True
+        if _PYTHON.fullmatch(os.path.basename(text)):
+            python = True
+        elif os.path.isfile(_in(folder, text)):
+            python = False  # a script: Python looks in its folder
+    paths = [path for word in words if word.startswith("PYTHONPATH=") for path in word[11:].split(os.pathsep)]
+    return any(_in(folder, path) == folder for path in paths)
+
+
+def _is_python(path: str) -> bool:
+    return path.endswith(".py") or _is_run_by(path, b"python")
+
+
+def _explained(script: str, cwd: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the settings of the packages that a script of JavaScript is in, and the scripts that they name."""
+    for folder in map(str, Path(script).parents):
+        if any(beneath(folder, root) for root in roots):
+            path = os.path.join(folder, "package.json")
+            yield path
+            for named in _code_named(path, folder, roots):
+                yield from _beside(named, roots, cwd)
 
 
 def _environment_of(path: str) -> str | None:
@@ -174,6 +263,8 @@ def imported_by(script: str, folder: str) -> Iterator[str]:
                 yield path
                 if os.path.isfile(path):
                     pending.append(path)
+                elif script.endswith(".py") and os.path.isdir(path):
+                    pending += [each for each in itertools.islice(_files_in(path), _MAX_FILES) if each.endswith(".py")]
 
 
 def _imports(script: str, folder: str) -> Iterator[str]:
@@ -190,6 +281,11 @@ def _imports(script: str, folder: str) -> Iterator[str]:
             if os.path.isfile(typed):
                 yield typed
         return
+    yield from _modules_named(text, folder)
+
+
+def _modules_named(text: str, folder: str) -> Iterator[str]:
+    """Yield what a text of Python imports by name from a folder."""
     names: set[str] = set()
     for module, imported, modules in _PYTHON_IMPORT.findall(text):
         names.update([module.lstrip("."), *re.findall(r"\w+", imported if module.strip(".") == "" else "")])
@@ -198,6 +294,16 @@ def _imports(script: str, folder: str) -> Iterator[str]:
         path = os.path.join(folder, top)
         yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
         yield from shadows_of(path)
+
+
+def _included(path: str, folder: str) -> Iterator[str]:
+    """Yield what a Makefile includes, also what is not there yet, and what that includes."""
+    pending = [path] if os.path.basename(path).lower().endswith("makefile") else []
+    for each in pending:  # it grows
+        for line in _MAKE_INCLUDE.findall(_text_of(each)):
+            found = [found for word in line.split() for found in (_in(folder, word), *_meant(word, folder))]
+            yield from found
+            pending += [more for more in found if more not in pending and len(pending) < _MAX_FILES]
 
 
 def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..boundary.host_files import HostFile
+from ..boundary.host_files import HostFile, new_modules_of
 from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import host_environment, look_up
-from ..boundary.scripts import fingerprint, loaded_by
+from ..boundary.scripts import fingerprint, loaded_by, modules_of
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..record.state import private_folder
@@ -131,13 +131,16 @@ class Starts:
         found: dict[str, HostFile] = {}
         for start in starts:
             loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
+            reason = f"{start.who} runs or loads it outside the sandbox, as you"
             for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
-                reason = f"{start.who} runs or loads it outside the sandbox, as you"
                 found.setdefault(path, HostFile(path, reason, path in loaded.shadows))
+            for folder in loaded.modules:
+                found.update({each.path: each for each in new_modules_of(folder, reason)})
         return tuple(found.values())
 
     def _now(self, start: DeclaredStart) -> dict[str, str]:
-        return fingerprint(loaded_by([*start.words, *start.variables], start.cwd, self.writable))
+        loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
+        return modules_of(loaded) | fingerprint(loaded)
 
     def _path(self, start: DeclaredStart) -> Path:
         assert self._store is not None

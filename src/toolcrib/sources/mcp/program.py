@@ -15,7 +15,9 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
     if config.command is None or config.fault is not None or config.sandbox not in (None, "none"):
         return None
     words = (config.command, *config.args)
-    variables = tuple(f"{name}={value}" for name, value in sorted(config.env.items()) if loads_something(name))
+    variables = tuple(
+        f"{name}={value}" for name, value in sorted(config.env.items()) if loads_something(name) or name == "PATH"
+    )
     folder = folder_of(config, workspace)
     return DeclaredStart(f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables)
 
