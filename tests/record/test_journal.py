@@ -94,6 +94,19 @@ def test_a_link_is_trashed_itself(room):
     assert os.readlink(room.root / "l") == "f"
 
 
+@pytest.mark.parametrize("name", [b"src/\xff\xfe\xc3(/.git/config", b"src/\xff\xfe\xc3("])
+def test_a_name_that_is_no_utf8_is_moved_and_comes_back(room, name):
+    """A command can make any name; what must not stay must not stay for its name."""
+    path = os.fsdecode(name)
+    (room.root / path).parent.mkdir(parents=True)
+    (room.root / path).write_text("x")
+    room.journal.move_to_trash(path, "1")
+    assert not (room.root / path).exists()
+    assert [change.path for change in room.journal.changes()] == [path]
+    undo(room.journal, "1")
+    assert (room.root / path).read_text() == "x"
+
+
 def test_undoing_the_undo(room):
     (room.root / "f").write_text("one")
     room.journal.write("f", b"two", call_id="1")

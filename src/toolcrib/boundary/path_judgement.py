@@ -42,25 +42,34 @@ def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
     return found or (REPOSITORY if _in_repository(ws, place) else None)
 
 
-# What makes git take a folder for a repository, and what must be there already.
-_COMPLETE = {"head": ("objects",), "objects": ("HEAD",), "commondir": ("HEAD",)}
+# Without a file of one of these names git takes no folder for a repository. A tool needs neither for anything else.
+_MAKES_REPOSITORY = frozenset({"head", "commondir"})
 
 
 def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
     """Return whether a path is one of the settings of a repository that is not called .git, or makes a repository of a
-    folder that has such settings."""
+    folder."""
+    if place.parts and place.parts[-1].casefold() in _MAKES_REPOSITORY:
+        return True
     for n, part in enumerate(place.parts):
-        others = _COMPLETE.get(part.casefold())
-        if others is not None:
-            here = place.root.path.joinpath(*place.parts[:n])
-            complete = not ws.exists(here / part) and all(ws.exists(here / name) for name in others)
-            if complete and any(ws.exists(here / name) for name in REPOSITORY_NAMES):
-                return True
-        if part.casefold() in REPOSITORY_NAMES:
-            beside = [place.root.path.joinpath(*place.parts[:n], name) for name in ("HEAD", "objects")]
-            if all(map(ws.exists, beside)):
-                return True
+
+        def there(*names: str, above: tuple[str, ...] = place.parts[:n]) -> bool:
+            return any(_is_there(ws, place.root.path.joinpath(*above, name)) for name in names)
+
+        name = part.casefold()
+        if name == "objects" and there("HEAD") and there(*REPOSITORY_NAMES) and not there(part):
+            return True
+        if name in REPOSITORY_NAMES and there("HEAD") and there("objects", "commondir"):
+            return True
     return False
+
+
+def _is_there(ws: Workspace, path: PathLike) -> bool:
+    try:
+        ws.lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:

@@ -144,6 +144,22 @@ CREATE INDEX IF NOT EXISTS change_path ON change (path, root);
 """
 
 
+def _stored(value: Any) -> Any:
+    """Return a value as a column takes it: a path that is no UTF-8 as its bytes."""
+    return os.fsencode(value) if isinstance(value, str) and not value.isascii() and _is_bytes(value) else value
+
+
+def _is_bytes(value: str) -> bool:
+    return any("\udc80" <= character <= "\udcff" for character in value)
+
+
+def _change(row: sqlite3.Row) -> Change:
+    values: dict[str, Any] = dict(row)
+    for name in ("path", "root", "kept"):
+        values[name] = None if values[name] is None else os.fsdecode(values[name])
+    return Change(**values)
+
+
 class ChangeTable:
     """The rows of all changes in a workspace, oldest first. May be used from any thread, and after a fork."""
 
@@ -162,7 +178,7 @@ class ChangeTable:
         sql = f"INSERT INTO change ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
         try:
             with self.lock:
-                number = self._connect().execute(sql, list(row.values())).lastrowid
+                number = self._connect().execute(sql, [_stored(value) for value in row.values()]).lastrowid
         except sqlite3.Error as error:  # no undo without the journal, so the change must not be made
             raise ToolError(
                 f"the journal in {self._folder.journal} cannot be written: {error}; nothing was changed"
@@ -194,12 +210,12 @@ class ChangeTable:
             "SELECT * FROM change WHERE (call_id = ?1 OR substr(call_id, 1, length(?2)) = ?2) AND status != 'undone'"
             " ORDER BY id DESC", call, inner_id(call, ""),
         )  # fmt: skip
-        return [Change(**dict(row)) for row in rows]
+        return [_change(row) for row in rows]
 
     def listed(self, call_id: str | None, limit: int) -> list[Change]:
         """Return the newest changes, of one call or of all."""
         sql = "SELECT * FROM change WHERE ?1 IS NULL OR call_id = ?1 ORDER BY id DESC LIMIT ?2"
-        return [Change(**dict(row)) for row in self.execute(sql, call_id, limit)]
+        return [_change(row) for row in self.execute(sql, call_id, limit)]
 
     def knows(self, call_id: str) -> bool:
         """Return whether there is any row of this call, undone or not. Raises sqlite3.Error."""
@@ -217,7 +233,7 @@ class ChangeTable:
     def execute(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Run one statement in autocommit mode and return all its rows."""
         with self.lock:
-            return self._connect().execute(sql, values).fetchall()
+            return self._connect().execute(sql, [_stored(value) for value in values]).fetchall()
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None or self._pid != os.getpid():  # a connection must not be used after a fork

@@ -1,10 +1,13 @@
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.path_judgement import judge_path
 from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
+from toolcrib.boundary.workspace import Workspace
 
 
 def paths(arguments: list[str], option: str, root: Path) -> set[str]:
@@ -184,6 +187,64 @@ def test_a_generated_folder_is_passed_over_unless_it_is_a_repository(tmp_path: P
     assert not find_protected_paths(tmp_path, tmp_path, frozenset()).read_only
     (tmp_path / "venv" / ".git" / "hooks").mkdir(parents=True)
     assert str(tmp_path / "venv" / ".git" / "hooks") in find_protected_paths(tmp_path, tmp_path, frozenset()).read_only
+
+
+CONFIG = "[core]\n\tfsmonitor = evil\n"
+HEAD = "ref: refs/heads/main\n"
+REPOSITORIES: list[dict[str, str]] = [  # path → its text; "-> x" is a link to x
+    {"y/config": CONFIG, "y/objects/k": "", "y/refs/k": "", "y/HEAD": HEAD},
+    {"y/HEAD": HEAD, "y/objects/k": "", "y/refs/k": "", "y/config": CONFIG},
+    {"y/HEAD": HEAD, "y/refs/k": "", "y/config": CONFIG, "y/objects/k": ""},
+    {"y/config": CONFIG, "y/objects/k": "", "y/refs/k": "", "x/commondir": "../y", "x/HEAD": HEAD},
+    {"y/config": CONFIG, "y/objects/k": "", "y/refs/k": "", "x/HEAD": HEAD, "x/commondir": "../y"},
+    {"x/HEAD": HEAD, "x/commondir": "../y", "y/objects/k": "", "y/refs/k": "", "y/config": CONFIG},
+    {"x/HEAD": "-> refs/heads/main", "x/commondir": "../y", "y/config": CONFIG, "y/objects/k": "", "y/refs/k": ""},
+    {"y/HEAD": "-> refs/heads/main", "y/config": CONFIG, "y/objects/k": "", "y/refs/k": ""},
+    {"o/k": "", "y/config": CONFIG, "y/objects": "-> ../o", "y/refs": "-> ../o", "y/HEAD": HEAD},
+    {"c": CONFIG, "y/config": "-> ../c", "y/objects/k": "", "y/refs/k": "", "y/HEAD": HEAD},
+    {"__pycache__/config": CONFIG, "__pycache__/objects/k": "", "__pycache__/refs/k": "", "__pycache__/HEAD": HEAD},
+    {"venv/pyvenv.cfg": "", "venv/config": CONFIG, "venv/objects/k": "", "venv/refs/k": "", "venv/HEAD": HEAD},
+]  # fmt: skip
+
+
+def _setting(folder: Path) -> str:
+    command = ["git", "-C", str(folder), "-c", "safe.directory=*", "config", "core.fsmonitor"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {
+        "GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": "/dev/null",
+    }).stdout.strip()  # fmt: skip
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(text[3:]) if text.startswith("-> ") else path.write_text(text)
+
+
+@pytest.mark.parametrize("layout", REPOSITORIES)
+def test_what_git_takes_for_a_repository_with_settings_does_not_stay(tmp_path: Path, layout: dict[str, str]) -> None:
+    """git itself says what a repository is. Neither a command nor the file tools make one unasked."""
+    (ws := tmp_path / "ws").mkdir()
+    found = find_protected_paths(ws, ws, frozenset())
+    for name, text in layout.items():
+        _write(ws / name, text)
+    folders = {(ws / name).parent for name in layout if name.endswith("HEAD")}
+    assert {_setting(folder) for folder in folders} == {"evil"}
+    for name in found.appeared():
+        (ws / name).unlink()
+    assert not any(map(_setting, folders))
+
+
+@pytest.mark.parametrize("layout", REPOSITORIES)
+def test_a_file_tool_asks_before_it_makes_a_repository(tmp_path: Path, layout: dict[str, str]) -> None:
+    """Links, which only commands can make, are there already."""
+    (ws := tmp_path / "ws").mkdir()
+    workspace = Workspace(ws)
+    for name, text in sorted(layout.items(), key=lambda each: not each[1].startswith("-> ")):
+        if text.startswith("-> ") or judge_path(workspace, name, write=True) is None:
+            _write(ws / name, text)
+    workspace.close()
+    assert not any(
+        _setting((ws / name).parent) for name in layout if name.endswith("HEAD") and (ws / name).parent.exists()
+    )
 
 
 PLAIN = """[core]

@@ -286,15 +286,16 @@ def _is_generated(folder: os.DirEntry[str]) -> bool:
     """Return whether a tool made a folder, not only whether it has a name that tools use."""
     if folder.name not in _PASSED_OVER:
         return False
-    marks = _MARKS.get(folder.name)
-    if marks is None:
+    if folder.name == ".git":
         return True
-    made = any(os.path.lexists(f"{folder.path}/{mark}") for mark in marks)
-    return made and not os.path.lexists(f"{folder.path}/.git")
+    marks = _MARKS.get(folder.name)
+    made = marks is None or any(os.path.lexists(f"{folder.path}/{mark}") for mark in marks)
+    return made and not any(os.path.lexists(f"{folder.path}/{name}") for name in (".git", "HEAD"))
 
 
 def _is_repository(base: str, entries: set[str]) -> bool:
-    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and os.path.isfile(f"{base}/HEAD")
+    """Return whether git may take a folder for a repository. HEAD may be a link to a file that is not there yet."""
+    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and not os.path.isdir(f"{base}/HEAD")
 
 
 def _git_names(base: str) -> Iterator[str]:

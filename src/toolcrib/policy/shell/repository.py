@@ -101,7 +101,10 @@ def _repository_of(folder: str, root: str) -> Iterator[Path]:
                 place = Path(os.path.normpath(at / text.partition("gitdir:")[2].strip()))
                 yield place
                 return
-            if (place / "HEAD").is_file() and ((place / "objects").exists() or (place / "commondir").exists()):
+            head = place / "HEAD"  # it may be a link to a file that is not there yet
+            if (head.is_file() or head.is_symlink()) and any(
+                map(os.path.lexists, (place / "objects", place / "commondir"))
+            ):
                 yield place
                 return
         at = at.parent
