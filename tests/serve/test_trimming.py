@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +25,7 @@ async def test_unused_memory_is_given_back_until_the_server_ends(monkeypatch: py
         return 1
 
     monkeypatch.setattr(module, "TRIM_SECONDS", 0)
-    monkeypatch.setattr(module, "_malloc_trim", lambda: trim)
+    monkeypatch.setattr(module, "_of_malloc", {"malloc_trim": trim}.get)
     with trimming():
         await asyncio.wait_for(again.wait(), 10)
     await asyncio.sleep(0)
@@ -33,13 +35,38 @@ async def test_unused_memory_is_given_back_until_the_server_ends(monkeypatch: py
 
 
 async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_malloc_trim", lambda: None)
+    monkeypatch.setattr(module, "_of_malloc", lambda _: None)
     with trimming():
         await asyncio.sleep(0)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")
-def test_the_real_one_can_be_called() -> None:
-    trim = module._malloc_trim()
-    if trim is not None:  # musl has none
-        assert trim(0) in (0, 1)
+def test_threads_share_one_part_of_the_memory(tmp_path: Path) -> None:
+    """In a process of its own, because the setting stays."""
+    code = """
+import asyncio, ctypes, sys, threading
+from toolcrib.serve.trimming import _of_malloc, trimming
+
+async def main():
+    with trimming():
+        begun, go = threading.Barrier(9), threading.Event()
+        def work():
+            kept = bytearray(10_000)
+            begun.wait(10)
+            go.wait(10)
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for each in threads:
+            each.start()
+        begun.wait(10)
+        libc = ctypes.CDLL(None)
+        libc.fopen.restype = ctypes.c_void_p
+        file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+        libc.malloc_info(0, file)
+        libc.fclose(file)
+        go.set()
+
+if _of_malloc("malloc_trim") is not None and _of_malloc("malloc_info") is not None:  # musl has neither
+    asyncio.run(main())
+    assert open(sys.argv[1]).read().count("<heap nr") == 1
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "info")], check=True, timeout=60)
