@@ -107,6 +107,10 @@ def test_one_without_a_schema_takes_an_empty_object(entry: Any) -> None:
             {"name": "t", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}},
             "a tool was left out: t: it runs only as a task of the protocol, and Toolcrib starts none",
         ),
+        (
+            {"name": "t", "inputSchema": {**OBJECT, "properties": {"a": {"enum": list(range(50_000))}}}},
+            "a tool was left out: t: a schema of it has more than 50,000 values",
+        ),
         (None, "a tool was left out: it is not an object, but 'None'"),
     ],
 )

@@ -26,6 +26,7 @@ from ..._version import __version__
 from ...core.errors import ToolError
 from .callbacks import Callbacks
 from .http import HttpTransport
+from .many_values import bounded
 from .notifications import Notifications
 from .pipes import ReadStream
 from .relay import ListKind
@@ -252,7 +253,10 @@ def _plain(error: BaseException | None) -> BaseException:
 
 
 class _Incoming(ReadStream):
-    """The transport's stream of messages. Its other attributes (`last_context`) are available too."""
+    """The transport's stream of messages, without what is too much.
+
+    Its other attributes (`last_context`) are available too.
+    """
 
     def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
         self._inner, self._when_ended = inner, ended
@@ -262,7 +266,10 @@ class _Incoming(ReadStream):
 
     async def receive(self) -> Any:
         try:
-            return await self._inner.receive()
+            while True:
+                message = await self._inner.receive()
+                if isinstance(message, Exception) or (message := bounded(message)) is not None:
+                    return message
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._when_ended()
             raise

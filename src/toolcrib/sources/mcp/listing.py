@@ -21,6 +21,7 @@ from pydantic_core import to_json
 from ...core.empty import EMPTY
 from ...core.errors import ToolDefinitionError, ToolError
 from ...core.json_schema import compile_schema, without_backtracking
+from ...core.nesting import has_more_values
 from ...core.output import foreign_meta
 from ...core.schema import RawArguments
 from .fields import MAX_CHARS, icons, size_of
@@ -33,6 +34,8 @@ MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_LISTED = 32 * 2**20
 """The most bytes of JSON of all items of a list. What comes after them is not asked for."""
+MAX_SCHEMA = 50_000
+"""The most values of a tool's schema: half a second to compile."""
 MAX_FAULTS = 50
 """How many messages about invalid tools are stored."""
 
@@ -227,8 +230,10 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
 def _checkable(schema: Json, short: str, compiled: Callable[[Json], object], faults: list[str]) -> Json:
     """Return the schema as it can be compiled: without the patterns that cannot be matched in linear time.
 
-    The server checks them itself. Raises ToolDefinitionError if it cannot be compiled either way.
+    The server checks them itself. Raises ToolDefinitionError if it cannot be compiled either way, or is too large.
     """
+    if has_more_values(schema, MAX_SCHEMA):
+        raise ToolDefinitionError(f"{short}: a schema of it has more than {MAX_SCHEMA:,} values")
     try:
         compiled(schema)
     except ToolDefinitionError:

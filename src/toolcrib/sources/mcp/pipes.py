@@ -17,6 +17,7 @@ import mcp_types
 from mcp.shared.message import SessionMessage
 
 from ...boundary.lines import Lines, LineTooLong
+from .many_values import LONG, of_long_line
 
 MAX_LINE = 64 * 2**20
 """The longest message in bytes. A longer one ends the connection."""
@@ -145,8 +146,10 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
                 if not self._turn:
                     await asyncio.sleep(0)
                 try:
-                    message = from_line(line)
+                    message = from_line(line) if len(line) < LONG else of_long_line(line)
                 except ValueError:
+                    message = None
+                if message is None:
                     self._rubbish(line)
                     continue
                 self.answered = True
