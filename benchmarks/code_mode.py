@@ -4,7 +4,7 @@
     npm pack @octokit/openapi                   # GitHub's API; unpack it
     python benchmarks/code_mode.py package/generated/api.github.com.json
 
-The catalogue is GitHub's whole API as tools. The 40 tasks are scripts on the tools of a small shop and on files. Each
+The catalogue is that of the search benchmark, whose parameters have names alone, and GitHub's whole API as tools. The 40 tasks are scripts on the tools of a small shop and on files. Each
 script runs once, and its answer is compared with one that is computed from the data. A step is what a script waits for
 at once: a model without scripts needs at least a turn for each step, and reads all results. No model takes part.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import functools
+import gzip
 import io
 import json
 import statistics
@@ -27,11 +28,11 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from toolcrib import Toolbox, tool
+from toolcrib import Tool, Toolbox, ToolRegistry, tool
 from toolcrib.builtin.code.interpreter import ScriptWaiting
 from toolcrib.builtin.code.stubs import described, function_name, functions_of, stubs_text
 
-QUESTIONS = Path(__file__).parents[1] / "tests" / "core" / "data" / "tool_questions.tsv"
+DATA = Path(__file__).parents[1] / "tests" / "core" / "data"
 CITIES = ("Oslo", "Bergen", "Turin", "Lyon", "Porto")
 SKUS = tuple(f"sku-{n:02}" for n in range(12))
 
@@ -324,13 +325,30 @@ async def catalogue(spec: str, folder: Path) -> None:
         print(f"  all as functions, described        {sum(tokens(described(each)) for each in tools):>9,}")
         print(f"  all as functions, types alone      {tokens(stubs_text(functions_of(tools, used).values())):>9,}")
         print(f"  what a model is shown              {tokens(box.definitions('openai', session_id='s')):>9,}")
-        questions = [line.split("\t")[0] for line in QUESTIONS.read_text().splitlines()]
+        questions = [line.split("\t")[0] for line in (DATA / "tool_questions.tsv").read_text().splitlines()]
         async with plain as other:
             for name, which in (("schemas", other), ("functions", box)):
                 found = [await which.call("search_tools", {"query": each}) for each in questions]
                 print(
                     f"  a search, answered with {name:10} {statistics.median(tokens(each.for_llm) for each in found):>9,.0f}"
                 )
+
+
+def names_alone() -> None:
+    """Of the tools of the search benchmark the data have the names of the parameters, and no types."""
+
+    def nothing(args: dict[str, Any], /) -> str:
+        return ""
+
+    registry = ToolRegistry()
+    for each in json.loads(gzip.decompress((DATA / "real_tools.json.gz").read_bytes())):
+        schema = {"type": "object", "properties": {name: {} for name in each["parameters"]}}
+        registry.register(Tool.from_schema(each["name"], each["description"], schema, nothing), "keep")
+    tools = list(registry)
+    used = " ".join(function_name(each.name) for each in tools)
+    print(f"{len(tools):,} tools, parameters by name alone, tokens (o200k_base)")
+    print(f"  all definitions (OpenAI form)      {tokens(registry.definitions('openai')):>9,}")
+    print(f"  all as functions                   {tokens(stubs_text(functions_of(tools, used).values())):>9,}")
 
 
 async def tasks(folder: Path) -> None:
@@ -388,6 +406,7 @@ async def main() -> None:
         folders = [Path(each, name, "work") for name in ("catalogue", "tasks", "reads")]
         for folder in folders:
             folder.mkdir(parents=True)
+        names_alone()
         if sys.argv[1:]:
             await catalogue(sys.argv[1], folders[0])
         await tasks(folders[1])

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from toolcrib import Toolbox, tool
+from toolcrib import Hook, Toolbox, ToolCall, ToolContext, tool
 from toolcrib.builtin.code import stored
 from toolcrib.builtin.code.stored import ScriptStore
 from toolcrib.core.errors import ToolError
@@ -511,3 +511,18 @@ async def test_without_the_interpreter_it_is_missing_with_the_command_to_install
         out = await run(box, "1")
         assert out.error_kind == "not_found" and "toolcrib[code]" in out.for_llm
     assert os.environ.get("HOME")
+
+
+async def test_hooks_and_the_loop_guard_see_the_calls_of_a_script(folder: Path) -> None:
+    seen: list[str] = []
+
+    class Sees(Hook):
+        async def before(self, call: ToolCall, ctx: ToolContext) -> None:
+            seen.append(call.name)
+
+    code = "for i in range(9):\n    try:\n        await read_file('a.txt')\n"
+    code += "    except RuntimeError as error:\n        print(error)"
+    async with opened(folder, hooks=[Sees()]) as box:
+        out = await box.call("run_code", {"code": code}, replace(box.context, session_id="s"))
+        assert "the same call gave the same result 5 times" in out.for_llm, out.for_llm
+        assert seen[:6] == ["run_code", *["read_file"] * 5]

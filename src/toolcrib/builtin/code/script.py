@@ -32,7 +32,7 @@ from ...policy.callers import caller_of
 from ...policy.preview import fit
 from ...record.rows import ApprovalRow
 from .interpreter import MAX_CALLS, TOO_MANY, Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
-from .stored import ScriptState, ScriptStore
+from .stored import HeldScript, ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
 
 NAME = "run_code"
@@ -94,9 +94,11 @@ class RunCodeTool(Tool):
         services = self._services
         session = None if SHARED in ctx.metadata else ctx.session_id
         tools = [tool for tool in services.registry.listed(ctx.caller) if tool.name not in NOT_CALLED]
-        functions = await shared_threads.run(functions_of, tools, code)
-        take = functools.partial(services.store.take, _hash(caller_of(ctx), code), _hash(session))
-        held = await shared_threads.make(take, services.store.release)
+
+        def prepare() -> tuple[dict[str, ScriptFunction], HeldScript]:
+            return functions_of(tools, code), services.store.take(_hash(caller_of(ctx), code), _hash(session))
+
+        functions, held = await shared_threads.make(prepare, lambda made: services.store.release(made[1]))
         try:
             script = services.interpreter.script(frozenset(functions), timeout)
             try:
@@ -127,11 +129,8 @@ class _Run:
 
     async def run(self, code: str) -> ToolOutput:
         """Run it until it ends or waits for a person."""
-        found = await shared_threads.run(self._services.store.load, self._key)
-        if found is None:
-            step = await self._in_script(self._script.start, code, stubs_text(self._functions.values()))
-        else:
-            step = await self._go_on(*found)
+        begun = await self._in_script(self._begin, code)
+        step = await self._go_on(*begun) if isinstance(begun, tuple) else begun
         while isinstance(step, ScriptWaiting):
             wrong = self._take(step)
             self._results |= wrong
@@ -146,6 +145,11 @@ class _Run:
         if self._stored:
             await shared_threads.run(self._services.store.delete, self._key)
         return self._answer(step)
+
+    def _begin(self, code: str) -> Step | tuple[ScriptState, dict[int, Any]]:
+        """Start the script; if it waits, return its state."""
+        found = self._services.store.load(self._key)
+        return found or self._script.start(code, stubs_text(self._functions.values()))
 
     async def _go_on(self, state: ScriptState, results: dict[int, Any]) -> Step:
         self._run_id, self._before, self._made, self._stored = state.run, state.printed, state.made, True
