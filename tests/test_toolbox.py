@@ -382,6 +382,8 @@ def test_common_slips_are_errors_at_once(folder):
     def untyped(city, days: int = 1) -> str:
         return city
 
+    with pytest.raises(ConfigError, match=r'^mode is "auto"; it can be "observer"'):
+        Toolbox.open(mode="auto").__enter__()
     with pytest.raises(ToolDefinitionError, match=r"untyped: 'city' has no type.*`city: str`"):
         ToolRegistry([untyped])
 

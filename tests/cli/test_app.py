@@ -68,7 +68,7 @@ def test_options_before_and_after_the_command(cli: Cli) -> None:
 
 
 def test_a_wrong_mode_is_a_usage_error(cli: Cli) -> None:
-    assert 'it can be "observer"' in cli("list", "--mode", "yolo", code=2).stderr
+    assert cli("list", "--mode", "yolo", code=2).stderr.startswith('toolcrib: --mode is "yolo"; it can be "observer"')
 
 
 def test_no_colours_when_piped(cli: Cli) -> None:

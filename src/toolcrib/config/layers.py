@@ -45,13 +45,14 @@ def file_layer(file: ConfigFile) -> Layer:
     return _layer(str(file.path), file.values, file)
 
 
-def flag_layer(said: Mapping[str, Any]) -> Layer:
+def flag_layer(said: Mapping[str, Any], dashes: str = "--") -> Layer:
+    """Return the layer of a command line's options; `dashes` is "" for the arguments of a program."""
     raw: dict[str, Any] = {}
     names: dict[Keys, str] = {}
     for dotted, value in said.items():
         path = tuple(dotted.split("."))
         _put(raw, path, value)
-        names[path] = f"--{path[-1].replace('_', '-')}"
+        names[path] = f"{dashes}{path[-1].replace('_', '-')}"
     return _layer("flags", raw, names=names)
 
 
@@ -138,6 +139,8 @@ def _explain(violation: WrongValue, layer: Layer) -> str:
         text = f"is {shown}; it {text}" + (f'; did you mean "{meant}"?' if meant else "")
     elif violation.shows_value:
         text = f"{text}, not {shown}"
+    if layer.name == "flags":
+        return f"{layer.origin(path)} {text}"
     return f"{layer.origin(path)}: {one_line('.'.join(layer.shaped.original(path)))}: {text}"
 
 

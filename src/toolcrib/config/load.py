@@ -34,6 +34,7 @@ def load_settings(
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     trust: TrustStore | None = None,
+    dashes: str = "--",
 ) -> Settings:
     """Load and merge all sources. Raises ConfigError that names the source and key.
 
@@ -43,6 +44,7 @@ def load_settings(
         flags: The flags of the command line, by dotted key: `{"mode": "observer"}`. None values are ignored.
         environ: Environment with TOOLCRIB_*, XDG_* and HOME; by default this process's.
         trust: The list of trusted files; by default this user's.
+        dashes: What the names of flags begin with in errors; "" for a program, which gives arguments.
     """
     env = os.environ if environ is None else environ
     said = {key: value for key, value in (flags or {}).items() if value is not None}
@@ -50,7 +52,7 @@ def load_settings(
         said["workspace"] = os.fspath(workspace)
     named = config or env.get("TOOLCRIB_CONFIG") or None
 
-    from_env, from_flags = env_layer(env), flag_layer(said)
+    from_env, from_flags = env_layer(env), flag_layer(said, dashes)
     user = first_file(config_home(env), "config")
     own = {"user": file_layer(user)} if user else {}
     if named:

@@ -56,10 +56,11 @@ class TypedArguments:
             text = f"{owner}: {parameters.whole!r} is positional-only; without a schema the arguments are keywords"
             raise ToolDefinitionError(text)
         if parameters.untyped:
-            name = parameters.untyped[0]
+            name, *more = parameters.untyped
+            named = f"{', '.join(map(repr, parameters.untyped))} {'have' if more else 'has'} no type"
             raise ToolDefinitionError(
-                f"{owner}: {', '.join(map(repr, parameters.untyped))} has no type, so a model would not know what to "
-                f"give; annotate it, as in `{name}: str`, or `{name}: Any`"
+                f"{owner}: {named}, so a model would not know what to give; annotate it, as in `{name}: str`, or "
+                f"`{name}: Any`"
             )
 
         def stub(**_: Any) -> None: ...

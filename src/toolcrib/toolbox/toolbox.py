@@ -430,7 +430,7 @@ def _check_approver(approve: object) -> None:
 def _read_settings(workspace: PathLike | None, mode: Mode | None, config: PathLike | None) -> Settings:
     from ..config import load_settings
 
-    settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {})
+    settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {}, dashes="")
     _warn(settings.origin.warnings)
     return settings
 
