@@ -140,7 +140,10 @@ def sync(uv: str, runtime: bool) -> None:
         env=env,
     )  # fmt: skip
     if done.returncode:
-        fail("uv could not make .venv (its words are above). It needs to reach pypi.org the first time.")
+        fail(
+            "uv could not make .venv (its words are above). It needs to reach pypi.org the first time; behind a proxy "
+            "with its own certificate set UV_SYSTEM_CERTS=1."
+        )
 
 
 def get_bubblewrap() -> None:

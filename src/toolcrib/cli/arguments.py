@@ -71,7 +71,8 @@ def named(arguments: dict[str, Any] | str, name: str, registry: ToolRegistry) ->
     alone = arguments[ALONE]
     if len(needed) == 1 and needed[0] not in arguments:
         return {needed[0] if key == ALONE else key: value for key, value in arguments.items()}
-    known = ", ".join(needed) or ", ".join(tool.schema.get("properties", ())) or "nothing"
+    takes = needed or list(tool.schema.get("properties", ()))
+    known = f"{', '.join(takes)}, for example {takes[0]}={alone}" if takes else "nothing"
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
 
 

@@ -209,7 +209,8 @@ class Policy:
             return self._quieted(asked)
         if ruled is not None:
             return Check("allow", category, ruled.rule, ruled.reason, 3)
-        nothing_known = tool.category == ToolCategory.SHELL and tool.judge is not None
+        # the judge of an MCP server's tools looks at the server, not at a command
+        nothing_known = tool.category == ToolCategory.SHELL and tool.judge is not None and tool.origin is None
         judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
         return self._by_table(tool, judgement, table, category)
 
