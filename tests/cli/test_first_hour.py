@@ -146,7 +146,7 @@ STEPS = [
     Step("config set mode autonomus", code=2, err="toolcrib: …\"autonomus\"…did you mean \"autonomous\"?\n"),
     Step("config set sandbox.read_roots /nope", code=2,
          err="toolcrib: sandbox.read_roots: /nope: No such file or directory. …config unset sandbox.read_roots…\n"),
-    Step("config edit", code=1, err="An editor needs a terminal, and this is none; nothing was written.\n"),
+    Step("config edit", code=1, err="An editor needs a terminal, and this is not one; nothing was written.\n"),
     Step("init", err="Wrote {work}/toolcrib.toml. …\n`toolcrib config edit --project` opens it. …\n"),
     Step("init", err="toolcrib: {work}/toolcrib.toml is there already; …\n", code=2),
     Step("rules add deny 'Read(private/**)'", err="Wrote deny Read(private/**) to …\n"),

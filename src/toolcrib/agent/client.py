@@ -225,7 +225,7 @@ class HttpModel:
 
 def _whole(event: ModelEvent) -> ModelEvent:
     """Return an event without halves of characters, which can be neither shown nor stored. Raises AttributeError for a
-    text that is none."""
+    value that is not a text."""
     if isinstance(event, TextDelta | ThinkingDelta | CallBegun):
         text = event.name if isinstance(event, CallBegun) else event.text
         return event if text.isascii() else type(event)(whole_characters(text))

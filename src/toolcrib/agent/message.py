@@ -33,7 +33,7 @@ ANYWHERE = ("webhook", "apprise", "terminal")
 """Kinds of channels whose messages arrive at one place, whatever the chat is called."""
 DEFAULT_CHAT = "default"
 QUIET = frozenset({"message", "todo"})
-"""Tools whose calls are no work that a person wants to hear about."""
+"""Tools whose calls a person need not hear about."""
 NO_TARGET = "no target channel/chat: give channel and chat_id"
 
 _Content = Annotated[str, Field(min_length=1, max_length=100_000, description="The text.")]

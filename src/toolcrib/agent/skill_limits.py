@@ -96,7 +96,7 @@ class SkillLimits:
 
 
 def _parsed(entries: Iterable[str]) -> list[Rule]:
-    """Return the entries as rules. One that is no rule allows nothing."""
+    """Return the entries as rules. One that is not a rule allows nothing."""
     rules: list[Rule] = []
     for entry in entries:
         try:

@@ -93,7 +93,7 @@ def values_of(text: str) -> Json:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"it cannot be read ({error}); correct it, or {BY_HAND}") from None
     if not isinstance(found, dict):
-        raise ConfigError(f"it is no object; correct it, or {BY_HAND}")
+        raise ConfigError(f"it is not an object; correct it, or {BY_HAND}")
     return cast("Json", found)
 
 

@@ -18,7 +18,7 @@ def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | Non
     and `otherwise`: what was left undone."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("vi" if sys.stdin.isatty() else "")
     if not editor:
-        show.say(f"An editor needs a terminal, and this is none; {otherwise}.", "yellow")
+        show.say(f"An editor needs a terminal, and this is not one; {otherwise}.", "yellow")
         return None
     with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
         path = os.path.join(folder, name)

@@ -229,7 +229,7 @@ def _read(path: Path) -> str:
     try:
         data = read_regular(path, MAX_BYTES)
         if data is None or len(data) > MAX_BYTES:
-            raise Usage(f"{path} is no file, or a very large one; add the output of --print by hand")
+            raise Usage(f"{path} is not a plain file, or is very large; add the output of --print by hand")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise Usage(f"{path} cannot be read: {error}; add the output of --print by hand") from None

@@ -192,7 +192,7 @@ class OwnTools:
             given = getattr(module, self._name)
             tools = _tools_of(given, module, named=True)
             if not tools:
-                raise Usage(f"{self._file}: {self._name} is no tool, and has none: {_NONE}")
+                raise Usage(f"{self._file}: {self._name} is not a tool, and has none: {_NONE}")
         else:
             tools = [tool for each in vars(module).values() for tool in _tools_of(each, module)]
         found: dict[str, Tool] = {}

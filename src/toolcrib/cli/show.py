@@ -62,8 +62,8 @@ def note(text: str, style: str | None = None) -> None:
 
 
 def diff(text: str, bar: str = "", stream: TextIO | None = None) -> None:
-    """Print a text, to stderr unless told otherwise. If it is a diff, it has colours, and changed words are marked.
-    Behind a bar, lines are cut at the width of the terminal."""
+    """Print a text, to stderr if no other stream is given. If it is a diff, it has colours, and changed words are
+    marked. Behind a bar, lines are cut at the width of the terminal."""
     from ..builtin.diffs import changed_words
 
     to = stream or sys.stderr
@@ -85,7 +85,7 @@ def diff(text: str, bar: str = "", stream: TextIO | None = None) -> None:
 
 
 def wrapped(text: str, *, words: bool = True, margin: int = 0) -> list[str]:
-    """Return a text in lines that fit the terminal of stderr beside a margin, cut between words, or anywhere.
+    """Return a text in lines that fit the terminal of stderr next to a margin, cut between words, or anywhere.
 
     Without a terminal lines stay as they are.
     """

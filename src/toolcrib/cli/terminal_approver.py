@@ -216,7 +216,7 @@ class TerminalApprover:
     # --- the terminal
 
     async def _choice(self, prompt: str, offered: str) -> tuple[str, str]:
-        """Return one key, or "" if the person pressed something that is none of them. Where keys cannot be read one by
+        """Return one key, or "" if the person pressed another one. Where keys cannot be read one by
         one, it is a line, and what follows its first word."""
         with _single_keys() as single:
             if not single:

@@ -131,7 +131,7 @@ def _listed(parts: Iterable[Any]) -> list[Any]:
 
 
 def _is_other(get: Callable[[str], Any]) -> bool:
-    """Return whether a part of a message is a known part that is no call."""
+    """Return whether a part of a message is a known part that is not a call."""
     kind = get("type")
     if isinstance(kind, str):
         return kind not in _CALLS

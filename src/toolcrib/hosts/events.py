@@ -151,7 +151,7 @@ def _arguments(event: Json, name: str) -> Json:
         except (ValueError, RecursionError) as error:
             raise UnreadableCall(f"the arguments of the call are not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise UnreadableCall("the arguments of the call are no JSON object")
+        raise UnreadableCall("the arguments of the call are not a JSON object")
     return cast("Json", given)
 
 

@@ -1,6 +1,6 @@
 """Judges a host's call by the policy of its workspace, and records it: the same rules, approvals and record as our own.
 
-The host runs the call itself, with its own rights. So no wall of ours stands around a command: commands are judged as
+The host runs the call itself, with its own rights. So no wall of ours is around a command: commands are judged as
 without a sandbox and without Landlock. What only a mode allows (writing in the workspace in `assistant` mode, anything
 in `autonomous`) is left to the host, because our undo does not cover it.
 """

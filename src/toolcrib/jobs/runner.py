@@ -257,7 +257,7 @@ def _outcome_of_work(done: WorkDone) -> JobOutcome:
 
 
 def _plain(output: ToolOutput) -> dict[str, Any]:
-    """Return an output as JSON data. Images and sounds are left out: a job's row is no place for them."""
+    """Return an output as JSON data. Images and sounds are left out: a job's row is not the place for them."""
     from pydantic_core import to_jsonable_python
 
     text = output.for_llm

@@ -97,7 +97,7 @@ def link(previous: bytes, values: Sequence[Any]) -> bytes:
 
 
 def bounds(number: int) -> tuple[int, int]:
-    """Return the first and the last number that a row of a chain could have. The first one is no correct number."""
+    """Return the first and the last number that a row of a chain could have. The first one is not a correct number."""
     return number * WIDTH if number else -(2**63), number * WIDTH + WIDTH - 1
 
 

@@ -270,7 +270,7 @@ def test_a_rule_needs_a_second_yes(room: Room, page: Any) -> None:
         ({"answer": "rule"}, "type yes"),
         ({"answer": "rule", "sure": "y"}, "type yes"),
         ({"answer": "edited", "arguments": "[]"}, "should be a JSON object"),
-        ({"answer": "edited", "arguments": "{"}, "are no JSON"),
+        ({"answer": "edited", "arguments": "{"}, "are not JSON"),
     ],
 )
 def test_wrong_answers(room: Room, console: Open, given: dict[str, str], said: str) -> None:

@@ -123,7 +123,7 @@ def test_a_tool_is_called_by_hand_through_the_row(room: Room, page: Any) -> None
 
 def test_wrong_calls(room: Room, console: Open) -> None:
     console.enter()
-    for arguments, said in (("{", "are no JSON"), ("[]", "should be a JSON object"), ("[" * 200_000, "are no JSON")):
+    for arguments, said in (("{", "are not JSON"), ("[]", "should be a JSON object"), ("[" * 200_000, "are not JSON")):
         assert said in post(console, "tool", name="launch", arguments=arguments)
     assert "invalid" in post(console, "tool", name="launch", arguments='{"who": 1}')
     got = console.ask("GET", "tool?name=%3Cb%3E")

@@ -99,7 +99,7 @@ def test_one_without_a_schema_takes_an_empty_object(entry: Any) -> None:
 @pytest.mark.parametrize(
     ("entry", "fault"),
     [
-        ({"name": "t", "inputSchema": "object"}, "a tool was left out: t: its inputSchema is no object"),
+        ({"name": "t", "inputSchema": "object"}, "a tool was left out: t: its inputSchema is not an object"),
         ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is not text, but '7'"),
         ({"inputSchema": OBJECT}, "a tool was left out: its name is not text, but 'None'"),
         ("tool", "a tool was left out: it is not an object, but 'tool'"),

@@ -295,7 +295,7 @@ class _Run:
     def _tool(self, number: int) -> Tool:
         name = self._calls[number][0]
         if name not in self._functions:
-            raise ToolError(f"the script waits for {name}, which is no tool any more")
+            raise ToolError(f"the script waits for {name}, which is not a tool any more")
         return self._functions[name].tool
 
     def _call_id(self, number: int) -> str:

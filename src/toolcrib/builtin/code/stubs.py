@@ -120,7 +120,8 @@ class _TypeWriter:
         return self
 
     def type_of(self, schema: Any, name: str) -> str:
-        """Return the type of a value as Python text; `Any` for what Python's types cannot say, or is no schema."""
+        """Return the type of a value as Python text; `Any` for what Python's types cannot say, and for what
+        is not a schema."""
         if not isinstance(schema, Mapping) or self._depth >= _MAX_DEPTH:
             return "Any"
         self._depth += 1

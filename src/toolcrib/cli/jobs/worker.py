@@ -46,7 +46,7 @@ async def worker(
     settings = with_database(options.settings(), db)
     for name in (*queues, *tags):
         if not re.fullmatch(r"[\w.-]{1,60}", name):
-            raise Usage(f"{name!r} is no name of a queue or a tag: it may have letters, digits and . _ - only")
+            raise Usage(f"{name!r} cannot be the name of a queue or a tag: it may have letters, digits and . _ - only")
     if len(tags) > MAX_TAGS:
         raise Usage(f"a worker can have {MAX_TAGS} tags, not {len(tags)}")
     if in_memory(settings):

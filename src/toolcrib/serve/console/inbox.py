@@ -120,7 +120,7 @@ def _decision(given: Mapping[str, str], person: str) -> Decision:
         try:
             arguments = json.loads(given.get("arguments", ""))
         except ValueError as error:
-            raise ConfigError(f"the arguments are no JSON: {error}") from None
+            raise ConfigError(f"the arguments are not JSON: {error}") from None
         if not isinstance(arguments, dict):
             raise ConfigError("the arguments should be a JSON object, in braces")
         return Decision(True, arguments=cast("dict[str, object]", arguments), approver=person)

@@ -141,7 +141,7 @@ def askers(record: Where, rows: Iterable[ApprovalRow]) -> dict[str, list[Session
                 state = StateFolder(record.parent) if isinstance(record, Path) else StateFolder(
                     state_path(where), record)  # fmt: skip
                 stores[where] = closing_all.enter_context(closing(SessionStore(state)))
-            with suppress(ToolcribError):  # it is no session of the agent, or was removed
+            with suppress(ToolcribError):  # it is not a session of the agent, or was removed
                 session = stores[where].get(row["session_id"] or "")
                 found[row["id"]] = [session, *parents_of(stores[where], session)]
     return found

@@ -96,7 +96,7 @@ async def call_tool(given: Mapping[str, str], opened: Open, session: str, record
     try:
         arguments: Any = json.loads(given.get("arguments", ""))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the arguments are no JSON: {error}") from None
+        raise ConfigError(f"the arguments are not JSON: {error}") from None
     if not isinstance(arguments, dict):
         raise ConfigError("the arguments should be a JSON object, in braces")
     async with opened() as box:

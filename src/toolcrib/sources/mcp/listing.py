@@ -205,7 +205,7 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
         wire = cast("Json", {**wire, "inputSchema": {"type": "object", "properties": {}}})
         faults.append(f"{short}: its inputSchema is missing, so it takes no arguments")
     if not isinstance(wire["inputSchema"], dict):
-        raise ToolError(f"{short}: its inputSchema is no object")
+        raise ToolError(f"{short}: its inputSchema is not an object")
     execution = wire.get("execution")
     if isinstance(execution, dict) and cast("Json", execution).get("taskSupport") == "required":
         raise ToolError(f"{short}: it runs only as a task of the protocol, and Toolcrib starts none")
