@@ -15,7 +15,7 @@ import pytest
 from toolcrib import Toolbox
 from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.builtin.shell import ONLY_CHANGES, ONLY_READS
+from toolcrib.builtin.command_answer import ONLY_CHANGES, ONLY_READS
 from toolcrib.core.call import Call
 from toolcrib.core.context import EMPTY_CONTEXT, Wall
 from toolcrib.core.errors import SandboxUnavailable

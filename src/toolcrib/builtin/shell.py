@@ -6,7 +6,6 @@ import asyncio
 import functools
 import logging
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType, MethodType
@@ -23,51 +22,34 @@ from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
-from .command_effects import CommandOutcome
+from .command_answer import (
+    CUT_OFF,
+    NO_NETWORK,
+    OPEN_HOSTS,
+    WITHOUT_NETWORK,
+    answer_again,
+    answer_of,
+    has_failed,
+    hint_at_more,
+    not_started,
+    output_and_end,
+    was_held_back,
+    with_kind,
+)
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
 from .following import followed
 from .runner import CommandRunner, PreparedCommand
 from .sessions import CommandSession, Sessions
-from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, printed, streams
+from .transcript import MAX_CHARACTERS, NO_UNDO, printed, streams
 
 if TYPE_CHECKING:
-    from ..boundary.process import Process, ProcessResult
+    from ..boundary.process import Process
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's
 # Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), with the closing NUL.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
-# What programs print when the wall of a command stops them: the texts of EROFS, EACCES, EPERM, EXDEV, EAFNOSUPPORT, and
-# of failures to look up a name.
-_HELD_BACK = re.compile(
-    r"read-only file system|permission denied|operation not permitted|not permitted|address family not supported"
-    r"|cross-device link"
-    r"|could not resolve|network is unreachable|name resolution", re.IGNORECASE,
-)  # fmt: skip
-ONLY_READS = (
-    "[this command was run without a question because it seems only to read. So it could change no file, reach no "
-    "network, and read only the workspace without its secrets. If it needs more, call exec again with more_rights=true]"
-)
-ONLY_CHANGES = (
-    "[this command was run without a question where it could change only the workspace, and reach no network. Next to "
-    "`.git` and other files that programs trust it could change files, but make, rename or remove none. If it needs "
-    "more, call exec again with more_rights=true: then a person is asked]"
-)
-# What programs print when they find no network: the texts of getaddrinfo's errors and of ENETUNREACH, and node's names.
-_WITHOUT_NETWORK = re.compile(
-    r"could not resolve|failed to resolve|name resolution|name or service not known|nodename nor servname"
-    r"|network is unreachable|unable to resolve|ENOTFOUND|EAI_AGAIN|ENETUNREACH", re.IGNORECASE,
-)  # fmt: skip
-NO_NETWORK = (
-    "[this command had no network. A command that names the host it fetches from (curl https://HOST/…) asks a person "
-    "about that host. What else needs a network needs the user's settings]"
-)
-CUT_OFF = (
-    "[this command was run without a question, and so without the network that the user allowed ({}). If it needs "
-    "that, call exec again with more_rights=true: then a person is asked]"
-)
-OPEN_HOSTS = "To let commands reach a host: toolcrib config set sandbox.allowed_domains {}"
 ENDS_WITH_CALL = (
     "a command in the background would end together with `toolcrib call`. Leave background and interactive out, or run "
     "it as a job: `toolcrib jobs start exec COMMAND`"
@@ -161,7 +143,7 @@ class ShellTools:
         name = command if working_dir is None else f"{command}\n(in {working_dir})"
         effects = self._runner.effects
         if effects is not None and (earlier := effects.earlier(ctx.session_id, name)) is not None:
-            return _asked_again(await effects.ask(earlier, ctx))
+            return answer_again(await effects.ask(earlier, ctx))
         spill = self._runner.spill_of(ctx.call_id)
         try:
             where = self._runner.judged_folder(working_dir)
@@ -177,7 +159,7 @@ class ShellTools:
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
                     session = CommandSession(
-                        ctx.session_id, command, process, look_over, layered, _more_rights(prepared), bool(ctx.hosts)
+                        ctx.session_id, command, process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts)
                     )
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
@@ -197,9 +179,9 @@ class ShellTools:
         except ToolError:  # some are OSErrors, too
             raise
         except OSError as error:
-            return _not_started(error)
-        output = _answer(result, timeout, outcome, prepared, self._redact, ctx)
-        if _failed(result):
+            return not_started(error)
+        output = answer_of(result, timeout, outcome, prepared, self._redact, ctx)
+        if has_failed(result):
             output = self._with_network(output, prepared, command, where)
         if COMMAND_ENDED in ctx.metadata:
             ctx.metadata[COMMAND_ENDED](printed(result, output.for_llm, self._redact))
@@ -213,7 +195,7 @@ class ShellTools:
         domains = own.domains if own is not None else ()
         if prepared.cut_off:
             named = self._judged.named_hosts(command, where) if isinstance(where, str) else ()
-            if not (named or _WITHOUT_NETWORK.search(output.for_llm)):
+            if not (named or WITHOUT_NETWORK.search(output.for_llm)):
                 return output
             closed = tuple(each.rpartition(":")[0] for each in named)
             if prepared.wall == "read":  # its own note says what to do
@@ -286,26 +268,26 @@ class ShellTools:
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
         if not done:
             said = streams(*session.process.take(), self._redact)
-            session.held_back = session.held_back or _was_held_back(said)
+            session.held_back = session.held_back or was_held_back(said)
             text = [*said, f"[session {session.id} is running, {session.age:.0f} s]"]
             return ToolOutput("\n".join(text), meta=meta)
         await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
         result, error = session.process.result, session.process.error
         if isinstance(error, OSError):
-            return _not_started(error)
+            return not_started(error)
         if error is not None or result is None:
             raise error or ToolError(f"Session {session.id} ended without a result")
         unused = f"[session {session.id} was ended: it had not been used for too long]"
         killed = f"[session {session.id} was ended, and everything it had started]"
-        text = _printed(result, self._redact, meta, unused, killed)
-        if result.exit_code and session.more_rights and (session.held_back or _was_held_back(text)):
+        text = output_and_end(result, self._redact, meta, unused, killed)
+        if result.exit_code and session.more_rights and (session.held_back or was_held_back(text)):
             text.append(session.more_rights)
         effects = self._runner.effects
         outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
         told = session.layered or outcome.undo != NO_UNDO  # that was said when it began
         text += [*outcome.notes, *([outcome.undo] if told and outcome.undo else [])]
-        return _with_kind("\n".join(text), outcome, meta)
+        return with_kind("\n".join(text), outcome, meta)
 
     # --- before it runs -------------------------------------------------------------------------------------
 
@@ -466,79 +448,9 @@ def _shell_command(command: str) -> list[str]:
     return [default_shell(), "-c", command]
 
 
-def _printed(
-    result: ProcessResult, redact: Callable[[str], str] | None, meta: dict[str, Any], slow: str, killed: str
-) -> list[str]:
-    """Return what a command printed and how it ended: `slow` at its time limit, `killed` by us."""
-    text = streams(result.stdout, result.stderr, redact)
-    if result.ended_by != "exit":
-        return [*text, slow if result.ended_by == "timeout" else killed]
-    meta["exit_code"] = exit_code(result)
-    return text + ending(result)
-
-
-def _answer(
-    result: ProcessResult, timeout: int, outcome: CommandOutcome, prepared: PreparedCommand,
-    redact: Callable[[str], str] | None, ctx: ToolContext,
-) -> ToolOutput:  # fmt: skip
-    sandbox = prepared.sandbox
-    meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
-    if prepared.wall is not None:
-        meta["wall"] = prepared.wall
-    slow = (
-        f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
-        f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it "
-        f"{'as a job: `toolcrib jobs start`' if ctx.channel == 'cli' else 'with background=true'}."
-    )
-    text = _printed(result, redact, meta, slow, "The command was ended before it was done.")
-    if not result.reaped:
-        text.append("[it did not end when it was killed; something may still be running]")
-    if result.exit_code and (hint := _more_rights(prepared)) and _was_held_back(text):
-        text.append(hint)
-    text += outcome.notes
-    if sandbox.profile != "read-only" and outcome.undo:
-        text.append(outcome.undo)
-    answer = "\n".join(text)
-    if result.ended_by == "exit" or outcome.kind is not None:
-        return _with_kind(answer, outcome, meta)
-    return ToolOutput.error(answer, "timeout" if result.ended_by == "timeout" else "tool", meta=meta)
-
-
-def _failed(result: ProcessResult) -> bool:
-    return result.ended_by == "timeout" or bool(result.exit_code)
-
-
-def _was_held_back(lines: Sequence[str]) -> bool:
-    return _HELD_BACK.search("\n".join(lines)) is not None
-
-
 def _wall_of(session: CommandSession | None) -> Wall | None:
     """Return the wall that a session runs behind where no sandbox is: what it is given stays behind it."""
     return "workspace" if session is not None and session.more_rights else None
-
-
-def _more_rights(prepared: PreparedCommand) -> str:
-    """Return how to ask for more than the wall around a command let it do; "" if it had no wall of its own."""
-    if prepared.wall == "read":
-        return ONLY_READS
-    return ONLY_CHANGES if prepared.liftable else ""
-
-
-def _asked_again(outcome: CommandOutcome) -> ToolOutput:
-    text = "\n".join([*outcome.notes, *([outcome.undo] if outcome.undo else [])])
-    return _with_kind(text, outcome, {})
-
-
-def _with_kind(text: str, outcome: CommandOutcome, meta: dict[str, Any]) -> ToolOutput:
-    """Return the output; it is an error if a person refused the changes or has not answered yet."""
-    if outcome.kind is None:
-        return ToolOutput(text, meta=meta)
-    waits = outcome.kind == "pending"
-    return ToolOutput.error(text, outcome.kind, pause_for_input=waits, meta={**meta, **outcome.meta})
-
-
-def _not_started(error: OSError) -> ToolOutput:
-    return ToolOutput.error(f"The command could not be started: {error.strerror or error}", "tool")
 
 
 async def _output_or_end(process: Process, wait: float, *, until_end: bool) -> None:
