@@ -36,7 +36,7 @@ _subreaper = False
 
 def new_marker() -> str:
     """Return the marker of a new command."""
-    return f"{os.getpid()}.{_begun(os.getpid())}.{secrets.token_hex(8)}"
+    return f"{os.getpid()}.{began(os.getpid())}.{secrets.token_hex(8)}"
 
 
 def has_ended(pid: int) -> bool:
@@ -238,10 +238,10 @@ def _is_left_behind(pid: str) -> bool:
         return False
     numbers = re.findall(r"^NSpid:\t(.*)", status, re.MULTILINE)[0].split()
     is_here = numbers[1:] in ([], ["1"])  # not in a container: there the numbers of processes mean others
-    return is_here and _begun(int(marked[1])) != int(marked[2])
+    return is_here and began(int(marked[1])) != int(marked[2])
 
 
-def _begun(pid: int) -> int:
+def began(pid: int) -> int:
     """Return when a process began, in ticks of the system; 0 if there is none."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ....core.dataclass import dataclass
 from ....core.errors import SandboxUnavailable
+from ...process_tree import began
 from ...programs import host_environment, look_up
 from ..remedies import ENGINE_DOWN, NO_ENGINE, explain_engine
 
@@ -66,7 +67,7 @@ def check_image(engine: ContainerEngine, image: str) -> None:
 def owner() -> str:
     """Return which process a container belongs to: boot, pid and start time, so that a later process is not mistaken
     for it."""
-    return f"{_boot()}-{os.getpid()}-{_started(os.getpid())}"
+    return f"{_boot()}-{os.getpid()}-{began(os.getpid())}"
 
 
 def _say(program: str, *arguments: str) -> str:
@@ -112,7 +113,7 @@ def _remove_stale(program: str) -> None:
         for line in _say(program, "inspect", "--format", shape, *ids).splitlines():
             container, _, label = line.partition(" ")
             boot, pid, started = label.rsplit("-", 2)
-            if boot == _boot() and _started(int(pid)) != started:
+            if boot == _boot() and str(began(int(pid))) != started:
                 _say(program, "rm", "--force", container)
 
 
@@ -123,12 +124,3 @@ def _boot() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
     return secrets.token_hex(16)  # then containers of other owners are never removed
-
-
-def _started(pid: int) -> str:
-    """Return when a process started, in clock ticks since boot; "" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except OSError:
-        return ""
