@@ -15,7 +15,16 @@ from toolcrib.agent.choose import ModelPlace, model_of
 from toolcrib.agent.client import HttpModel
 from toolcrib.agent.find_model import find_model
 from toolcrib.agent.history import ModelCall, user
-from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed
+from toolcrib.agent.model import (
+    CallBegun,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ThinkingDelta,
+    TryFailed,
+)
 from toolcrib.agent.wires.sse import SseParser
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
@@ -28,6 +37,7 @@ REQUEST = ModelRequest("be brief", [user("hello")])
 REPLIES: dict[str, Callable[[], list[bytes]]] = {
     "chat": chat_reply, "responses": responses_reply, "anthropic": messages_reply,
 }  # fmt: skip
+SHOWN = TextDelta | ThinkingDelta | CallBegun
 OVERLOADED = Answer(status=529, headers={"retry-after-ms": "5"}, body=b'{"error": {"type": "overloaded_error"}}')
 
 
@@ -64,22 +74,35 @@ async def test_a_streamed_reply(kind: str) -> None:
     assert server.requests[0]["stream"] is True
 
 
+FAILED = {
+    "chat": data({"error": {"message": "Overloaded", "code": 529}}),
+    "responses": data({"type": "error", "code": "server_is_overloaded", "message": "Overloaded"}, "error"),
+    "anthropic": data({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "error"),
+}
+
+
+@pytest.mark.parametrize("how", ["reset", "error"])
 @pytest.mark.parametrize("kind", REPLIES)
-async def test_a_reset_at_any_event_is_tried_again_or_reported_but_nothing_is_lost_or_doubled(kind: str) -> None:
+async def test_a_failure_at_any_event_is_tried_again_or_reported_but_nothing_is_lost_or_doubled(
+    kind: str, how: str
+) -> None:
     events = REPLIES[kind]()
     for place in range(len(events)):
-        async with provider(Answer(events, reset_after=place), Answer(events)) as server:
+        failing = Answer([*events[:place], FAILED[kind]]) if how == "error" else Answer(events, reset_after=place)
+        async with provider(failing, Answer(events)) as server:
             asked = model(server, kind)
             seen: list[ModelEvent] = []
             try:
                 async for event in asked.stream(REQUEST):
                     seen.append(event)
             except ModelError as error:
-                assert error.kind == "network"
-                assert seen, "before anything is shown it is tried again"
+                assert error.kind == ("overloaded" if how == "error" else "network")
+                assert any(isinstance(event, SHOWN) for event in seen), "before anything is shown it is tried again"
                 assert not any(isinstance(event, ReplyEnd) for event in seen)
             else:
-                assert [isinstance(event, ReplyEnd) for event in seen].count(True) == 1
+                ends = [event for event in seen if isinstance(event, ReplyEnd)]
+                assert [[call.id for call in end.turn.calls] for end in ends] == [["c0", "c1"]]
+                assert "".join(event.text for event in seen if isinstance(event, TextDelta)) == TEXT
             finally:
                 await asked.aclose()
 
