@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from toolcrib.agent import Agent
 from toolcrib.agent import channel_host as module
 from toolcrib.agent.bus import Deliver, InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from toolcrib.agent.channel_host import ChannelHost
-from toolcrib.agent.history import ResultTurn, UserTurn
+from toolcrib.agent.history import Image, ResultTurn, Text, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionStore
 from toolcrib.config.channels import ChannelSettings
@@ -319,19 +320,21 @@ class Gated(ScriptedModel):
             yield event
 
 
-async def test_a_message_during_a_turn_steers_it() -> None:
+async def test_a_message_during_a_turn_steers_it(tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(b"\x89PNG\r\n\x1a\n")
     model = Gated([{"calls": [call("list_dir")]}, {"text": "Green.", "after": "make it green"}])
     async with place(model=model) as made:
         await made.host.handle(InboundMessage("chat", "ann", "c1", "paint it"))
         await model.asked.wait()
-        await made.host.handle(InboundMessage("chat", "bob", "c1", "make it green"))
+        await made.host.handle(InboundMessage("chat", "bob", "c1", "make it green", media=(str(photo),)))
         model.go.set()
         await made.host.idle()
         assert made.channel.texts() == ["Green."]
         turns = made.agent.session("last").entries
         assert isinstance(turns[2], ResultTurn)
         assert isinstance(turns[3], UserTurn)
-        assert turns[3].text == "make it green"
+        assert turns[3].content == (Text("make it green"), Image(photo.read_bytes(), "image/png"))
 
 
 async def test_stop_interrupts_and_the_chat_goes_on() -> None:

@@ -188,7 +188,7 @@ class ChannelHost:
         if chat.runs and chat.waiting and chat.task is not None:  # its run has ended: it only sends what it waits for
             await asyncio.gather(chat.task, return_exceptions=True)
         if chat.runs:
-            await chat.session.do(chat.session.steer, text)
+            await chat.session.do(chat.session.steer, text, *images)
             chat.steered += 1
             self._start(chat, None)  # if its run ended meanwhile
             return
