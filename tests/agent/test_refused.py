@@ -183,6 +183,23 @@ def test_a_budget_for_thinking_is_sent_only_to_models_that_take_one(model_name: 
 
 
 @pytest.mark.parametrize(
+    ("model_name", "thinking"),
+    [
+        ("claude-sonnet-5-5", {"type": "between_tools"}), ("claude-sonnet-5", {"type": "disabled"}),
+        ("claude-opus-5", {"type": "disabled"}), ("claude-haiku-5-5", {"type": "disabled"}),
+        ("claude-opus-5-5", {"type": "adaptive"}), ("claude-fable-5-1", {"type": "adaptive"}),
+        ("claude-opus-4-8", None), ("claude-sonnet-4-5", None), ("claude-3-5-sonnet-latest", None),
+    ],
+)  # fmt: skip
+def test_no_thinking_is_asked_for_as_the_model_wants_it(model_name: str, thinking: dict[str, str] | None) -> None:
+    """Some think unless they are asked not to, each in its own words; some cannot stop, and think as little as they
+    can."""
+    body = sent(messages(name=model_name), [user("q")], effort="none")
+    assert body.get("thinking") == thinking
+    assert body.get("output_config") == ({"effort": "low"} if thinking == {"type": "adaptive"} else None)
+
+
+@pytest.mark.parametrize(
     ("reason", "stop"),
     [
         ("pause_turn", "pause"), ("refusal", "refusal"), ("model_context_window_exceeded", "context"),

@@ -75,11 +75,15 @@ class MessagesWire(WireEncoder):
                 {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in request.tools
             ]
             body["tools"][-1] |= _CACHE
-        if request.effort and request.effort != "none":
+        off = self.quirks.thinking_off
+        if request.effort == "none" and off != "low":
+            body |= {"thinking": {"type": off}} if off else {}
+        elif request.effort:
+            effort: Effort = "low" if request.effort == "none" else request.effort
             if self.quirks.thinking == "adaptive":
-                body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
+                body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
             elif self.quirks.thinking == "budget":
-                budget = min(_BUDGETS[request.effort], body["max_tokens"] - 1)
+                budget = min(_BUDGETS[effort], body["max_tokens"] - 1)
                 if budget >= 1024:  # the provider's least
                     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
         return body

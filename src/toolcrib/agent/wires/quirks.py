@@ -18,8 +18,10 @@ class Quirks:
 
     `max_tokens_field` is the name of the output limit in chat completions. `default_max_tokens` is sent where a limit
     is required. `reasoning_field`: chat completions need this field on each reply with calls, even if it is empty.
-    `effort_field`: how chat completions are asked for reasoning. `thinking`: how Messages are. `call_ids`: the form and
-    the length of the ids of calls. `user_after_tool`: whether a person's message may follow the results of calls.
+    `effort_field`: how chat completions are asked for reasoning. `thinking`: how Messages are; `thinking_off`: how
+    those models are asked for none that think unless asked not to, where `low` is the least that one can do.
+    `call_ids`: the form and the length of the ids of calls. `user_after_tool`: whether a person's message may follow
+    the results of calls.
     """
 
     host: str = ""
@@ -30,6 +32,7 @@ class Quirks:
     reasoning_field: str | None = None
     effort_field: Literal["reasoning_effort", "reasoning", None] = "reasoning_effort"
     thinking: Literal["adaptive", "budget", None] = "adaptive"
+    thinking_off: Literal["disabled", "between_tools", "low", None] = None
     images: bool = True
     call_ids: tuple[str, int] = ("[!-~]{1,64}", 32)
     user_after_tool: bool = True
@@ -50,6 +53,9 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (r"api\.cerebras\.ai/|api\.groq\.com/", {"max_tokens_field": "max_completion_tokens"}),
+    (r"/claude-(opus-5|sonnet-5|haiku-5-5)", {"thinking_off": "disabled"}),
+    (r"/claude-(opus-5-5|fable-5|mythos)", {"thinking_off": "low"}),
+    (r"/claude-sonnet-5-5", {"thinking_off": "between_tools"}),
     (r"/claude-(3|2|instant)", {"default_max_tokens": 4096, "thinking": None}),
     (r"/claude-3-[57]", {"default_max_tokens": 8192}),
     (r"/claude-(3-7|sonnet-4|opus-4-[015]|opus-4-2|haiku-4)", {"thinking": "budget", "default_max_tokens": 16_000}),
