@@ -117,6 +117,9 @@ async def test_keys_come_first_and_are_only_named() -> None:
     assert [each.name.partition(":")[0] for each in found if each.name] == ["anthropic", "openai"]
     assert any("GROQ_API_KEY is set" in each.text and "api.groq.com" in each.text for each in found)
     assert not any("sk-" in each.text for each in found)
+    theirs = place(OPENAI_API_KEY="sk-b", OPENAI_BASE_URL="https://api.openai.com/v1")
+    names = [each.name async for each in model_findings(theirs, ports=())]
+    assert [name for name in names if name and not name.startswith("ollama:")] == ["openai:gpt-5.6"]
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,19 @@ def test_sampling_parameters_and_forced_calls_are_never_sent(wire: Wire) -> None
     assert not body.keys() & {"temperature", "top_p", "top_k", "tool_choice", "previous_response_id", "seed"}
 
 
+def test_models_of_openai_do_not_reason_with_tools_in_chat_completions() -> None:
+    """There it is refused, and they reason unless asked not to; `openai:` speaks Responses."""
+    tools = (ToolDefinition("a", "A.", {"type": "object"}),)
+    for name, given, effort in (
+        ("gpt-5.6", None, "none"),
+        ("gpt-5.4-mini", "high", "none"),
+        ("gpt-4.1", "high", "high"),
+    ):
+        wire = chat("api.openai.com", name)
+        assert sent(wire, [user("q")], tools=tools, effort=asked).get("reasoning_effort") == effort
+        assert sent(wire, [user("q")], effort=asked).get("reasoning_effort") == asked
+
+
 @pytest.mark.parametrize(
     ("model_name", "thinking"),
     [

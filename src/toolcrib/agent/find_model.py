@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ConfigError, ToolcribError
 from ..core.json_values import objects_of
-from .choose import KEYS, OLLAMA, ModelPlace, bearer, guard_for, model_of
+from .choose import KEYS, OLLAMA, OPENAI, ModelPlace, bearer, guard_for, model_of
 from .model import Model
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6"}
@@ -63,6 +64,8 @@ async def model_findings(place: ModelPlace, ports: Sequence[int] = LOCAL_PORTS) 
     """Yield what is found in each place, the one that is used first at the beginning. Keys are named, never shown."""
     env = place.environment
     given = place.base_url or env.get("OPENAI_BASE_URL")
+    if given and urlsplit(given).hostname == urlsplit(OPENAI).hostname:  # by its own language, not as any server
+        given = None
     for kind in ("anthropic", "openai"):
         variable = f"{kind.upper()}_API_KEY"
         if env.get(variable) and not (kind == "openai" and given):

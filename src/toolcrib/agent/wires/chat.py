@@ -75,10 +75,11 @@ class ChatWire(WireEncoder):
             ]
         if request.max_tokens:
             body[self.quirks.max_tokens_field] = request.max_tokens
-        if request.effort and self.quirks.effort_field == "reasoning":
-            body["reasoning"] = {"effort": request.effort}
-        elif request.effort and self.quirks.effort_field:
-            body[self.quirks.effort_field] = request.effort
+        effort = request.effort if self.quirks.effort_with_tools or not request.tools else "none"
+        if effort and self.quirks.effort_field == "reasoning":
+            body["reasoning"] = {"effort": effort}
+        elif effort and self.quirks.effort_field:
+            body[self.quirks.effort_field] = effort
         return body
 
     def decoder(self) -> ChatDecoder:

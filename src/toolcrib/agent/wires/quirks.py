@@ -18,7 +18,8 @@ class Quirks:
 
     `max_tokens_field` is the name of the output limit in chat completions. `default_max_tokens` is sent where a limit
     is required. `reasoning_field`: chat completions need this field on each reply with calls, even if it is empty.
-    `effort_field`: how chat completions are asked for reasoning. `thinking`: how Messages are; `thinking_off`: how
+    `effort_field`: how chat completions are asked for reasoning; `effort_with_tools`: whether they may be where there
+    are tools. `thinking`: how Messages are; `thinking_off`: how
     those models are asked for none that think unless asked not to, where `low` is the least that one can do.
     `call_ids`: the form and the length of the ids of calls. `user_after_tool`: whether a person's message may follow
     the results of calls.
@@ -31,6 +32,7 @@ class Quirks:
     stream_usage: bool = True
     reasoning_field: str | None = None
     effort_field: Literal["reasoning_effort", "reasoning", None] = "reasoning_effort"
+    effort_with_tools: bool = True
     thinking: Literal["adaptive", "budget", None] = "adaptive"
     thinking_off: Literal["disabled", "between_tools", "low", None] = None
     images: bool = True
@@ -40,6 +42,7 @@ class Quirks:
 
 _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"api\.openai\.com/", {"max_tokens_field": "max_completion_tokens"}),
+    (r"api\.openai\.com/gpt-(5\.[4-9]|[6-9])", {"effort_with_tools": False}),
     (r"openrouter\.ai/", {"effort_field": "reasoning"}),
     (r"api\.deepseek\.com/", {"reasoning_field": "reasoning_content", "images": False}),
     (r"/deepseek-(v4|reasoner)", {"reasoning_field": "reasoning_content"}),
