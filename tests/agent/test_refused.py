@@ -172,7 +172,7 @@ def test_sampling_parameters_and_forced_calls_are_never_sent(wire: Wire) -> None
 def test_models_of_openai_do_not_reason_with_tools_in_chat_completions() -> None:
     """There it is refused, and they reason unless asked not to; `openai:` speaks Responses."""
     tools = (ToolDefinition("a", "A.", {"type": "object"}),)
-    for name, given, effort in (
+    for name, asked, effort in (
         ("gpt-5.6", None, "none"),
         ("gpt-5.4-mini", "high", "none"),
         ("gpt-4.1", "high", "high"),
