@@ -118,8 +118,9 @@ class SessionStore(RecordPart):
             rows = self._run("SELECT * FROM agent_session WHERE substr(id, 1, ?) = ?", len(session_id), session_id)
             rows = [row for row in rows if row["id"] == session_id] or rows
         if not rows:
-            there = "starts one: toolcrib run 'TASK'" if session_id == "last" else "`toolcrib sessions` lists them"
-            raise NoSuchSession(f"there is no session {session_id!r}; {there}")
+            if session_id == "last":
+                raise NoSuchSession("there is no session here yet; `toolcrib run 'TASK'` starts one")
+            raise NoSuchSession(f"there is no session {session_id!r}; `toolcrib sessions` lists them")
         if len(rows) > 1:
             found = ", ".join(row["id"] for row in rows[:5])
             raise SessionError(f"several sessions begin with {session_id!r}: {found}")

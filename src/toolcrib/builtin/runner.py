@@ -259,8 +259,8 @@ class CommandRunner:
             return str(self.workspace.root / self.workspace.real(self.place(str(working_dir))))
         except ToolError as error:
             return Judgement("deny", str(error), "path:outside")
-        except OSError as error:  # running the command reports this error
-            return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
+        except OSError as error:  # a yes could not make it run
+            return Judgement("deny", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
 
     def spill_of(self, call_id: str | None) -> Callable[[str], SpillTarget] | None:
         """Return a function that opens a file for the output of one call that is too long for the model; or None."""

@@ -18,6 +18,7 @@ import pytest
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import dead_profiles
 from toolcrib.builtin.settings import BrowserSettings
+from toolcrib.core.context import ToolContext
 
 from ...waiting import until
 from .conftest import HERE, LACKING, SETTINGS, Got, Reply, Room, ref_of
@@ -132,7 +133,9 @@ async def test_sessions_share_the_browser_and_nothing_else(room: Room) -> None:
     bob = await room.ok("browser_snapshot", "bob")
     assert "is not a ref of the last snapshot" in await room.refused("browser_click", "ann", ref=ref_of(bob, "heading"))
     await room.ok("browser_close", "ann")
-    assert "no page is open" in await room.refused("browser_snapshot", "ann")
+    assert "no page is open; browser_open opens one" in await room.refused("browser_snapshot", "ann")
+    of_a_person = await room.registry.execute("browser_snapshot", {}, ToolContext(session_id="cli-1", channel="cli"))
+    assert "Pages stay open in a script (`toolcrib code FILE.py`)" in of_a_person.for_llm
     await room.ok("browser_snapshot", "bob")
     assert leader(room) == pid
     assert "cookie: none" in await room.ok("browser_open", "ann", url=site.url("/ann"))

@@ -175,7 +175,7 @@ def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
         (["run", "--session", "nope"], "there is no session"),
         (["run", "--session", "", "x"], "--session needs the id"),
         (["chat", "--session", ""], "--session needs the id"),
-        (["run", "--session", "last"], "starts one: toolcrib run"),
+        (["run", "--session", "last"], "no session here yet; `toolcrib run 'TASK'` starts one"),
         (["sessions", "show", "nope"], "there is no session"),
         (["sessions", "rewind", "last", "9"], "there is no session"),
     ],

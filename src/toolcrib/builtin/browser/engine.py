@@ -40,6 +40,10 @@ BUSY_SECONDS = 30.0  # a session that was used so recently is not closed to make
 REAP_SECONDS = 5.0  # time between two checks for idle sessions
 CLOSE_SECONDS = 30.0
 _MAX_REMEMBERED = 1_000
+ENDS_WITH_CALL = (
+    "no page is open: each `toolcrib call` has a browser of its own, which ends with it. Pages stay open in a script "
+    "(`toolcrib code FILE.py`), for the agent (`toolcrib run`) and for clients of `toolcrib serve`"
+)
 
 
 class Engine:
@@ -124,7 +128,7 @@ class Engine:
             return self._loop
 
     async def _run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], create: bool) -> T:
-        session = await self._session(_key(ctx), create)
+        session = await self._session(_key(ctx), create, ctx.channel == "cli")
         async with session.lock:
             session.begin(ctx)
             try:
@@ -147,7 +151,7 @@ class Engine:
             return error
         return ToolError(_in_words(str(error) or type(error).__name__))
 
-    async def _session(self, key: str, create: bool) -> BrowserSession:
+    async def _session(self, key: str, create: bool, one_call: bool) -> BrowserSession:
         found = self._sessions.get(key)
         if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
             return found
@@ -158,6 +162,8 @@ class Engine:
                 return found
             if not create:
                 why = f"it was closed after {self.settings.idle_timeout:g} s without a call, or the browser ended; "
+                if one_call:
+                    raise ToolError(ENDS_WITH_CALL)
                 raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
             return await self._new_session(key)
 
