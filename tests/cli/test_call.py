@@ -142,6 +142,7 @@ def test_reading_arguments(tmp_path: Path) -> None:
     assert read_arguments(["a=1", "b=x=y", "c:=[1, null]", "d=", "e=@@x"], None) == {
         "a": "1", "b": "x=y", "c": [1, None], "d": "", "e": "@x",
     }  # fmt: skip
+    assert read_arguments(["git log --format=%an"], None) == {"": "git log --format=%an"}
     assert read_arguments(["a=1", "a=2", "a=3"], None) == {"a": ["1", "2", "3"]}
     assert read_arguments([], '{"a": 1}') == '{"a": 1}'
     (tmp_path / "f.json").write_text(json.dumps({"a": 2}))

@@ -98,6 +98,7 @@ STEPS = [
     Step("call exec 'wc -c shop.py'", "10 shop.py\n", "Exit code: 0\n"),
     Step("call exec command=ls working_dir=nope", code=3,
          err="toolcrib: exec was denied: working_dir 'nope': No such file or directory\n"),
+    Step("call --raw exec 'echo a=b'", "a=b\n"),
     Step("call --raw exec 'echo out; exit 4'", "out\n", code=4),
     Step("call grep elephant", "No matches for elephant in the workspace. (Not searched: …)\n"),
     Step("call write_file path=note.txt content=-", "…note.txt…\n", stdin="from a pipe\n"),

@@ -15,7 +15,7 @@ MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
 
 ALONE = ""
 """The key of a value that was given without one, until the tool is known."""
-_PAIR = re.compile(r"([^=:\s][^=:]*)(:=|=)(.*)", re.DOTALL)
+_PAIR = re.compile(r"([^=:\s]+)(:=|=)(.*)", re.DOTALL)  # a key has no blanks: `git log --format=%an` is a value
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:
