@@ -66,6 +66,15 @@ def test_an_older_client_gets_what_its_revision_knows() -> None:
     assert served(FULL, "2025-06-18")["content"][-1].keys() & {"icons", "title"} == {"title"}
 
 
+def test_many_parts_are_not_converted_each_for_itself() -> None:
+    """A server chooses how many there are; the event loop waits for all of them."""
+    parts: list[Any] = [{"type": "text", "text": f"t{number}"} for number in range(50_000)]
+    output = output_of({"content": [*parts, {"type": "image"}, {"type": "text", "text": "end"}]}, trusted=False)
+    assert len(output.content) <= 1_001
+    assert output.for_llm.split("\n")[:-2] == [part["text"] for part in parts]
+    assert output.for_llm.endswith("\nend\n[left out: parts without a text, 1]")
+
+
 def test_a_plain_text_stays_plain() -> None:
     output = output_of({"content": [{"type": "text", "text": "t"}]}, trusted=False)
     assert output == ToolOutput("t")

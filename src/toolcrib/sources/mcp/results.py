@@ -31,6 +31,8 @@ from .fields import Json, block_extra, foreign_meta, from_base64, result_meta
 
 MAX_SHOWN = 2_000
 """The most characters of JSON that are shown of unknown content."""
+MAX_PARTS = 1_000
+"""The most parts of a result that are converted each for itself. The texts of further ones are one text."""
 _KNOWN = {"content", "structuredContent", "isError", "_meta", "resultType", "toolResult"}
 _LINK = ("title", "description", "size", "icons")
 
@@ -41,7 +43,7 @@ def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOu
     Labels in `_meta.ifc` count only if the server is trusted. Keys that are reserved for us are always dropped.
     """
     raw = _wire(result)
-    blocks = [block_of(part) for part in _parts(raw)]
+    blocks = _blocks(_parts(raw))
     data: Any = raw.get("structuredContent", raw.get("toolResult"))  # the latter until 2024-10-07
     if not blocks and data is None and (rest := {key: raw[key] for key in raw if key not in _KNOWN}):
         blocks = [_odd("the server answered with no content but", rest)]
@@ -92,6 +94,18 @@ def _parts(raw: Json) -> list[Any]:
     if isinstance(content, list):
         return cast("list[Any]", content)
     return [] if content is None else [content]
+
+
+def _blocks(parts: list[Any]) -> list[ContentBlock]:
+    rest = parts[MAX_PARTS:]
+    blocks = [block_of(part) for part in parts[:MAX_PARTS]]
+    if rest:
+        texts = [cast("Json", part).get("text") for part in rest if isinstance(part, dict)]
+        said = [text for text in texts if isinstance(text, str)]
+        lost = len(rest) - len(said)
+        note = [f"[left out: parts without a text, {lost:,}]"] if lost else []
+        blocks.append(TextBlock("\n".join([*said, *note])))
+    return blocks
 
 
 def block_of(part: Any) -> ContentBlock:
