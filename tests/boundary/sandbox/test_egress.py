@@ -32,6 +32,19 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is f
 NAME, OTHER, PLACEHOLDER = "api.test", "other.test", "placeholder-API_TOKEN-0011223344556677"
 VALUE = "s3cr3t+Value/0815=hush"
 
+NUMBERS = (
+    "%{:02x}",
+    "%{:02X}",
+    "\\x{:02x}",
+    "\\u{:04x}",
+    "\\u{:04X}",
+    "\\{:03o}",
+    "&#{};",
+    "&#x{:x};",
+    "{:02x}",
+    "{:02X}",
+)
+
 
 def need(program: str) -> None:
     if shutil.which(program) is None:
@@ -100,6 +113,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 answer = b64encode(b"x" + said)
             case "quoted":
                 answer = "".join(f"%{byte:02x}" if not chr(byte).isalnum() else chr(byte) for byte in said).encode()
+            case "numbers":
+                answer = "\n".join("".join(map(form.format, said)) for form in NUMBERS).encode()
             case "pieces":
                 self.pieces(said)
                 return
@@ -274,6 +289,12 @@ async def test_an_answer_does_not_show_it(servers: Servers, workspace: Path, for
     assert VALUE[4:14] not in said
     if form == "pieces":
         assert said.endswith(f"<{'*' * len(VALUE)}>{VALUE[:5]}")
+
+
+async def test_an_answer_does_not_show_it_as_numbers(servers: Servers, workspace: Path) -> None:
+    need("curl")
+    said, _ = await sh(servers, workspace, 'curl -sSi -H "Authorization: Bearer $API_TOKEN" "$URL/?as=numbers"')
+    assert said.endswith("\n".join("*" * len("".join(map(form.format, VALUE.encode()))) for form in NUMBERS))
 
 
 @pytest.mark.parametrize("form", ["gzip", "broken"])

@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import h11
@@ -33,7 +33,8 @@ class Egress:
         self.trusted = trusted
         self._secrets = secrets
         self._hosts = {host for secret in secrets for host in secret.hosts}
-        self._forms = sorted({form.encode() for secret in secrets for form in secret.forms}, key=len, reverse=True)
+        forms = {form.encode() for secret in secrets for form in (*secret.forms, *_escaped(secret.value))}
+        self._forms = sorted(forms, key=len, reverse=True)
 
     def opens(self, where: str) -> bool:
         """Return whether the proxy opens the TLS of requests to this `host:port`."""
@@ -92,6 +93,25 @@ class Egress:
         for secret in self._secrets:
             if secret.placeholder.encode() in text:
                 raise BadRequest(403, f"the secret {secret.name} goes only into headers for credentials, not {place}")
+
+
+_NUMBERS = (
+    "%{:02x}",
+    "%{:02X}",
+    r"\x{:02x}",
+    r"\u{:04x}",
+    r"\u{:04X}",
+    r"\{:03o}",
+    "&#{};",
+    "&#x{:x};",
+    "{:02x}",
+    "{:02X}",
+)
+
+
+def _escaped(value: str) -> Iterator[str]:
+    """Yield a value with each byte as its number, as addresses, JSON, HTML and programming languages write it."""
+    return ("".join(map(form.format, value.encode("latin-1"))) for form in _NUMBERS)
 
 
 class Masker:
