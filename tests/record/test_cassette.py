@@ -248,7 +248,9 @@ async def test_a_call_that_was_cancelled_is_not_kept(tmp_path: Path) -> None:
     assert len((tmp_path / "a.cassette").read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"toolcrib_cassette": 2}', '{"toolcrib_cassette": 1}\n{"tool": "x"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"toolcrib_cassette": 2}', '{"toolcrib_cassette": 1}\n{"tool": "x"}', "[" * 100_000]
+)
 async def test_what_is_no_cassette(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a.cassette"
     file.write_text(text)

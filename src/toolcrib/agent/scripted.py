@@ -53,7 +53,7 @@ class ScriptedModel:
                 if text.lstrip().startswith("[")
                 else [json.loads(x) for x in text.split("\n") if x.strip()]
             )
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path} is not a script of replies: {error}") from None
         if not replies:
             raise ConfigError(f'{path} holds no replies; write for example [{{"text": "Hello"}}]')

@@ -94,7 +94,7 @@ class CassettePlayer:
                 self._answers.setdefault(key, deque()).append(_loaded(line["output"]))
         except OSError as error:
             raise ConfigError(f"the cassette {path} cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(f"{path} is not a cassette that --record made: {error}") from None
 
     @property

@@ -239,6 +239,7 @@ def test_an_empty_list_says_so(cli: Cli) -> None:
         ('{"calls": [{"name": "read_file", "id": 5}]}', "reply 1 has calls without a name, or with"),
         (" ", "holds no replies"),
         ("{", "is not a script of replies"),
+        ("[" * 100_000, "is not a script of replies"),
     ],
 )
 def test_a_broken_script_or_file_leaves_no_session(cli: Cli, script: str, words: str) -> None:
