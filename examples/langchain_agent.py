@@ -1,4 +1,5 @@
-"""An agent of LangChain with guarded tools. `pip install 'toolcrib[langchain]' langchain`; MODEL: openai:gpt-5.
+"""An agent of LangChain with guarded tools. `pip install 'toolcrib[langchain]' langchain langchain-openai`;
+MODEL: openai:gpt-5.
 
 The tools work in the current folder. A call that needs a person interrupts the graph; this program asks you.
 """
