@@ -74,9 +74,12 @@ ROOT = CommandGroup(
 
 
 class _PlainFormatter(logging.Formatter):
-    """Makes log lines safe for a terminal."""
+    """Makes log lines safe for a terminal, and tracebacks of libraries short: what others send causes many of them."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info and not record.name.startswith("toolcrib"):
+            said = f"{record.getMessage()}: {record.exc_info[1]!r:.300}"
+            record = logging.LogRecord(record.name, record.levelno, "", 0, said, None, None)
         return plain(super().format(record))
 
 
@@ -84,6 +87,7 @@ def run(words: Sequence[str]) -> int | None:
     """Do what a command line asks for, or complete it. Raises Usage."""
     if logging.lastResort is not None:  # what libraries log may hold a server's text, in tracebacks too
         logging.lastResort.setFormatter(_PlainFormatter())
+    logging.getLogger("client").setLevel(logging.CRITICAL)  # the MCP SDK: it reports each wrong message of a server
     if completion.VARIABLE in os.environ:
         print(*completion.complete(ROOT, words), sep="\n")
         return None

@@ -89,7 +89,7 @@ async def serve(
         monitoring.refused = guard.refused
         config = uvicorn.Config(
             guard,
-            http=strangers.protocol(), log_level="warning", access_log=False,
+            http=strangers.protocol(), log_level="warning", log_config=None, access_log=False,
             lifespan="off", ws="none", proxy_headers=False, server_header=False, backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )  # fmt: skip

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import gzip
+import itertools
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from http_world import http_server
 
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import McpFailure, McpServers, server_config
+from toolcrib.sources.mcp import http as http_module
 
 
 async def call(servers: McpServers, tool: str = "count") -> ToolOutput:
@@ -146,3 +153,83 @@ async def test_the_guard_where_it_is_set(client: Any, host: Any) -> None:
         with pytest.raises(McpFailure, match=r"the setting web.ports can add it$"):
             await servers.connect("web", web(world.url, guarded=True))
         assert not world.headers
+
+
+# --- answers without end
+
+
+@pytest.fixture
+async def answering() -> AsyncIterator[Callable[..., httpx2.AsyncClient]]:
+    """`answering(body, **headers)`: a client of which each request gets this answer, with the transport of ours."""
+    made: list[httpx2.AsyncClient] = []
+    told: list[Exception] = []
+
+    def make(body: bytes | Iterable[bytes], **headers: str) -> httpx2.AsyncClient:
+        async def stream() -> AsyncIterator[bytes]:
+            for piece in [body] if isinstance(body, bytes) else body:
+                yield piece
+
+        inner = httpx2.MockTransport(
+            lambda _: httpx2.Response(
+                200, headers={k.replace("_", "-"): v for k, v in headers.items()}, content=stream()
+            )
+        )
+        made.append(httpx2.AsyncClient(transport=http_module._Remembering(inner, told.append)))
+        return made[-1]
+
+    make.told = told  # type: ignore[attr-defined]
+    yield make
+    for each in made:
+        await each.aclose()
+
+
+async def test_a_compressed_answer_is_read(answering: Any) -> None:
+    text = b'{"a": [1, 2]}'
+    for encoding, packed in (("gzip", gzip.compress(text)), ("deflate", zlib.compress(text)), ("", text)):
+        assert (await answering(packed, Content_Encoding=encoding).post("http://x/")).content == text
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_ends(answering: Any, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(http_module, "MAX_EVENT", 2**20)
+    monkeypatch.setattr(http_module, "MAX_OPENED", 1_000)
+    bomb = gzip.compress(b"x" * 2**24)
+    for body, headers in (
+        (itertools.repeat(b"x" * 10_000), {}), (itertools.repeat(b"[],"), {}), (bomb, {"Content_Encoding": "gzip"}),
+    ):  # fmt: skip
+        with pytest.raises(httpx2.RemoteProtocolError, match="too large"):
+            await answering(body, Content_Type=kind, **headers).post("http://x/")
+        assert "too large" in str(answering.told[-1])  # why the server counts as gone
+
+
+async def test_a_stream_of_events_may_be_long(answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "MAX_EVENT", 200)
+    for end in (b"\n\n", b"\r\n\r\n"):
+        events = [b'data: {"a": [1]}' + end] * 1_000
+        found = await answering(events, Content_Type="text/event-stream").post("http://x/")
+        assert found.content == b"".join(events)
+
+
+@pytest.mark.parametrize("encoding", ["nonsense", "gzip"])
+async def test_an_encoding_that_is_none(answering: Any, encoding: str) -> None:
+    with pytest.raises(httpx2.DecodingError):
+        await answering(b"no", Content_Encoding=encoding).post("http://x/")
+
+
+async def test_a_server_that_ends_each_stream_is_not_asked_at_once(
+    answering: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(http_module.asyncio, "sleep", sleep)
+    http = answering(b"")
+    for _ in range(4):
+        await http.get("http://x/")
+    assert waited[0] == 0 and waited[1:] == sorted(waited[1:]) and waited[3] > 1.2
+    await http.post("http://x/")
+    assert len(waited) == 4

@@ -6,23 +6,30 @@ address guard, like those of the web tools. The SDK handles redirects: it follow
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from typing import Any, cast
 
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ...boundary.network.address_guard import AddressGuard
+from ...boundary.network.decoding import accepted, decoder
 from ...boundary.network.dial import GuardedTransport
 from ...core.bound import safe
 from ...core.dataclass import dataclass
+from ...core.errors import ToolError
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""
 MAX_EVENT = 64 * 2**20
+MAX_OPENED = 500_000
+"""The most tables and lists of an answer: the SDK needs 2 µs for each, and nobody else is served meanwhile."""
 MAX_ACCOUNT = 300
+STREAM_SECONDS = 0.5
+"""The least time from one try to open a stream to the next."""
 _SESSION = "mcp-session-id"
 _LATER = (429, 502, 503, 504)
 _NOT_OLDER = ("HTTP 400", "HTTP 404", "HTTP 405", "HTTP 406")
@@ -99,7 +106,7 @@ class HttpTransport:
         context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
         inner = httpx2.AsyncHTTPTransport(verify=context) if self._guard is None else GuardedTransport(self._guard)
         return httpx2.AsyncClient(
-            headers={**self._headers, **(headers or {})},
+            headers={"Accept-Encoding": accepted(), **self._headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS),
             auth=self._auth or auth,
             event_hooks={"response": [self._answered]},
@@ -126,18 +133,63 @@ def _seconds(response: httpx2.Response) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
+class _BoundedBody(httpx2.AsyncByteStream):
+    """The decoded body of an answer, or its events: each has at most MAX_EVENT bytes and MAX_OPENED tables and
+    lists. Raises RemoteProtocolError for more, and DecodingError."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, encoding: str, events: bool, failed: Callable[[Exception], None]
+    ) -> None:
+        self._inner, self._encoding, self._events, self._told = inner, encoding, events, failed
+        self._size = self._opened = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            decode = decoder(self._encoding)
+            async for data in self._inner:
+                for piece in decode(data):
+                    self._count(piece)
+                    yield piece
+        except ToolError as error:
+            self._told(error)
+            raise httpx2.DecodingError(str(error)) from error
+
+    def _count(self, piece: bytes) -> None:
+        if self._events and (end := max(piece.rfind(b"\n\n"), piece.rfind(b"\n\r\n"))) >= 0:
+            piece, self._size, self._opened = piece[end:], 0, 0  # of the next event
+        self._size += len(piece)
+        self._opened += piece.count(b"[") + piece.count(b"{")
+        if self._size > MAX_EVENT or self._opened > MAX_OPENED:
+            error = httpx2.RemoteProtocolError("the answer is too large")
+            self._told(error)
+            raise error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
 class _Remembering(httpx2.AsyncBaseTransport):
-    """Reports why a request failed: the SDK does not pass the reason on."""
+    """Reports why a request failed: the SDK does not pass the reason on. Bounds the answers, and how often a stream is
+    opened."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, failed: Callable[[Exception], None]) -> None:
         self._inner, self._told = inner, failed
+        self._next_stream = 0.0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":  # a server could close each stream at once, and ask for the next one
+            now = asyncio.get_running_loop().time()
+            wait, self._next_stream = self._next_stream - now, max(now, self._next_stream) + STREAM_SECONDS
+            await asyncio.sleep(max(wait, 0))
         try:
-            return await self._inner.handle_async_request(request)
+            response = await self._inner.handle_async_request(request)
         except Exception as error:
             self._told(error)
             raise
+        events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        encoding = response.headers.pop("content-encoding", "")
+        response.stream = _BoundedBody(cast("httpx2.AsyncByteStream", response.stream), encoding, events, self._told)
+        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
