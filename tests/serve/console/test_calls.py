@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -127,6 +128,24 @@ def test_a_call_appears_by_itself(page: Any, look: Any) -> None:
         look(f"n{number}")
     page.get_by_text(f'{{"at":"n{3 * PER_PAGE - 1}"}}').wait_for()
     assert page.locator("#calls > li").count() == PER_PAGE  # the page does not grow
+
+
+def test_a_hundred_calls_a_second_do_not_make_the_page_grow(room: Room, page: Any, look: Any) -> None:
+    for number in range(2 * PER_PAGE):
+        look(f"a{number}")
+    page.get_by_role("link", name="Calls").click()
+    page.get_by_text(f'{{"at":"a{2 * PER_PAGE - 1}"}}').wait_for()
+    size = page.evaluate("document.querySelectorAll('*').length")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    begun = time.monotonic()
+    for number in range(300):
+        look(f"b{number}")
+        page.wait_for_timeout(max(0, begun + number / 100 - time.monotonic()) * 1000)
+    page.get_by_text('{"at":"b299"}').wait_for()
+    took = time.monotonic() - begun
+    assert page.evaluate("document.querySelectorAll('*').length") == size
+    assert len(asked) <= 5 * took + 5  # the page asks at most four times a second
 
 
 def test_one_call_in_full(room: Room, page: Any) -> None:

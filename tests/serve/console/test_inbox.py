@@ -172,7 +172,7 @@ def test_several_at_once(room: Room, page: Any) -> None:
     for row in rows[2:]:
         shown(page, row["id"]).get_by_role("checkbox").check()
     page.locator("#several").get_by_label("Reason").fill("not now")
-    page.get_by_role("button", name="Deny all").click()
+    page.get_by_role("button", name="Deny each").click()
     page.get_by_text(f"Denied launch ({rows[3]['id']})").wait_for()
     assert {(room.row(row["id"])["state"], room.row(row["id"])["answer"]) for row in rows[2:]} == {
         ("denied", "not now")
@@ -200,6 +200,24 @@ def test_the_session_that_asks_and_those_that_began_it(room: Room, page: Any) ->
     assert f"count down ({child.id})" in text
     shown(page, row["id"]).get_by_role("link", name="plan the").click()
     page.get_by_role("heading", name="plan the <b>launch</b>").wait_for()
+
+
+def test_many_pages_share_one_stream(room: Room, page: Any) -> None:
+    page.locator("#waiting").wait_for()
+    streams: list[str] = []
+    pages = [page.context.new_page() for _ in range(8)]  # a browser opens six connections to a server
+    for each in pages:
+        each.on("request", lambda request: streams.append(request.url) if "events" in request.url else None)
+        each.goto(page.url)
+    row = room.ask()
+    for each in (page, *pages):
+        shown(each, row["id"])
+    assert streams == []
+    page.close()  # another one takes the stream over
+    row = room.ask("another")
+    for each in pages:
+        shown(each, row["id"])
+    assert len(streams) == 1
 
 
 def test_a_notification_has_only_a_number(room: Room, page: Any) -> None:

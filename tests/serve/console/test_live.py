@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,7 @@ async def test_each_page_hears_of_a_change_once(tmp_path: Path, monkeypatch: pyt
     await asyncio.sleep(0)
     record.write_text("12")
     assert await asyncio.gather(*heard) == [CHANGED, CHANGED]
-    record.with_name("record.db-wal").touch()  # what opening and closing a record leaves
+    record.with_name("record.db-shm").write_bytes(bytes(32_768))  # what opening and closing a record leaves
     assert await next_of(first) == ": still here\n\n"
     watch.close()
     for stream in (first, second):
@@ -65,3 +67,40 @@ async def test_it_looks_only_while_a_page_is_open(tmp_path: Path) -> None:
     seen = len(looks)
     await asyncio.sleep(0.02)
     assert len(looks) == seen > 0
+
+
+async def test_so_many_pages_hear_of_changes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_PAGES", 2)
+    watch = RecordWatch(list, poll=0.005)
+    streams = [watch.events() for _ in range(2)]
+    for stream in streams:
+        assert not watch.is_full
+        await next_of(stream)
+    assert watch.is_full
+    await streams[0].aclose()
+    assert not watch.is_full
+    await streams[1].aclose()
+
+
+async def test_a_change_is_heard_of_when_it_can_be_seen_and_not_before(tmp_path: Path) -> None:
+    record = tmp_path / "record.db"
+    with closing(sqlite3.connect(record, isolation_level=None, check_same_thread=False)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA cache_spill = 1")
+        writer.execute("PRAGMA cache_size = 1")
+        writer.execute("CREATE TABLE t (x)")
+        watch = RecordWatch(lambda: [record], poll=0.005)
+        stream = watch.events()
+        await next_of(stream)
+        assert await next_of(stream) == CHANGED
+        size = record.with_name("record.db-wal").stat().st_size
+        writer.execute("BEGIN")
+        writer.executemany("INSERT INTO t VALUES (?)", [(bytes(3_000),)] * 200)
+        assert record.with_name("record.db-wal").stat().st_size > size  # the log has grown already
+        heard = asyncio.create_task(next_of(stream))
+        await asyncio.sleep(0.1)
+        assert not heard.done()
+        writer.execute("COMMIT")
+        assert await heard == CHANGED
+        await stream.aclose()
+        watch.close()

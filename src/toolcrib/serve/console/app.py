@@ -23,7 +23,7 @@ from ...record.rows import ApprovalRow
 from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, export_calls, read_call, read_calls, undo_call
-from .health import health_page
+from .health import health_page, read_limits
 from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox
 from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
 from .live import RecordWatch
@@ -247,7 +247,10 @@ class ConsoleViews:
 
     async def health(self, request: Request) -> Response:
         """Show what works on this machine."""
-        return await self._shown(request, "health", lambda frame: health_page(self._sources.findings(), frame))
+        sources = self._sources
+        return await self._shown(
+            request, "health", lambda frame: health_page(sources.findings(), read_limits(sources.build), frame)
+        )
 
     async def views(self, request: Request) -> Response:
         """Show the views alone: for pages of which nothing else is kept up to date."""
@@ -256,6 +259,8 @@ class ConsoleViews:
 
     async def events(self, request: Request) -> Response:
         """Say when something has changed."""
+        if self._watch.is_full:
+            return HTMLResponse(refused("Refused", "Too many pages are open."), 503)
         return StreamingResponse(self._watch.events(), media_type="text/event-stream")
 
     async def static(self, request: Request) -> Response:

@@ -13,9 +13,10 @@ from ...builtin.diffs import bounded_diff
 from ...core.call import inner_id
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolError
+from ...core.json_values import as_object
 from ...core.text import clip
 from ...record.audit import Audit
-from ...record.audit_reader import plain_row
+from ...record.audit_reader import plain_data, plain_row
 from ...record.change import HASH_LIMIT, Change
 from ...record.connection import Where
 from ...record.filters import KNOWN, read_filters
@@ -113,14 +114,15 @@ def _filters(given: Mapping[str, str]) -> dict[str, str]:
 def _line(row: CallRow) -> Markup:
     ended = row["kind"] != "intent"
     outcome = (row["outcome"] if ended else "runs, or was cut off") or row["kind"]
+    bad = ended and outcome not in ("ok", "pending")
     took = f"{(row['duration'] or 0) * 1000:.0f} ms" if ended else ""
     error = (row["error"] or "").partition(TRACEBACK)[0]
     return el(
         "li",
         link(el("bdi", row["tool"] or row["kind"]), "call", {"id": row["call_id"]}, item=True),
-        " ", clock(row["time"]), " ", el("strong", outcome, class_=None if outcome == "ok" else "bad"), f" {took} ",
+        " ", clock(row["time"]), " ", el("strong", outcome, class_="bad" if bad else None), f" {took} ",
         el("code", one_line(clip(row["arguments"] or "", 160))),
-        el("span", " ", one_line(clip(error, 200)), class_="bad") if error else None,
+        el("span", " ", one_line(clip(error, 200)), class_="bad" if bad else None) if error else None,
         id=f"row-{row['seq']}",
     )  # fmt: skip
 
@@ -300,7 +302,7 @@ def _facts(row: CallRow) -> Markup:
             link("transcript", "session", {"id": row["session_id"]}) if _is_agents(row) else None,
         ],
         "channel": row["channel"],
-        "labels": row["labels"],
+        "labels": ", ".join(map(str, as_object(plain_data(row["labels"])).values())),
         "took": f"{(row['duration'] or 0) * 1000:.1f} ms",
         "output": f"{row['size'] or 0:,} characters",
         "row": f"{row['seq']}:{row['hash']}",

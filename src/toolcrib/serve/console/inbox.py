@@ -160,10 +160,10 @@ def _several(frame: Frame) -> Markup:
     return el(
         "form",
         el("input", type="hidden", name="form", value=frame.form),
-        el("p", "All chosen calls: "),
+        el("p", "Chosen calls: "),
         el("button", "Approve each once", name="answer", value="once", class_="yes"),
         el("label", "Reason, for the model ", el("input", name="reason", autocomplete="off")),
-        el("button", "Deny all", name="answer", value="deny", class_="no"),
+        el("button", "Deny each", name="answer", value="deny", class_="no"),
         method="post", action="answers", id=SEVERAL, class_="several",
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
     session = "session" in scopes_of(row)
     return el(
         "article",
-        el("h2", el("bdi", row["tool"]), " wants to run ", el("small", row["category"]), id=f"{ident}-name"),
+        el("h2", el("bdi", row["tool"]), " wants to run ", el("small", f"({row['category']})"), id=f"{ident}-name"),
         el("label", el("input", type="checkbox", name=f"{CHOSEN}{ident}", form=SEVERAL, data_key="x"), " choose",
            class_="choose") if frame.form else None,
         exact(row["preview"]),

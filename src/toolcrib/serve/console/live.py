@@ -17,6 +17,10 @@ from ...record.connection import Where
 log = logging.getLogger("toolcrib.serve")
 
 POLL_SECONDS = 0.5
+_HEADER, _FRAMES = 48, slice(16, 20)
+"""The size of that header, and where it has the number of frames in the log (https://sqlite.org/walformat.html)."""
+MAX_PAGES = 100
+"""How many pages are told of changes at once."""
 BEAT_SECONDS = 15.0
 """How often a page hears something: this finds pages that have gone."""
 
@@ -30,6 +34,11 @@ class RecordWatch:
         self._looking: asyncio.Task[None] | None = None
         self._shared: dict[str, tuple[Audit, Approvals]] = {}
         self._closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further page is told of changes."""
+        return self._pages >= MAX_PAGES
 
     async def events(self) -> AsyncGenerator[str]:
         """Yield the stream for one page."""
@@ -74,7 +83,7 @@ class RecordWatch:
 
     def _state_of(self, record: Where) -> object:
         if isinstance(record, Path):
-            return record, _stamp(record), _stamp(record.with_name(f"{record.name}-wal"))
+            return record, _stamp(record), _committed(record.with_name(f"{record.name}-shm"))
         try:
             if record not in self._shared:
                 self._shared[record] = Audit(record), Approvals(record)
@@ -95,10 +104,21 @@ async def _is_set(changed: asyncio.Event) -> bool:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return the time and size of a file; None if it is empty or missing, because opening a record makes an empty log
-    and closing it removes that."""
+    """Return the time and size of a file; None if it is missing."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size) if found.st_size else None
+    return found.st_mtime_ns, found.st_size
+
+
+def _committed(path: Path) -> bytes | None:
+    """Return the header of the index of SQLite's log. It changes when a transaction can be seen; the log itself grows
+    earlier, and a page that is made then would miss it. None if the log is empty, because opening a record makes an
+    empty one and closing it removes that."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError:
+        return None
+    return header if len(header) == _HEADER and any(header[_FRAMES]) else None

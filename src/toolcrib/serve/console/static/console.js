@@ -72,24 +72,41 @@ let again = false;
 async function refresh() {
   if (loading) return void (again = true);
   loading = true;
+  again = false;
+  let pause = 250; // at most four times a second
   try {
     show(await load("GET", document.body.dataset.again || location.href));
   } catch {
-    setTimeout(refresh, 1000); // the stream says whether the console has gone
+    again = true;
+    pause = 1000;
   }
-  loading = false;
-  if (again) {
-    again = false;
-    setTimeout(refresh, 250);
-  }
+  setTimeout(() => {
+    loading = false;
+    if (again) refresh();
+  }, pause);
 }
 
 if (document.body.dataset.again !== undefined) {
+  // A browser opens six connections to a server, and each stream keeps one: so one page of all has the stream, and tells
+  // the others.
+  const others = new BroadcastChannel(location.pathname.split("/")[1]);
   const gone = document.getElementById("gone");
-  const events = new EventSource("events");
-  events.onopen = () => (gone.hidden = true);
-  events.onmessage = refresh;
-  events.onerror = () => (gone.hidden = false);
+  const heard = (what) => {
+    gone.hidden = what !== "gone";
+    if (what === "changed") refresh();
+  };
+  others.onmessage = (event) => heard(event.data);
+  const listen = () =>
+    new Promise(() => {
+      const events = new EventSource("events");
+      const say = (what) => (others.postMessage(what), heard(what));
+      events.onopen = () => say("there");
+      events.onmessage = () => say("changed");
+      events.onerror = () => say("gone");
+    });
+  if (navigator.locks) navigator.locks.request("events", listen);
+  else listen();
+  refresh(); // something may have changed since the page was made
 
   addEventListener("submit", async (event) => {
     if (event.target.method !== "post") return;
