@@ -3,8 +3,8 @@
     python scripts/console_screenshots.py docs/console
 
 It runs real commands in a home and a workspace of its own: calls, a script, a session of the agent with written
-replies, jobs, schedules, and an MCP server that changes. Then it opens `toolcrib console` at a terminal, and its pages in
-Chromium.
+replies, jobs, schedules, and an MCP server that changes. Then it opens `toolcrib console` at a terminal, and its pages
+in Chromium.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def post(base: str, name: str, given: dict[str, str], cookie: str = "") -> tuple
     assert parts.port is not None
     connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=30)
     headers = {"Origin": f"http://127.0.0.1:{parts.port}", "Cookie": cookie}
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
     connection.request("POST" if given else "GET", parts.path + name, urlencode(given), headers)
     got = connection.getresponse()
     text = got.read().decode()

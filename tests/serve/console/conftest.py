@@ -68,7 +68,7 @@ class Open:
     def ask(self, method: str, name: str, given: dict[str, str] | None = None, **headers: str) -> Answer:
         """Send one request, with the cookie if there is one. `Sec_Fetch_Site` is the header Sec-Fetch-Site."""
         body = None if given is None else urlencode(given)
-        usual = {"Origin": self.origin} if method == "POST" else {}
+        usual = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded"} if method == "POST" else {}
         if self.cookie:
             usual["Cookie"] = self.cookie
         sent = {**usual, **{key.replace("_", "-"): value for key, value in headers.items()}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from starlette.applications import Starlette
@@ -15,10 +16,20 @@ from toolcrib.config.serve import ConsoleSettings
 from toolcrib.core.errors import ConfigError
 from toolcrib.serve.console import serve_console
 from toolcrib.serve.console.access import FORM, PERSON, ConsoleAccess
+from toolcrib.serve.console.app import ConsoleSources, ConsoleViews, no_jobs
+from toolcrib.serve.console.live import RecordWatch
+from toolcrib.toolbox import Toolbox
 
 from .conftest import Open, Room
 
 PROXY = "203.0.113.7"
+POSTS = [
+    route.path.removeprefix("/")
+    for mount in ConsoleViews(ConsoleSources(list, no_jobs, no_jobs, no_jobs, no_jobs), RecordWatch(list)).app().routes
+    for route in mount.routes  # type: ignore[attr-defined]
+    if "POST" in route.methods
+]
+"""The addresses at which something is changed."""
 BEHIND = ConsoleSettings(proxy=PROXY, origin="https://console.example", may_answer=("ann",))
 
 
@@ -29,7 +40,8 @@ def test_who_came_with_a_read_only_link_sees_and_answers_nothing(room: Room, con
     assert row["id"] in text
     assert "You may look here, and not answer" in text
     assert 'method="post"' not in text
-    for name in ("answer", "undo", "change", "tool", "server", "anything"):
+    assert {"answer", "answers", "undo", "rules", "server", "tool", "session", "job", "schedule"} <= set(POSTS)
+    for name in (*POSTS, "anything"):
         for form in ("", "x"):
             got = console.ask("POST", name, {"id": row["id"], "answer": "once", "form": form})
             assert (got.status, "You may look here" in got.text) == (403, True), name
@@ -144,3 +156,48 @@ def test_the_record_names_who_answered(room: Room, console: Open) -> None:
     console.enter()
     console.ask("POST", "answer", {"id": row["id"], "answer": "deny", "form": console.form()})
     assert (room.row(row["id"])["approver"] or "").startswith("console:")
+
+
+@pytest.mark.parametrize("name", POSTS)
+def test_each_address_that_changes_something_wants_the_form_of_this_browser(
+    room: Room, console: Open, name: str
+) -> None:
+    row = room.ask()
+    console.enter()
+    good = {"id": row["id"], "answer": "once", f"chosen:{row['id']}": "on", "act": "add", "rule": "launch",
+            "verdict": "allow", "sure": "yes", "name": "launch", "arguments": '{"what": "x"}'}  # fmt: skip
+    for form in ({}, {"form": ""}, {"form": "x"}):
+        assert console.ask("POST", name, {**good, **form}).status == 403
+    form = console.form()
+    for headers in (
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Cookie": ""},
+    ):
+        assert console.ask("POST", name, {**good, "form": form}, **headers).status in (401, 403)
+    fields = urlencode({**good, "form": form})
+    assert console.ask("GET", f"{name}?{fields}", X_HTTP_Method_Override="POST").status in (200, 405, 500)
+    for kind in ("application/json", "text/plain", "multipart/form-data; boundary=x", ""):
+        assert console.ask("POST", name, {**good, "form": form}, Content_Type=kind).status == 403, kind
+    assert room.row(row["id"])["state"] == "pending"
+    assert room.runs == []
+    with Toolbox.open(workspace=room.box.workspace.root, builtin=False) as box:
+        assert box.rules.rules == ()
+
+
+def test_a_cookie_that_somebody_else_set_is_not_taken_over(console: Open) -> None:
+    link = console.new_link().partition("#")[2]
+    got = console.ask("POST", "enter", {"link": link}, Cookie="toolcrib_console=planted")
+    assert got.status == 303
+    assert "planted" not in got.headers["set-cookie"]
+    assert console.ask("GET", "inbox", Cookie="toolcrib_console=planted").status == 401
+
+
+def test_very_long_requests(room: Room, console: Open) -> None:
+    console.enter()
+    long = "x" * 60_000
+    assert len(console.ask("GET", f"calls?text={long}").text) < 200_000
+    text = console.ask("POST", "rules", {"form": console.form(), "act": "add", "rule": long, "sure": "yes",
+                                         "verdict": "deny"}).text  # fmt: skip
+    assert "Nothing was done" in text

@@ -154,8 +154,10 @@ class ConsoleAccess:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Raises FormRefused if it is too long, or does not have the secret of this browser's
-    forms (where the browser has one)."""
+    """Return the fields of a form. Raises FormRefused if it is none or too long, or does not have the secret of this
+    browser's forms (where the browser has one)."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise FormRefused("this is no form")
     body = b""
     try:
         async for chunk in request.stream():

@@ -66,9 +66,9 @@ def tool_page(found: OneTool, frame: Frame) -> str:
         el("h2", "Call it by hand") if frame.form else None,
         form(
             frame, "tool",
+            el("p", "Rules, approval and the record apply, as to a model's call."),
             el("label", "Arguments, as JSON ", el("textarea", found.arguments, name="arguments", rows=8, cols=60,
                spellcheck="false")),
-            el("p", "Rules, approval and the record apply, as to a model's call."),
             el("button", "Call"),
             name=tool.name,
         ),
