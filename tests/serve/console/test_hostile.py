@@ -18,7 +18,7 @@ from toolcrib.policy.plain import plain_line
 from toolcrib.policy.preview import visible
 from toolcrib.policy.rules.grammar import Rule, RuleSource
 from toolcrib.policy.starts import StartDoubt
-from toolcrib.serve.console.health import Limit, health_page
+from toolcrib.serve.console.health import SetLimit, health_page
 from toolcrib.serve.console.html import el
 from toolcrib.serve.console.page import Frame, refused
 from toolcrib.serve.console.rules import RuleReport, rules_page
@@ -200,7 +200,7 @@ def test_servers_findings_and_rules(text: str) -> None:
     frame, given = Frame("rules", "secret"), {"rule": text, "since": text, "as": text}
     pages = (
         servers_page(ServersReport([server], (), [text]), frame),
-        health_page([DoctorFinding(text, False, text, text)], [Limit(text, text, text)], frame),
+        health_page([DoctorFinding(text, False, text, text)], [SetLimit(text, text, text)], frame),
         rules_page(RuleReport([rule], [text], given, fault=text), frame),
         rules_page(RuleReport([], [], given, changed=[], suggested=[]), frame),
         refused(text, text),

@@ -13,7 +13,7 @@ from .rules import Build
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class SetLimit:
     """A limit by its setting, and where its value came from; "" if that is the default."""
 
     name: str
@@ -21,7 +21,7 @@ class Limit:
     source: str
 
 
-def read_limits(build: Build) -> list[Limit]:
+def read_limits(build: Build) -> list[SetLimit]:
     """Read the limits of the settings."""
     with build() as box:
         settings = box.settings
@@ -34,11 +34,11 @@ def read_limits(build: Build) -> list[Limit]:
             if name.endswith("limits") or each.name.startswith(("max_", "keep_", "timeout"))
         }
         sources = settings.origin.sources
-        return [Limit(name, "none" if value in (None, {}, ()) else str(value), sources.get(name, ""))
+        return [SetLimit(name, "none" if value in (None, {}, ()) else str(value), sources.get(name, ""))
                 for name, value in found.items()]  # fmt: skip
 
 
-def health_page(findings: Iterable[DoctorFinding], limits: Iterable[Limit], frame: Frame) -> str:
+def health_page(findings: Iterable[DoctorFinding], limits: Iterable[SetLimit], frame: Frame) -> str:
     """Return the page of what `toolcrib doctor` finds, what is missing first, and of the limits."""
     found = sorted(findings, key=lambda each: (each.ok, not each.needed))
     return page(
