@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
+from collections.abc import Container, Iterable
+from pathlib import Path
 
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.verdict import Judgement
@@ -34,30 +37,44 @@ def why_sensitive(ws: Workspace, path: PathLike) -> SensitiveName | None:
         return None
 
 
-def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
-    """Return the entry of the protected names that a change of this path would affect."""
+def made_by(ws: Workspace, paths: Iterable[PathLike]) -> frozenset[Path]:
+    """Return these paths and the folders above them, as absolute paths: what a call makes that names all of them."""
+    made: set[Path] = set()
+    for path in paths:
+        with contextlib.suppress(ToolError):
+            place = ws.locate(path)
+            made.update(place.root.path.joinpath(*place.parts[:n]) for n in range(1, len(place.parts) + 1))
+    return frozenset(made)
+
+
+def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) -> ProtectedName | None:
+    """Return the entry of the protected names that a change of this path would affect. `along` is
+    what else the same call makes (`made_by`)."""
     place = ws.locate(path)
     inside = "/".join(place.parts)
     found = protected_by(inside) or (protected_below(inside) if place.parts else None)
-    return found or (REPOSITORY if _in_repository(ws, place) else None)
+    return found or (REPOSITORY if _in_repository(ws, place, along) else None)
 
 
-# Without a file of one of these names git takes no folder for a repository. A tool needs neither for anything else.
-_MAKES_REPOSITORY = frozenset({"head", "commondir"})
+# What makes git take a folder for a repository, and which of the others must be there already. `commondir` is a setting
+# itself: it names the folder of the others.
+_COMPLETE = {"head": ("objects", "commondir"), "objects": ("HEAD",)}
 
 
-def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
+def _in_repository(ws: Workspace, place: WorkspacePath, along: Container[Path] = ()) -> bool:
     """Return whether a path is one of the settings of a repository that is not called .git, or makes a repository of a
-    folder."""
-    if place.parts and place.parts[-1].casefold() in _MAKES_REPOSITORY:
+    folder that has such settings. `along` is what appears with it."""
+    if place.parts and place.parts[-1].casefold() == "commondir":
         return True
     for n, part in enumerate(place.parts):
 
         def there(*names: str, above: tuple[str, ...] = place.parts[:n]) -> bool:
-            return any(_is_there(ws, place.root.path.joinpath(*above, name)) for name in names)
+            paths = [place.root.path.joinpath(*above, name) for name in names]
+            return any(path in along for path in paths) or any(_is_there(ws, path) for path in paths)
 
         name = part.casefold()
-        if name == "objects" and there("HEAD") and there(*REPOSITORY_NAMES) and not there(part):
+        completes = name in _COMPLETE and there(*_COMPLETE[name]) and there(*REPOSITORY_NAMES)
+        if completes and not _is_there(ws, place.root.path.joinpath(*place.parts[: n + 1])):
             return True
         if name in REPOSITORY_NAMES and there("HEAD") and there("objects", "commondir"):
             return True
@@ -72,13 +89,15 @@ def _is_there(ws: Workspace, path: PathLike) -> bool:
     return True
 
 
-def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
+def judge_path(
+    ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False, along: Container[Path] = ()
+) -> Judgement | None:
     """Return a reason to ask about reading or changing a path, or to deny it; None if it is allowed. Opens no
-    content."""
+    content. `along` is what else the same call makes (`made_by`)."""
     try:
         place = ws.locate(path)
         if write:
-            verdict = _judge_write(ws, place)
+            verdict = _judge_write(ws, place, along)
             if verdict is not None:
                 return verdict
         if read:
@@ -92,7 +111,7 @@ def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool 
     return None
 
 
-def _judge_write(ws: Workspace, place: WorkspacePath) -> Judgement | None:
+def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) -> Judgement | None:
     try:
         ws.locate_to_change(place.path)
     except ReadOnlyRoot as error:
@@ -101,7 +120,7 @@ def _judge_write(ws: Workspace, place: WorkspacePath) -> Judgement | None:
     run_by_host = host_file_at(str(place.root.path), text, ws.host_files)
     if run_by_host is not None:
         return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
-    protected = why_protected(ws, place.path)
+    protected = why_protected(ws, place.path, along)
     if protected is not None:
         return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)
     try:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..boundary.path_judgement import judge_path
+from ..boundary.path_judgement import judge_path, made_by
 from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
@@ -204,9 +204,11 @@ class PatchTools(JournaledTools):
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         found: list[Judgement] = []
-        for patch in _parsed(args):
+        patches = _parsed(args)
+        along = made_by(self.ws, (name for patch in patches for name in patch.names))
+        for patch in patches:
             for path in patch.names:
-                verdict = judge_path(self.ws, path, read=patch.reads, write=True)
+                verdict = judge_path(self.ws, path, read=patch.reads, write=True, along=along)
                 if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
                     found.append(verdict)
             if patch.action == "delete":

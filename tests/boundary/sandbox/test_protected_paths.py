@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.path_judgement import judge_path
+from toolcrib.boundary.path_judgement import judge_path, made_by
 from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
 from toolcrib.boundary.workspace import Workspace
 
@@ -238,6 +238,11 @@ def test_a_file_tool_asks_before_it_makes_a_repository(tmp_path: Path, layout: d
     """Links, which only commands can make, are there already."""
     (ws := tmp_path / "ws").mkdir()
     workspace = Workspace(ws)
+    links = {name for name, text in layout.items() if text.startswith("-> ")}
+    files = [name for name in layout if name not in links]
+    if not links:  # all in one patch
+        for along in (made_by(workspace, files), made_by(workspace, [ws / name for name in files])):
+            assert any(judge_path(workspace, name, write=True, along=along) for name in files)
     for name, text in sorted(layout.items(), key=lambda each: not each[1].startswith("-> ")):
         if text.startswith("-> ") or judge_path(workspace, name, write=True) is None:
             _write(ws / name, text)
