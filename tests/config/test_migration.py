@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
 import toolcrib
-from toolcrib import default_tools
+from toolcrib import Tool, default_tools
+from toolcrib.agent.message import MessageTool
+from toolcrib.agent.subagents import SpawnTool
 from toolcrib.builtin.ask_user import AskUserTool
 from toolcrib.config.settings import Settings
+from toolcrib.jobs.cron_tools import CronTool, ScheduleTaskTool
 
 from .conftest import Place
 
@@ -55,14 +59,22 @@ def test_a_configuration_of_nanobot_net(place: Place) -> None:
 
 
 def test_the_names_of_tools_and_parameters(tmp_path: Path) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| `(\w+)` \|$", PAGE, re.MULTILINE)
-    assert len(rows) > 15
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| `(\w+)` \| [^|]+ \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 50
     known = [*default_tools(tmp_path), AskUserTool()]
     tools = {name: tool for tool in known for name in (tool.name, *tool.names)}
     made = importlib.import_module("toolcrib.sources.composed.create_tool")
+    of_agent: dict[str, type[Tool]] = {"message": MessageTool, "spawn": SpawnTool, "cron": CronTool}
+    of_agent["schedule_task"] = ScheduleTaskTool
     for theirs, ours, their_parameter, our_parameter in rows:
         if ours == "create_tool":  # a source makes it
             assert "action" in Path(made.__file__ or "").read_text()
+            continue
+        if ours in of_agent:  # a running agent makes it
+            kind = of_agent[ours]
+            assert kind.name == theirs
+            assert our_parameter in inspect.signature(kind.execute).parameters
+            assert their_parameter == our_parameter or kind.aliases[their_parameter] == our_parameter
             continue
         tool = tools[theirs]
         assert tool.name == ours

@@ -51,6 +51,7 @@ class MessageTool(Tool):
     """
 
     name = "message"
+    aliases: Mapping[str, str] = {"chatId": "chat_id"}
     category = ToolCategory.MESSAGING
     read_only = False
     open_world = False  # its results hold nothing from outside; that it sends is in its category
