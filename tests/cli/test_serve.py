@@ -17,6 +17,8 @@ import pytest
 from toolcrib.cli.arguments import address_of
 from toolcrib.cli.exit_codes import Usage
 
+from ..sources.mcp.mcp_world import alive, children_of
+from ..waiting import wait_until
 from .conftest import COMMAND, Cli
 
 
@@ -113,3 +115,53 @@ def test_a_new_token_is_shown_once_with_the_settings_that_accept_it(cli: Cli) ->
     assert token not in str(table)
     assert not [path for path in cli.work.rglob("*") if path.is_file() and token in path.read_text(errors="replace")]
     assert "1 to 64 letters" in cli("serve", "--new-token", "a b", code=2).stderr
+
+
+RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
+
+
+def _with_a_server(cli: Cli, **behaviour: object) -> list[str]:
+    """The command of a gateway over HTTP with one server, which behaves as told."""
+    args = json.dumps(["-S", str(RAW), json.dumps(behaviour)])
+    text = f"[mcp_servers.raw]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\nstart_timeout = 600\n"
+    path = cli.home / "gateway.toml"
+    path.write_text(text)
+    return [*COMMAND, "serve", "--http", "127.0.0.1:0", "--config", str(path), "--token", "t" * 32]
+
+
+def _below(pid: int) -> list[int]:
+    """The processes below a process: its server, and what that has started."""
+    found: list[int] = []
+    for child in children_of(pid):
+        found += [child, *_below(child)]
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_a_signal_is_heard_while_a_server_starts(cli: Cli) -> None:
+    child = subprocess.Popen(_with_a_server(cli, hang=True), cwd=cli.work, env=cli.env, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: _below(child.pid))
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) in (0, 143)
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_servers_end_with_a_gateway_that_is_killed(cli: Cli) -> None:
+    """Also one that ignores the end of its input and SIGTERM, and what it has started."""
+    command = _with_a_server(cli, children=1, deaf=True)
+    child = subprocess.Popen(command, cwd=cli.work, env=cli.env, stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stderr is not None
+        wait_until(lambda: len(_below(child.pid)) >= 2)
+        assert "Serving MCP at" in child.stderr.readline()
+        servers = _below(child.pid)
+        child.kill()
+        child.wait()
+        wait_until(lambda: not any(map(alive, servers)))
+    finally:
+        child.kill()
+        child.communicate()

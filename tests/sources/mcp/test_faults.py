@@ -16,6 +16,8 @@ from mcp_world import alive, children_of, raw
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import McpFailure, McpServers, server_config
+from toolcrib.sources.mcp import servers as servers_module
+from toolcrib.sources.mcp.upstream import Upstream
 
 from ...waiting import pass_time, until
 
@@ -203,6 +205,25 @@ async def test_20_servers_at_once(client: Any) -> None:
     states = {name: status.state for name, status in servers.servers.items()}
     assert states.pop("s7") == "failed"
     assert set(states.values()) == {"connected"}
+
+
+async def test_only_a_few_start_at_the_same_moment(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers_module, "AT_ONCE", 2)
+    monkeypatch.setattr(servers_module, "HELD_SECONDS", 600)
+    starting: list[int] = [0]
+    refresh = Upstream.refresh
+
+    async def counted(self: Upstream, handshake: bool) -> None:
+        starting.append(starting[-1] + 1)
+        try:
+            await refresh(self, handshake)
+        finally:
+            starting.append(starting[-1] - 1)
+
+    monkeypatch.setattr(Upstream, "refresh", counted)
+    servers = await client(*(raw(f"s{n}") for n in range(6)))
+    assert max(starting) == 2
+    assert {status.state for status in servers.servers.values()} == {"connected"}
 
 
 async def test_a_cancelled_call_is_cancelled_on_the_server(client: Any, tmp_path: Path) -> None:
