@@ -6,6 +6,7 @@ another process goes on. The answer then goes to that request, and the call is m
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
     from ..toolbox import Toolbox
 
+_REQUEST = re.compile(r"\bap_\w+")
 Question = dict[str, Any]
 """What a person reads before they answer, as JSON data: `approval_id`, `tool`, `preview`, `reason` and `created`."""
 
@@ -61,11 +63,13 @@ async def call_approved(
     row, since = await open_request(box, call_id, ctx), time.time()
     if row is None:  # the same call may have asked before, with another id; or the request has ended
         asked = await shared_threads.run(box.audit.call, call_id)
+        answers = [each["error"] or "" for each in asked if each["outcome"] == "pending"]
         output = await box.call(name, arguments, ctx, call_id=call_id)
-        if output.error_kind != "pending" or all(each["outcome"] != "pending" for each in asked):
+        if output.error_kind != "pending" or not answers:
             return output
         row = await shared_threads.run(box.approvals.get, output.meta["approval_id"])
-        if row is None or row["created"] >= since:  # nobody was shown this request
+        named = _REQUEST.findall(answers[-1])
+        if row is None or row["created"] >= since or named[:1] != [row["id"]]:  # nobody was shown this request
             return output
     await answer_request(box, row, decision)
     return await box.call(name, arguments, ctx, call_id=call_id)

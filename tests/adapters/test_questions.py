@@ -1,0 +1,33 @@
+"""Answers of a framework's pause go to the request that was shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolcrib.adapters.questions import call_approved, question_of
+from toolcrib.policy.requests import Decision
+from toolcrib.toolbox import Toolbox
+
+CODE = {"code": "import asyncio\nawait asyncio.gather(delete_file('a.txt'), delete_file('b.txt'))\n'both'"}
+YES = Decision(True, approver="me")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_yes_is_for_the_call_of_a_script_that_was_shown(elsewhere: bool, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    (tmp_path / "work").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "work" / name).write_text(name)
+    (tmp_path / "c.json").write_text('{"tools": {"code": true}}')
+    async with Toolbox.open(tmp_path / "work", config=tmp_path / "c.json") as box:
+        question = await question_of(box, await box.call("run_code", CODE, call_id="c1"))
+        assert question is not None and "a.txt" in question["preview"]
+        if elsewhere:
+            box.approvals.resolve(question["approval_id"], True, approver="somebody else")
+        output = await call_approved(box, "run_code", CODE, box.context, "c1", YES)
+        question = await question_of(box, output)
+        assert question is not None and "b.txt" in question["preview"]
+        assert [each.name for each in (tmp_path / "work").iterdir()] == ["b.txt"]
+        assert (await call_approved(box, "run_code", CODE, box.context, "c1", YES)).for_llm == "both"
