@@ -388,7 +388,8 @@ def test_the_choices_are_on_one_line(cli: Cli, spawn: Spawn, columns: int) -> No
     child.expect("Run it[^\r\n]*")
     assert len(child.after) < columns
     child.sendline("?")  # says what the keys mean
-    child.expect("Please answer with one key: y yes, n no, r no, because.*a always.*Run it")
+    said = "Please answer with one key: y yes, n no, r no, because"
+    child.expect(said.replace(" ", r"\s+") + ".*a always.*Run it")  # in lines that fit
     child.send("n")
     assert _end(child) == 3
 

@@ -55,7 +55,7 @@ def test_a_worker_that_could_do_nothing_does_not_start(cli: Cli) -> None:
     memory = {"TOOLCRIB_JOBS__ENGINE": "memory"}
     assert 'jobs.engine is "memory"' in cli("worker", code=2, env=memory).stderr
     assert "nosuch" in cli("worker", "--model", "nosuch:x", code=2).stderr
-    assert "'a b' is no name" in cli("worker", "--queue", "a b", code=2).stderr
+    assert "'a b' cannot be the name" in cli("worker", "--queue", "a b", code=2).stderr
     assert "6 tags, not 7" in cli("worker", *(word for tag in "abcdefg" for word in ("--tag", tag)), code=2).stderr
 
 

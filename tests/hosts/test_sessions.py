@@ -54,7 +54,11 @@ def answered(
     host: str, text: str | bytes, closed: bool, patch: pytest.MonkeyPatch, out: pytest.CaptureFixture[str]
 ) -> str:
     """allow, deny or ask; "pass" where the host goes on by itself, "error" where it also shows a message."""
-    patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode() if isinstance(text, str) else text)))
+    patch.setattr(
+        sys,
+        "stdin",
+        SimpleNamespace(buffer=io.BytesIO(text.encode() if isinstance(text, str) else text), isatty=lambda: False),
+    )
     code = run(["hook", host, *(["--closed"] if closed else [])])
     said = out.readouterr().out
     if code:

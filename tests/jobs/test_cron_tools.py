@@ -187,7 +187,7 @@ async def test_when(arguments: dict[str, Any], expected: str) -> None:
         ({"action": "add", "tool": "launch", "arguments": {}, "every_seconds": 5}, "missing required what"),
         ({"action": "add", "tool": "cron", "arguments": {"action": "list"}, "every_seconds": 5}, "cannot be scheduled"),
         ({"action": "remove"}, "job_id is required for remove"),
-        ({"action": "remove", "job_id": "nothing"}, "there is no schedule 'nothing'; there are: none"),
+        ({"action": "remove", "job_id": "nothing"}, "there is no schedule 'nothing'; there are no schedules yet"),
         ({"action": "edit"}, "action"),
         ({"action": "add", "message": "key sk-ant-api03-" + "a1B2" * 23 + "AA", "every_seconds": 5}, "a secret in it"),
     ],

@@ -54,7 +54,7 @@ def test_a_name_is_used_once(schedules: Schedules) -> None:
     assert schedules.get("A").timing == Every(60, NOW)
     schedules.remove("a")
     assert schedules.list() == []
-    with pytest.raises(ScheduleError, match="there is no schedule 'a'; there are: none"):
+    with pytest.raises(ScheduleError, match="there is no schedule 'a'; there are no schedules yet"):
         schedules.remove("a")
 
 
@@ -62,7 +62,7 @@ def test_each_workspace_has_its_own_schedules(postgres_url: str) -> None:
     a, b = Schedules(postgres_url, "/srv/a"), Schedules(postgres_url, "/srv/b")
     a.add("daily", Every(60, NOW), JOB, now=NOW)
     assert b.list() == []
-    with pytest.raises(ScheduleError, match="there are: none"):
+    with pytest.raises(ScheduleError, match="there are no schedules yet"):
         b.get("daily")
     b.add("daily", Every(30, NOW), JOB, now=NOW)
     a.pause("daily")
