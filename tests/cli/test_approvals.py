@@ -283,7 +283,7 @@ def test_all_of_it_is_the_command_as_it_is_and_then_its_arguments(cli: Cli, spaw
     cli.write("private/plan.txt", "x")
     command = "\n".join([*(f"echo {number}" for number in range(300)), "rm -r private"])
     child = spawn("call", "exec", f"command={command}", env={"NO_COLOR": "1"})
-    # Not behind what only prints. Where the path of the workspace is long, the title of this part is among what `w` shows.
+    # Not behind what only prints. Where the path of the workspace is long, `w` shows the title of this part.
     child.expect(r"(?:what it would do:|w shows them …⟩)\s+│   `rm -r private`: deletes private")
     child.expect(r"Run it\?  \[y\]es")
     child.send("w")
