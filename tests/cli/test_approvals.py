@@ -64,12 +64,12 @@ def test_no_at_the_terminal(cli: Cli, spawn: Spawn, answer: str) -> None:
     child.expect("all of it ")
     if answer == "n":  # nothing more is asked
         child.send("n")
-        child.expect("denied by user approval")
+        child.expect("delete_file was not run: the answer was no")
     elif answer == "r":
         child.send("r")
         child.expect("No, because")
         child.sendline("still needed")
-        child.expect("denied by user approval: still needed")
+        child.expect("delete_file was not run: still needed")
     else:
         child.send(answer)  # the end of input is no yes, and nobody is there to say why
         child.expect("the input ended")
@@ -135,7 +135,7 @@ def test_why_shows_all_of_it(cli: Cli, spawn: Spawn) -> None:
     child.sendline("w")
     child.expect(r'request ap_\w+.*destructive tools ask.*SHA-256.*"path": "a.txt".*Run it')
     child.sendline("n")
-    child.expect("denied by user approval")
+    child.expect("delete_file was not run: the answer was no")
     assert _end(child) == 3
 
 
@@ -274,7 +274,7 @@ def test_a_key_that_is_no_rule_leads_back_to_the_question(cli: Cli, spawn: Spawn
         child.send(key)
     child.expect(r"Run it\?  \[y\]es")
     child.send("n")
-    child.expect("denied by user approval")
+    child.expect("delete_file was not run: the answer was no")
     assert _end(child) == 3
     assert path.exists()
 

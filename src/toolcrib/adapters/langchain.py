@@ -119,7 +119,7 @@ class LangchainTool(BaseTool):
         row = await open_request(box, call_id, asked.context)
         if row is not None:
             await answer_request(box, row, said)
-        return ToolOutput.error(denial(self.name, said.reason), "denied")
+        return denial(self.name, said.reason)
 
 
 def _ask(waits: Question) -> Decision | None:

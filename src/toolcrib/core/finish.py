@@ -29,14 +29,13 @@ log = logging.getLogger("toolcrib.pipeline")
 
 HINT_TEXT = "[Analyze the error above and try a different approach.]"
 HINT = f"\n\n{HINT_TEXT}"
+"""Ends every error output, once. The text is Nanobot's."""
 
 
 def for_person(output: ToolOutput) -> str:
     """Return the text of an output for a person: without the hint, which is for models."""
     return (output.user_text or output.for_llm).removesuffix(HINT)
 
-
-"""Ends every error output, once. The text is Nanobot's."""
 
 _SILENT_KINDS = ("pending", "cancelled")
 
@@ -164,10 +163,13 @@ def clean(stages: Stages, output: ToolOutput) -> ToolOutput:
         return output
     try:
         text, meta = stages.redact(output.for_llm), map_texts(dict(output.meta), stages.redact)
+        said = output.for_user and stages.redact(output.for_user)
     except Exception:
         log.exception("an error could not be redacted")
-        text, meta = "the error was withheld", {}
-    return output if text is output.for_llm and meta == output.meta else replace(output, for_llm=text, meta=meta)
+        text, meta, said = "the error was withheld", {}, None
+    if text is output.for_llm and meta == output.meta and said is output.for_user:
+        return output
+    return replace(output, for_llm=text, for_user=said, meta=meta)
 
 
 def without_secrets(stages: Stages, text: str) -> str:

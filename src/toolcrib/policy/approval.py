@@ -161,12 +161,13 @@ class ApprovalService:
         if decision is None:
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
-            return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
+            said = f"{request.tool.name} was not run: nobody answered in time."
+            return ToolOutput.error(text, "denied", for_user=said, meta={"approval_id": asked.id, "rule": rule})
         said = "approved" if decision.approve else "denied"
         self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, said, decision.approver))
         if not decision.approve:
             await shared_threads.run(self.store.refusal, asked.id)
-            return self._denied(request, asked.id, decision.reason, rule)
+            return denial(request.tool.name, decision.reason, approval_id=asked.id, rule=rule)
         if await self._is_other(request, decision, asked.id, asked.preview):
             await self._take_back(asked.id)
             text = (
@@ -212,7 +213,7 @@ class ApprovalService:
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(self.store.refusal, row["id"])
-                return self._denied(request, row["id"], row["answer"] or "", rule)
+                return denial(request.tool.name, row["answer"] or "", approval_id=row["id"], rule=rule)
             else:
                 waiting = waiting or row
         return waiting
@@ -375,11 +376,6 @@ class ApprovalService:
         reach = _reach(request.tool, self._line(request, arguments, rule, hosts), hosts)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
-
-    def _denied(self, request: Call, request_id: str, reason: str, rule: str | None) -> ToolOutput:
-        return ToolOutput.error(
-            denial(request.tool.name, reason), "denied", meta={"approval_id": request_id, "rule": rule}
-        )
 
     def _pending(
         self, request: Call, ident: str, preview: str, would_allow: str, reason: str, rule: str | None

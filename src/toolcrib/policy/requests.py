@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from ..core.dataclass import dataclass
+from ..core.output import ToolOutput
 from ..core.tool import ToolCategory
 from ..record.approvals import Approvals
 from ..record.rows import SCOPES, ApprovalRow, Scope
@@ -206,9 +207,11 @@ def answer(
     return Answered(True, f"{text} {note}".rstrip(), row, note)
 
 
-def denial(tool: str, reason: str) -> str:
-    """Return what the model reads of a person's denial."""
-    return f"Tool {tool!r} was denied by user approval{f': {reason}' if reason else '.'}"
+def denial(tool: str, reason: str, **meta: Any) -> ToolOutput:
+    """Return the output of a call that a person denied: the model reads other words than the person."""
+    text = f"Tool {tool!r} was denied by user approval{f': {reason}' if reason else '.'}"
+    said = f"{tool} was not run: {reason or 'the answer was no.'}"
+    return ToolOutput.error(text, "denied", for_user=said, meta=meta)
 
 
 def within(decision: Decision, scopes: tuple[Scope, ...], wider: str = "") -> Decision:

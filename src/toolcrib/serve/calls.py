@@ -285,9 +285,7 @@ class CallHandler:
             raise StateRefused(_ANSWERED)
         if decision is None or decision.approve or is_inner(row["call_id"]):
             return await self._start(transport, peer, wanted, session)
-        denied = ToolOutput.error(
-            denial(row["tool"], decision.reason), "denied", meta={"approval_id": row["id"], "rule": row["rule"]}
-        )
+        denied = denial(row["tool"], decision.reason, approval_id=row["id"], rule=row["rule"])
         await shared_threads.run(store.refusal, row["id"])
         self._finished(row, denied, session.id, decision.approver)
         return wanted.finish(denied, peer)
