@@ -130,6 +130,11 @@ def test_one_value_is_enough_for_a_tool_that_needs_one(cli: Cli) -> None:
     assert cli("check", "exec", "rm -rf a.txt", code=3).stdout.startswith("ask")
     assert "No rule matches" in cli("rules", "test", "exec", "ls").stderr
     assert "hello" in cli("call", "exec", "-", stdin="cat a.txt").stdout
+    assert cli("call", "exec", "WORD='@@ hi' printenv WORD", "timeout=5").stdout == "@@ hi\n"
+    assert cli("check", "exec", "FOO=1 rm -rf a.txt", code=3).stdout.startswith("ask")
+    assert "did you mean command" in cli("call", "exec", "comand=echo no", code=2).stderr
+    assert "unknown parameter FOO" in cli("call", "exec", "FOO=1", code=2).stderr
+    assert "unknown parameter FOO" in cli("call", "grep", "FOO=1 make", code=2).stderr
     assert "write_file needs path, content" in cli("call", "write_file", "a.txt", code=2).stderr
     assert "one value alone" in cli("call", "exec", "ls", "here", code=2).stderr
     assert "did you mean" in cli("call", "reed_file", "a.txt", code=2).stderr.casefold()

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..core.registry import ToolRegistry
+from ..core.tool import Tool
+from ..core.violations import closest_key
 from .exit_codes import Usage
 
 MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
@@ -16,6 +18,8 @@ MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
 ALONE = ""
 """The key of a value that was given without one, until the tool is known."""
 _PAIR = re.compile(r"([^=:\s]+)(:=|=)(.*)", re.DOTALL)  # a key has no blanks: `git log --format=%an` is a value
+
+_VARIABLE_FIRST = re.compile(r"[A-Za-z_]\w*=\S*\s")
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:
@@ -59,13 +63,17 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
 _WRITTEN = "arguments are written key=value (key=@file, key=- for stdin, key:=JSON)"
 
 
-def named(arguments: dict[str, Any] | str, name: str, registry: ToolRegistry) -> dict[str, Any] | str:
+def named(
+    arguments: dict[str, Any] | str, name: str, registry: ToolRegistry, words: Sequence[str]
+) -> dict[str, Any] | str:
     """The arguments, with the value that was given alone under the one parameter that the tool needs. Raises Usage if
-    it needs none or several. Those of an unknown tool stay as they are."""
-    if isinstance(arguments, str) or ALONE not in arguments:
+    it needs none or several. Those of an unknown tool stay as they are. `words` are what `read_arguments` has read."""
+    tool = None if isinstance(arguments, str) else registry.find(name)
+    if isinstance(arguments, str) or tool is None:
         return arguments
-    tool = registry.find(name)
-    if tool is None:
+    if tool.command_argument is not None:
+        arguments = _with_command(arguments, tool, tool.command_argument, words)
+    if ALONE not in arguments:
         return arguments
     needed: list[str] = list(tool.schema.get("required", ()))
     alone = arguments[ALONE]
@@ -74,6 +82,19 @@ def named(arguments: dict[str, Any] | str, name: str, registry: ToolRegistry) ->
     takes = needed or list(tool.schema.get("properties", ()))
     known = f"{', '.join(takes)}, for example {takes[0]}={alone}" if takes else "nothing"
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
+
+
+def _with_command(arguments: dict[str, Any], tool: Tool, command: str, words: Sequence[str]) -> dict[str, Any]:
+    """The arguments, with a command that begins with a variable (`FOO=1 make`) as the value alone. It was read as
+    key=value, but the tool has no such parameter, nor one like it."""
+    if command in arguments or ALONE in arguments:
+        return arguments
+    known = [*tool.schema.get("properties", ()), *tool.aliases]
+    odd = [key for key in arguments if closest_key(key, known) is None]
+    typed = [word for word in words if _VARIABLE_FIRST.match(word) and word.startswith(f"{odd[0]}=")] if odd else []
+    if (len(odd), len(typed)) != (1, 1):
+        return arguments
+    return {ALONE if key in odd else key: typed[0] if key in odd else value for key, value in arguments.items()}
 
 
 def json_object(text: str, name: str = "that") -> dict[str, Any]:

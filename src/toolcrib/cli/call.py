@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
@@ -100,15 +100,15 @@ def call(
         settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
     if dry_run:
         settings = replace(settings, dry_run=True)
-    return call_and_show(options, own, name, arguments, settings, raw=raw, cassette=cassette)
+    return call_and_show(options, own, name, arguments, settings, raw=raw, cassette=cassette, words=pairs)
 
 
 def call_and_show(
     options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings, *,
-    raw: bool = False, cassette: CassetteOptions = CassetteOptions(),
+    raw: bool = False, cassette: CassetteOptions = CassetteOptions(), words: Sequence[str] = (),
 ) -> int:  # fmt: skip
-    """Call a tool and print its output. Returns the exit code."""
-    result, printed = run(_call(options, own, name, arguments, settings, cassette))
+    """Call a tool and print its output. `words` are what its arguments were read from. Returns the exit code."""
+    result, printed = run(_call(options, own, name, arguments, settings, cassette, words))
     if options.json:
         show.out_json(as_json(name, result))
     elif printed is not None and raw:
@@ -137,7 +137,7 @@ def call_and_show(
 
 async def _call(
     options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings,
-    cassette: CassetteOptions,
+    cassette: CassetteOptions, words: Sequence[str],
 ) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
     """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
     box = await own.open(options, settings, **{"warm_up": False, **cassette.opening()})
@@ -158,7 +158,7 @@ async def _call(
             box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask,
             metadata={**box.context.metadata, **listening, SHARED: True},  # the session is over with this call
         )  # fmt: skip
-        output = await box.call(name, named(arguments, name, box.registry), ctx)
+        output = await box.call(name, named(arguments, name, box.registry, words), ctx)
         if output.error_kind == "not_found":
             say_failed_servers(box)
         printed = progress.ended[-1] if progress.ended else None

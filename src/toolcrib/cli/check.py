@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
@@ -71,7 +71,7 @@ def check(
     if own.named and bare:
         raise Usage("--bare judges Toolcrib's own tools alone")
     name, pairs = own.call(words)
-    found, parts = run(_one(options, own, name, read_arguments(pairs, arguments), bare))
+    found, parts = run(_one(options, own, name, pairs, read_arguments(pairs, arguments), bare))
     if options.json:
         show.out_json(_plain(found))
     else:
@@ -147,10 +147,10 @@ _NOWHERE = Path(os.devnull) / "toolcrib"  # a file has no subfolders, so nothing
 
 
 async def _one(
-    options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, bare: bool
+    options: OwnToolOptions, own: OwnTools, name: str, words: Sequence[str], arguments: dict[str, Any] | str, bare: bool
 ) -> tuple[Check, list[tuple[str, Judgement]]]:
     async with _checker(options, own, bare) as checker:
-        arguments = named(arguments, name, checker.registry)
+        arguments = named(arguments, name, checker.registry, words)
         return await checker.check(name, arguments), checker.parts(name, arguments)
 
 

@@ -68,7 +68,7 @@ def tried(
     with options.build(options.settings(quiet=True)) as box:
         tool = box.registry.require(name)
         try:
-            bound = from_json(tool.bind(named(given, name, box.registry))[1])
+            bound = from_json(tool.bind(named(given, name, box.registry, pairs or []))[1])
         except InvalidArguments as error:
             raise Usage(str(error)) from None
         speaking = box.rules.speaking(tool, bound, box.context)

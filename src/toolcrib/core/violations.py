@@ -129,10 +129,19 @@ MIN_LIKE = 60
 
 def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
     """Return the text for an unknown key, with the closest known one."""
-    from rapidfuzz import fuzz
-
     path, key = path_text(location), str(location[-1])[:100]
     keys = known_keys(location[:-1], schema)
+    best = closest_key(key, keys)
+    if best is not None:
+        return Violation(path, f"unknown parameter {path}; did you mean {best}?")
+    listed = ", ".join(keys[:20]) + (", …" if len(keys) > 20 else "")
+    return Violation(path, f"unknown parameter {path}; " + (f"known: {listed}" if keys else "none are taken here"))
+
+
+def closest_key(key: str, keys: Iterable[str]) -> str | None:
+    """Return the known key that was likely meant; None if none is like it."""
+    from rapidfuzz import fuzz
+
     words = key.lower().split("_")
 
     def like(known: str) -> float:  # `a` is a part of `meta`, but nobody means it
@@ -141,10 +150,7 @@ def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
         return 90.0 if whole else fuzz.ratio(key, known)
 
     best = max(keys, key=like, default=None)
-    if best is not None and like(best) >= MIN_LIKE:
-        return Violation(path, f"unknown parameter {path}; did you mean {best}?")
-    listed = ", ".join(keys[:20]) + (", …" if len(keys) > 20 else "")
-    return Violation(path, f"unknown parameter {path}; " + (f"known: {listed}" if keys else "none are taken here"))
+    return best if best is not None and like(best) >= MIN_LIKE else None
 
 
 # --- typed arguments ----------------------------------------------------------------------------------

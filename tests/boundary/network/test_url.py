@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,12 @@ def test_refused(text: str) -> None:
     with pytest.raises(AddressRefused) as caught:
         parse_url(text)
     assert caught.value.rule in ("address:malformed", "address:scheme")
+
+
+@pytest.mark.parametrize("text", ["example.com", "example.com/a?b=c", "localhost:8080", "example.com:8080/x"])
+def test_an_address_without_a_scheme_is_given_one_to_write(text: str) -> None:
+    with pytest.raises(AddressRefused, match=f"write https://{re.escape(text)}$"):
+        parse_url(text)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from urllib.parse import quote, urljoin
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
+from ...core.text import clip
 from .host_names import RULE_MALFORMED, Host, parse_host
 
 RULE_SCHEME = "address:scheme"
@@ -15,6 +16,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_URL = 65_536  # characters of a URL
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_PORT_FOLLOWS = re.compile(r"[0-9]+(?:[/?#]|\Z)")  # `example.com:8080/` begins like a scheme
 _AUTHORITY_END = re.compile(r"[/?#]")
 # C0, space to the browser's own trimming, DEL, C1, and what no UTF-8 text can hold
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
@@ -51,9 +53,9 @@ def parse_url(text: str) -> Target:
     instead."""
     _no_traps(text)
     found = _SCHEME.match(text)
-    if found is None:
-        raise AddressRefused("the URL names no scheme; it should begin with https://", RULE_SCHEME)
-    scheme = found.group(1).lower()
+    scheme = found.group(1).lower() if found is not None else ""
+    if found is None or (scheme not in DEFAULT_PORTS and _PORT_FOLLOWS.match(text, found.end())):
+        raise AddressRefused(f"the URL names no scheme; write https://{clip(text, 80)}", RULE_SCHEME)
     if scheme not in DEFAULT_PORTS:
         raise AddressRefused(f"{scheme}: is not a scheme for requests; use http or https", RULE_SCHEME)
     rest = text[found.end() :]

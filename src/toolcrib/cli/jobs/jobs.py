@@ -227,7 +227,7 @@ async def start(
     async with options.open(settings, warm_up=False) as box:
         engine = await asyncio.to_thread(open_engine, settings, box.state.path, show.say)  # its imports take a while
         try:
-            arguments = named(given, name, box.registry)
+            arguments = named(given, name, box.registry, pairs or [])
             assert isinstance(arguments, dict)  # only --args is a text
             output = await start_job(box, engine, name, arguments)
             if output.is_error:
