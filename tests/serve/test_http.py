@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -90,10 +91,13 @@ def _connections(port: int | None) -> Iterator[int]:
     """TCP_NODELAY of each connection that this process has accepted on a port."""
     for descriptor in os.listdir("/proc/self/fd"):
         try:
-            connection = socket.socket(fileno=os.dup(int(descriptor)))
-        except OSError:  # no socket, or just closed
+            copy = os.dup(int(descriptor))
+        except OSError:  # just closed
             continue
-        with connection:
+        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+            os.close(copy)
+            continue
+        with socket.socket(fileno=copy) as connection:
             accepting = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
             if connection.family == socket.AF_INET and not accepting and connection.getsockname()[1] == port:
                 yield connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -186,7 +190,9 @@ async def test_a_signal_ends_calls_and_closes_the_toolbox(tmp_path: Path, how: s
             await asyncio.gather(call, return_exceptions=True)
     finally:
         with contextlib.suppress(OSError):
-            os.kill(int((work / "pid").read_text()), signal.SIGKILL)
+            pid = int((work / "pid").read_text())
+            if b"sleep\0" in Path(f"/proc/{pid}/cmdline").read_bytes():  # else the number may be another's
+                os.kill(pid, signal.SIGKILL)
         if server.returncode is None:
             server.kill()
             await server.wait()
@@ -348,6 +354,20 @@ async def test_raw_requests_pass_and_fail_by_host_origin_and_token(registry: Too
         status, answer = await raw(url, _with(port, drop="Authorization"))
         assert status == 401
         assert "invalid_token" not in answer
+
+
+async def test_a_request_with_an_odd_id_is_an_error(registry: ToolRegistry) -> None:
+    """It is no notification: its client waits for an answer."""
+    async with serving(registry) as url, httpx2.AsyncClient() as http:
+        for version in ("2025-11-25", "2026-07-28"):
+            headers = _headers("tools/list") | {"MCP-Protocol-Version": version}
+            for ident in (None, 1.5, True, [1], {}):
+                body = {"jsonrpc": "2.0", "id": ident, "method": "tools/list", "params": {}}
+                answer = await http.post(url, headers=headers, json=body)
+                assert (answer.status_code, answer.json()["id"]) == (400, None), (version, ident)
+                assert answer.json()["error"]["code"] < 0
+            notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await http.post(url, headers=headers, json=notification)).status_code == 202
 
 
 async def test_a_header_sent_twice_is_refused(registry: ToolRegistry) -> None:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from ..core.registry import ToolRegistry
-from ..sources.mcp.sdk_private import session_manager
+from ..sources.mcp.sdk_private import refuse_odd_ids, session_manager
 from .addressed import LOOPBACK, authorities
 from .defaults import TOKEN_VARIABLE
 from .event_store import RETRY_MS, EventMemory
@@ -74,6 +74,7 @@ async def serve(
             )
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
+        refuse_odd_ids()
         manager = session_manager(
             server.sdk, EventMemory().store, max_sessions=MAX_SESSIONS, max_request_body_size=MAX_BODY,
             retry_interval=RETRY_MS,

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mcp.client import ClientSession
+from mcp.server import streamable_http
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
@@ -68,6 +69,11 @@ def test_the_session_manager_admits_and_discards_sessions() -> None:
     assert "event_store=self.event_store" in admits
     assert "self._session_owners[session_id] = requestor" in admits
     assert "self._server_instances[session_id] = http_transport" in admits
+
+
+def test_the_server_over_http_validates_messages_by_that_name() -> None:
+    source = inspect.getsource(streamable_http.StreamableHTTPServerTransport)
+    assert source.count("jsonrpc_message_adapter.validate_python(") == source.count("jsonrpc_message_adapter") == 1
 
 
 def test_the_sdk_says_that_a_connection_ended_as_before() -> None:

@@ -7,7 +7,7 @@ checked with. `tests/sources/mcp/test_sdk_private.py` fails with the name of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
@@ -128,6 +128,27 @@ def session_manager(
 
     stores: dict[Any, Any] = {}
     return Manager(server, max_sessions=10 * max_sessions, **more)
+
+
+def refuse_odd_ids() -> None:
+    """Refuse a request over HTTP whose id is not an integer or a text, also null. It is answered with 400.
+
+    Private: `mcp.server.streamable_http.jsonrpc_message_adapter`, which is replaced. Why: in the handshake era the SDK
+    reads such a request as a notification and answers 202, so its client waits for ever.
+    """
+    from mcp.server import streamable_http
+    from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+    from pydantic import AfterValidator, TypeAdapter, create_model
+
+    def refuse(_: Any) -> None:
+        raise ValueError("should be an integer or a text")
+
+    without_id = create_model(
+        "JSONRPCNotification", __base__=JSONRPCNotification, id=(Annotated[Any, AfterValidator(refuse)], None)
+    )
+    streamable_http.jsonrpc_message_adapter = TypeAdapter[Any](
+        JSONRPCRequest | without_id | JSONRPCResponse | JSONRPCError
+    )
 
 
 def without_spans(server: Server[Any]) -> None:
