@@ -228,7 +228,8 @@ class Agent:
                     working = self.subagents.of(session.id)
                     if working and outcome.state in ("done", "waiting"):  # their reports come as messages
                         done = outcome.state == "done"
-                        await asyncio.wait(working, return_when="FIRST_COMPLETED" if done else "ALL_COMPLETED")
+                        each = done and spent.has_requests_for(len(working))  # else it gets all reports in one request
+                        await asyncio.wait(working, return_when="FIRST_COMPLETED" if each else "ALL_COMPLETED")
                         if done:
                             continue
                     if outcome.state != "done" or await session.do(session.end_turn):

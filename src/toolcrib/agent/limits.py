@@ -48,6 +48,10 @@ class Spent:
         left = [seconds for seconds in (own, above) if seconds is not None]
         return max(0.0, min(left)) if left else None
 
+    def has_requests_for(self, messages: int) -> bool:
+        """Return whether each of so many messages can have a request of its own, and one is left."""
+        return self._limits.iterations is None or self._limits.iterations - self.requests > messages
+
     def exceeded(self) -> str | None:
         """Return the limit that is reached, in words, or None."""
         limits, tokens = self._limits, self.usage.input + self.usage.output
