@@ -183,7 +183,8 @@ def postgres_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clust
 
 def _stop_when_unused(cluster: Cluster, used: Path) -> None:
     """Start the process that stops the server. It opens the file itself, so that it holds no lock of ours."""
-    pid = 'pid=$(head -n 1 "$1/data/postmaster.pid") && kill -QUIT "$pid"'
+    # A server that was killed leaves its file, and its number may be another process's, or one of its threads'.
+    pid = 'pid=$(head -n 1 "$1/data/postmaster.pid") && grep -q postgres "/proc/$pid/comm" && kill -QUIT "$pid"'
     gone = 'while [ -e "$1/data/postmaster.pid" ] && kill -0 "$pid"; do sleep 0.05; done'
     wait = f'exec 9>>"$0"; flock 9; {pid}; {gone}; rm -rf "$1"'
     start = f"(setsid sh -c '{wait}' \"$@\") >/dev/null 2>&1 </dev/null &"

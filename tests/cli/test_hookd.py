@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.cli import hook_client, hookd
+from toolcrib.cli import hook_client
 from toolcrib.record.audit_reader import AuditReader
 from toolcrib.record.state import StateFolder
 
@@ -72,13 +72,20 @@ class Home:
         return json.loads(said)["hookSpecificOutput"]["permissionDecision"] if said else "pass", itself
 
     def pid(self) -> int | None:
-        """The resident process: what holds the lock."""
+        """The resident process: what holds the lock. A number that is not its own would end another process."""
         lock = self.folder / "lock"
         if not ((self.folder / "socket").exists() and lock.exists()):
             return None
         inode = f":{lock.stat().st_ino} "
         rows = (row.split() for row in Path("/proc/locks").read_text().splitlines() if inode in row)
-        return next((int(row[4]) for row in rows), None)
+        return next((pid for row in rows if (pid := int(row[4])) > 0 and is_resident(pid)), None)
+
+
+def is_resident(pid: int) -> bool:
+    try:
+        return b"hookd" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def made(path: Path) -> Iterator[Home]:
@@ -239,21 +246,33 @@ def test_it_is_not_used_where_modules_of_the_workspace_could_come_first(resident
     assert resident.decides("git status", TOOLCRIB_HOOKD="off") == ("allow", True)
 
 
-def test_it_ends_when_it_is_idle_or_its_socket_is_gone(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+ENDS = """
+import os, socket, sys
+from toolcrib.cli import hookd
+fd = os.open(sys.argv[1], os.O_PATH | os.O_DIRECTORY)
+hookd._LOOK_SECONDS = 0.005
+hookd.IDLE_SECONDS = 0.01
+hookd._serve(fd)
+print("was idle", flush=True)
+hookd.IDLE_SECONDS = 60
+hookd._serve(fd)
+print("its socket is gone")
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind("")
+    listener.listen()
+    hookd._accept(listener, sys.argv[1] + "/" + hookd.hook_client.SOCKET)
+print("it was gone before it looked")
+"""
+
+
+def test_it_ends_when_it_is_idle_or_its_socket_is_gone(home: Home) -> None:
+    """In a process of its own: it reaps every child of its process."""
     home.folder.mkdir(parents=True, mode=0o700)
-    fd = os.open(home.folder, os.O_PATH | os.O_DIRECTORY)
-    monkeypatch.setattr(hookd, "IDLE_SECONDS", 0.01)
-    monkeypatch.setattr(hookd, "_LOOK_SECONDS", 0.005)
-    hookd._serve(fd)  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(hookd, "IDLE_SECONDS", 60)
-    thread = threading.Thread(target=hookd._serve, args=(fd,))  # pyright: ignore[reportPrivateUsage]
-    thread.start()
-    until((home.folder / hook_client.SOCKET).exists)
-    (home.folder / hook_client.SOCKET).unlink()
-    thread.join(10)
-    assert not thread.is_alive()
-    with socket.socket(socket.AF_UNIX) as listener:  # its socket went before it looked
-        listener.bind("")
-        listener.listen()
-        hookd._accept(listener, str(home.folder / hook_client.SOCKET))  # pyright: ignore[reportPrivateUsage]
-    os.close(fd)
+    command = [sys.executable, "-c", ENDS, str(home.folder)]
+    with subprocess.Popen(command, env=home.env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "was idle\n"
+        until((home.folder / hook_client.SOCKET).exists)
+        (home.folder / hook_client.SOCKET).unlink()
+        said, _ = process.communicate(timeout=30)
+    assert said.splitlines() == ["its socket is gone", "it was gone before it looked"]

@@ -55,11 +55,16 @@ class Spawn:
     not help."""
 
     def discard(self) -> None:
-        """Release all resources of a spawn that will not be started, or has ended."""
+        """Release all resources of a spawn that will not be started, or has ended. Safe to call twice, also after an
+        error in it: the numbers of closed descriptors may be somebody else's."""
+        handshake, self.handshake = self.handshake, None
+        cleanup, self.cleanup = self.cleanup, lambda: None
         self.close_child_fds()
-        if self.handshake is not None:
-            self.handshake.close()
-        self.cleanup()
+        try:
+            if handshake is not None:
+                handshake.close()
+        finally:
+            cleanup()
 
     def close_child_fds(self) -> None:
         fds, self.child_fds = self.child_fds, ()

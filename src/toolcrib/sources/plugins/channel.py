@@ -171,9 +171,9 @@ class Channel:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        if process.returncode is None:  # so the number is still theirs
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         await self._ended.wait()
         for task in self._tasks:
             task.cancel()
@@ -265,6 +265,8 @@ class Channel:
         with contextlib.suppress(TimeoutError):  # child processes that it left may hold the pipes open
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*self._tasks[:2], return_exceptions=True)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         self._ended.set()
         for waiting in self._waiting.values():
             if not waiting.done():
