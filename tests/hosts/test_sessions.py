@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 import json
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from toolcrib.cli import hook
 from toolcrib.cli.app import run
 from toolcrib.hosts import HOSTS
 
@@ -40,6 +42,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, path in variables.items():
         monkeypatch.setenv(name, str(path))
     monkeypatch.chdir(work)
+    monkeypatch.setattr(hook, "DEADLINE", 1_000)  # then it ends its process, and that is pytest here
     return work
 
 
@@ -99,3 +102,17 @@ def test_a_broken_event_lets_no_denied_call_through(
     for each in broken:
         data = each.encode("utf-8", "surrogateescape")
         assert answered(host, data, True, monkeypatch, capsys) in ("deny", "ask"), each
+
+
+def test_an_interrupted_event_leaves_no_clock_that_ends_the_process(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(size: int) -> bytes:
+        raise KeyboardInterrupt
+
+    stdin = SimpleNamespace(buffer=SimpleNamespace(read=interrupted), isatty=lambda: False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with pytest.raises(KeyboardInterrupt):
+        run(["hook", "claude"])
+    clocks = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(clock.finished.is_set() for clock in clocks)

@@ -48,11 +48,11 @@ def hook(
         if said.acquire(blocking=False):  # what takes so long may be the model's call itself
             _say(refusal(host, f"it took longer than {DEADLINE:g} s", closed or bool(calls)), leave=True)
 
+    if sys.stdin.isatty():
+        show.say(f"Waiting for an event of {host} on stdin; the agent starts this. End with Ctrl-D.", "dim")
     clock = threading.Timer(DEADLINE, late)
     clock.daemon = True
     clock.start()
-    if sys.stdin.isatty():
-        show.say(f"Waiting for an event of {host} on stdin; the agent starts this. End with Ctrl-D.", "dim")
     try:
         text = sys.stdin.buffer.read(MAX_EVENT + 1)  # not in the event loop, where Ctrl-C would not end it
         found = asyncio.run(_answer(options, host, text, calls))
@@ -62,8 +62,9 @@ def hook(
         found = refusal(host, str(error), closed)
     except Exception as error:
         found = refusal(host, f"{type(error).__name__}: {error}", closed)
+    finally:
+        clock.cancel()  # it would end whatever this process does then
     if said.acquire(blocking=False):
-        clock.cancel()
         code = _say(found)
         with contextlib.suppress(OSError):
             hookd.start()
