@@ -155,9 +155,9 @@ async def test_fifty_subagents_with_a_limit_of_eight() -> None:
 async def test_more_reports_than_requests_are_left_come_together() -> None:
     spawns = [call("spawn", task=f"other {n}") for n in range(12)]
     model = ByTask(go=[spawns, "I have heard."], other=[[call("read_file", path="a.txt")], "fine"])
-    model.seconds = 0.01  # with two at once, they end one after the other
-    async with agent(model=model, agent={"max_subagents": 2}) as made:
+    async with agent(model=model) as made:
         session = made.new_session()
+        made.subagents._slots = asyncio.Semaphore(1)  # they end one after the other
         outcome = await made.run("go", session, limits=RunLimits(iterations=4))
         assert (outcome.state, outcome.requests) == ("done", 3)
         assert len([e for e in session.entries if getattr(e, "source", "") == "subagent"]) == 12

@@ -359,8 +359,12 @@ async def test_raw_requests_pass_and_fail_by_host_origin_and_token(registry: Too
 async def test_a_request_with_an_odd_id_is_an_error(registry: ToolRegistry) -> None:
     """It is no notification: its client waits for an answer."""
     async with serving(registry) as url, httpx2.AsyncClient() as http:
-        for version in ("2025-11-25", "2026-07-28"):
-            headers = _headers("tools/list") | {"MCP-Protocol-Version": version}
+        asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
+        handshake = _headers() | {"MCP-Protocol-Version": "2025-11-25"}
+        opened = await http.post(url, headers=handshake, json=begin)
+        handshake["Mcp-Session-Id"] = opened.headers["mcp-session-id"]
+        for version, headers in (("2025-11-25", handshake), ("2026-07-28", _headers("tools/list"))):
             for ident in (None, 1.5, True, [1], {}):
                 body = {"jsonrpc": "2.0", "id": ident, "method": "tools/list", "params": {}}
                 answer = await http.post(url, headers=headers, json=body)
