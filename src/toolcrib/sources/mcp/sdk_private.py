@@ -146,9 +146,8 @@ def refuse_odd_ids() -> None:
     without_id = create_model(
         "JSONRPCNotification", __base__=JSONRPCNotification, id=(Annotated[Any, AfterValidator(refuse)], None)
     )
-    streamable_http.jsonrpc_message_adapter = TypeAdapter[Any](
-        JSONRPCRequest | without_id | JSONRPCResponse | JSONRPCError
-    )
+    message: Any = JSONRPCRequest | without_id | JSONRPCResponse | JSONRPCError
+    streamable_http.jsonrpc_message_adapter = TypeAdapter(message)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def without_spans(server: Server[Any]) -> None:
