@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement, PlannedFile
+from ..policy.secrets.redact import may_be_masked
 from .diffs import bounded_diff, miss_hint
 from .encoding import UTF8, Encoding, whole_text
 from .explain import explained
@@ -74,13 +76,15 @@ class EditTools(JournaledTools):
                 return self._create(path, shown, new_text, ctx)
             data, st = self._read_whole(path, "edited")
             text, encoding = whole_text(data, shown)
+            del data  # a large file is in memory three times at most
             self._refuse_masks(text, old_text, shown)
             changed = self.seen.changed(ctx.session_id, shown, identity(st))
             matches, chosen = _choose(
                 text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
             )
             new = apply_matches(text, chosen)
-            self._refuse_masks(text, new, shown)
+            if any(may_be_masked(match.new) for match in chosen):  # the rest is the file's own text
+                self._refuse_masks(text, new, shown)
             data = encoding.encode(new)
             self._write(path, data, "edit_file", ctx, expect=identity(st))
         return _answer(text, shown, matches, chosen, changed)
@@ -153,27 +157,27 @@ def _choose(
             told += " The file has changed since it was last read here; read it again."
         hint = miss_hint(text, old, shown)
         raise ToolError(f"{told} {hint}" if hint else f"{told} Nothing in it comes close; read the file again.")
-    lines = _lines(text, matches.found)
+    lines = partial(_lines, text, matches.found)
     if expected is not None:
         if count != expected:
-            raise ToolError(f"old_text is in {shown} {_times(count)} (lines {lines}), not {_times(expected)}")
+            raise ToolError(f"old_text is in {shown} {_times(count)} (lines {lines()}), not {_times(expected)}")
         chosen = matches.found
     elif occurrence is not None:
         if occurrence > count:
-            raise ToolError(f"old_text is in {shown} only {_times(count)} (lines {lines})")
+            raise ToolError(f"old_text is in {shown} only {_times(count)} (lines {lines()})")
         chosen = [matches.found[occurrence - 1]]
     elif not replace_all and count == 1 and (again := _overlapping(text, matches.found[0])) >= 0:
         second = text.count("\n", 0, again) + 1
         raise ToolError(
-            f"old_text is in {shown} twice, and the two overlap (lines {lines} and {second}). "
+            f"old_text is in {shown} twice, and the two overlap (lines {lines()} and {second}). "
             "Add lines around it until it is the only one"
         )
     elif replace_all or count == 1:
         chosen = matches.found
     else:
         raise ToolError(
-            f"old_text is in {shown} {_times(count)}, at lines {lines}. Add lines around it until it is the only one, "
-            "or pass occurrence=N for one of them or replace_all=true for all"
+            f"old_text is in {shown} {_times(count)}, at lines {lines()}. Add lines around it until it is the only "
+            "one, or pass occurrence=N for one of them or replace_all=true for all"
         )
     if all(text[m.start : m.end] == m.new for m in chosen):
         raise ToolError(f"{shown} has new_text there already; nothing was changed")

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Container, Iterable
-from dataclasses import asdict, field
+from dataclasses import field, fields
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
@@ -144,6 +144,10 @@ CREATE INDEX IF NOT EXISTS change_path ON change (path, root);
 """
 
 
+_COLUMNS = tuple(each.name for each in fields(Change) if each.name != "id")
+_INSERT = f"INSERT INTO change ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+
+
 def _stored(value: Any) -> Any:
     """Return a value as a column takes it: a path that is no UTF-8 as its bytes."""
     return os.fsencode(value) if isinstance(value, str) and not value.isascii() and _is_bytes(value) else value
@@ -173,12 +177,10 @@ class ChangeTable:
 
     def insert(self, change: Change) -> int:
         """Add a change and return its number. Raises ToolError if it cannot be written: then it must not be made."""
-        row = asdict(change)
-        del row["id"]
-        sql = f"INSERT INTO change ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+        row = [_stored(getattr(change, name)) for name in _COLUMNS]
         try:
             with self.lock:
-                number = self._connect().execute(sql, [_stored(value) for value in row.values()]).lastrowid
+                number = self._connect().execute(_INSERT, row).lastrowid
         except sqlite3.Error as error:  # no undo without the journal, so the change must not be made
             raise ToolError(
                 f"the journal in {self._folder.journal} cannot be written: {error}; nothing was changed"
