@@ -24,6 +24,7 @@ from pathlib import Path
 
 from .descriptors import closing_fd
 from .group_watcher import group_watcher
+from .per_process import PerProcess
 from .spawner import Watched, spawner
 
 MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has: it begins with the process that started it
@@ -36,7 +37,10 @@ _subreaper = False
 
 def new_marker() -> str:
     """Return the marker of a new command."""
-    return f"{os.getpid()}.{began(os.getpid())}.{secrets.token_hex(8)}"
+    return f"{_this_process()}.{secrets.token_hex(8)}"
+
+
+_this_process = PerProcess(lambda: f"{os.getpid()}.{began(os.getpid())}")
 
 
 def has_ended(pid: int) -> bool:

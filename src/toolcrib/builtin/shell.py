@@ -147,7 +147,8 @@ class ShellTools:
         spill = self._runner.spill_of(ctx.call_id)
         try:
             where = self._runner.judged_folder(working_dir)
-            lift = self._judged.lift(command, where) if isinstance(where, str) else None  # then a person was asked
+            walled = ctx.wall in ("read", "workspace")  # then no person was asked about it
+            lift = None if walled or not isinstance(where, str) else self._judged.lift(command, where)
             if (background or interactive) and JOB not in ctx.metadata:
                 with self.sessions.place(ctx.session_id):
                     prepared = await self._runner.prepare(
