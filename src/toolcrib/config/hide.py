@@ -23,17 +23,16 @@ _HARMLESS = {"max_tokens"}
 # Maps whose values a person wrote for a program: an environment, request headers.
 _MAPS = {"env", "headers", "environment"}
 # In each, the group is what is shown in front of the secret.
-_USERINFO = re.compile(r"(://)[^/@\s]+(?=@)")
-_QUERY = re.compile(r"(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
+_USERINFO = r"(://)[^/@\s]+(?=@)"
+_QUERY = r"(?i)(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+"
 _ARGUMENT = re.compile(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
-_ASSIGNED = re.compile(r"((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+", re.IGNORECASE)
-_SCHEME = re.compile(r"\b((?:Bearer|Basic|Token)\s+)\S+", re.IGNORECASE)
-
-_LOGIN = re.compile(r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+")
-_WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+")
+_ASSIGNED = r"(?i)((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+"
+_SCHEME = r"(?i)\b((?:Bearer|Basic|Token)\s+)\S+"
+_LOGIN = r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+"
+_WEBHOOK = r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+"
 # Keys of a few issuers, matched from a length far below the real one: it does no harm to hide one setting too many. The
 # redactor knows full-length keys, and those of all other issuers.
-_KNOWN = re.compile(
+_KNOWN = (
     r"()\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
     r"|\d{6,}:[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*)"
@@ -65,10 +64,10 @@ def hidden(value: Any, name: str = "") -> Any:
 def hidden_text(text: str) -> str:
     """Return a text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
     for pattern in (_USERINFO, _QUERY, _SCHEME, _LOGIN, _WEBHOOK, _KNOWN):
-        text = pattern.sub(rf"\1{MASK}", text)
+        text = re.sub(pattern, rf"\1{MASK}", text)
     for span in reversed(_redactor().spans(text)):
         text = f"{text[: span.start]}{MASK}{text[span.end :]}"
-    return _ASSIGNED.sub(rf"\1{MASK}", text)
+    return re.sub(_ASSIGNED, rf"\1{MASK}", text)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Find evident harm in code for an interpreter, by patterns that hold for all of them.
+"""Find evident harm in code for an interpreter, by patterns that hold for all of them. They are compiled at first use.
 
 This module never proves code harmless: what runs code asks anyway. Text that is known only at run time is a NUL.
 """
@@ -14,19 +14,17 @@ from .roles import SHELL_ONLY
 from .sorting import literal
 
 MAX_CODE = 64 * 1024
-FETCH = re.compile(
+_FETCH = (
     r"urlopen|requests\.|httpx|urllib|https?://|LWP|Net::HTTP|net/http|open-uri|fetch\(|curl|socket"
     r"|file_get_contents\(['\"]http"
 )
-HIDES = re.compile(
-    r"b64decode|base64|fromhex|unhexlify|atob|decode_base64|unpack|zlib|gzinflate|rot13|chr\("
-    r"|\\x[0-9a-f]{2}.*\\x[0-9a-f]{2}",
-    re.IGNORECASE,
+HIDES = (
+    r"(?i:b64decode|base64|fromhex|unhexlify|atob|decode_base64|unpack|zlib|gzinflate|rot13|chr\("
+    r"|\\x[0-9a-f]{2}.*\\x[0-9a-f]{2})"
 )
 _TEXT = r"""(?:[rbuf]{0,2}(?:'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`))"""
 _LIST = rf"\[\s*({_TEXT.replace('(', '(?:').replace('(?:?:', '(?:')}(?:\s*,\s*[^\]]*)?)\]"
-_STRING = re.compile(_TEXT)
-_CALL = r"(?:^|[^\w$])(?:[\w$]+(?:\.|::|->))*"
+_CALL = r"(?m:^|[^\w$])(?:[\w$]+(?:\.|::|->))*"
 _ROLES = {
     "shell": r"system|popen\d?|Popen|exec\w*|spawn\w*|posix_spawn\w*|shell_exec|passthru|proc_open|check_output"
     r"|check_call|call|run|getoutput|getstatusoutput|execute|capture\d*e?|create_subprocess_\w+|qx",
@@ -38,13 +36,9 @@ _ROLES = {
     "read": r"readFile\w*|file_get_contents|readfile|createReadStream|readlines|open\w*|fopen|lines|foreach|file|slurp"
     r"|read|require|include|cat",
 }
-_CALLS = [
-    (role, re.compile(rf"{_CALL}(?:{names})\s*\(?\s*(?:glob\s*\(?\s*|\d+\s*,\s*)?(?:{_LIST}|{_TEXT})", re.MULTILINE))
-    for role, names in _ROLES.items()
-]
-_OPENED = re.compile(rf"\b(?:open\w*|fopen)\s*\(?\s*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]")
-_PERL_OPEN = re.compile(r"\bopen\s*\(?[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)")
-_PATH = re.compile(rf"\bPath\(\s*{_TEXT}\s*\)(?:\s*/\s*{_TEXT})?\)*\.(\w+)")
+_OPENED = rf"\b(?:open\w*|fopen)\s*\(?\s*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]"
+_PERL_OPEN = r"\bopen\s*\(?[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)"
+_PATH = rf"\bPath\(\s*{_TEXT}\s*\)(?:\s*/\s*{_TEXT})?\)*\.(\w+)"
 _PATH_ROLES = {
     "unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "touch": "write",
     "mkdir": "write", "chmod": "modify", "read_text": "read", "read_bytes": "read", "rename": "move",
@@ -60,10 +54,8 @@ _SHAPES = {
     "network": r"\b(?:import|from|require|use)\b[^\n;]*\b(?:socket|urllib|requests|httpx|https?|ftplib|smtplib"
     r"|telnetlib|aiohttp|paramiko|xmlrpc|net|open-uri|LWP|Socket)\b|curl_init|fsockopen|URI\.open|\bfetch\(",
 }
-_ASSIGNED = re.compile(
-    r"(?:^|;)\s*(?:const |let |var |my )?\$?(\w+)\s*=\s*('[^'\n]*'|\"[^\"\n]*\"|\[[^\]\n]*\])", re.MULTILINE
-)
-_RUNS_TEXT = re.compile(r"\beval\b|\bexec\b|\bcompile\s*\(|new Function|loadstring|\bload\b")
+_ASSIGNED = r"(?m:^|;)\s*(?:const |let |var |my )?\$?(\w+)\s*=\s*('[^'\n]*'|\"[^\"\n]*\"|\[[^\]\n]*\])"
+_RUNS_TEXT = r"\beval\b|\bexec\b|\bcompile\s*\(|new Function|loadstring|\bload\b"
 
 
 def effects_of_code(language: str, text: str) -> list[Effect]:
@@ -84,7 +76,7 @@ def _plain(text: str) -> str:
     )  # fmt: skip
     for module, name in re.findall(r"import\s+([\w.]+)\s+as\s+(\w+)", text):
         text = re.sub(rf"\b{name}\b", module, text)
-    for name, value in _ASSIGNED.findall(text)[:40]:
+    for name, value in re.findall(_ASSIGNED, text)[:40]:
         text = re.sub(rf"(?<=[(,\s])\$?\b{name}\b(?=\s*[,)])", lambda _, value=value: value, text)
     return text[: 2 * MAX_CODE]
 
@@ -102,10 +94,11 @@ def _run(text: str) -> Iterator[Effect]:
 
 
 def _of(text: str) -> Iterator[Effect]:
-    for role, pattern in _CALLS:
-        for match in pattern.finditer(text):
+    for role, names in _ROLES.items():
+        call = rf"{_CALL}(?:{names})\s*\(?\s*(?:glob\s*\(?\s*|\d+\s*,\s*)?(?:{_LIST}|{_TEXT})"
+        for match in re.finditer(call, text):
             listed, *single = match.groups()
-            given = [_unescaped(next((g for g in found if g), "")) for found in _STRING.findall(listed or "")]
+            given = [_unescaped(next((g for g in found if g), "")) for found in re.findall(_TEXT, listed or "")]
             target = " ".join(given) if listed else _unescaped(next((g for g in single if g), ""))
             if role == "shell":
                 yield from _run(target) if target else ()
@@ -113,19 +106,19 @@ def _of(text: str) -> Iterator[Effect]:
                 yield Effect(role, _word(target))
     for match in re.finditer(r"`([^`\n]+)`", text):
         yield from _run(match[1])
-    for match in [*_OPENED.finditer(text), *_PERL_OPEN.finditer(text)]:
+    for match in [*re.finditer(_OPENED, text), *re.finditer(_PERL_OPEN, text)]:
         yield Effect("write", _word(next((g for g in match.groups() if g), "")))
-    for match in _PATH.finditer(text):
+    for match in re.finditer(_PATH, text):
         *strings, method = match.groups()
         if method in _PATH_ROLES:
             yield Effect(_PATH_ROLES[method], _word("/".join(each for each in strings if each)))
     for kind, pattern in _SHAPES.items():
         if re.search(pattern, text):
             yield Effect(kind)
-    if _RUNS_TEXT.search(text):
-        if FETCH.search(text):
+    if re.search(_RUNS_TEXT, text):
+        if re.search(_FETCH, text):
             yield Effect("remote-code")
-        elif HIDES.search(text):
+        elif re.search(HIDES, text):
             yield Effect("hidden-code")
     for url in re.findall(r"https?://[^\s'\"]+", text):
         yield Effect("network", url)
@@ -138,32 +131,30 @@ def _unescaped(text: str) -> str:
 # --- awk
 
 _QUOTED = r"\"((?:[^\"\\]|\\.)*)\""
-_AWK_RUNS = re.compile(rf"\bsystem\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}")
-_AWK_FILES = re.compile(rf"(\bprintf?\b[^;}}>]*>>?|\bgetline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}")
-_AWK_ASKS = re.compile(
-    r"\bgetline\b|\bsystem\b|\bARG[VC]\b|\b(?:SYM|FUNC)TAB\b|\bENVIRON\b|\bPROCINFO\b|@|(?<!\|)\|(?!\|)|\|&|\""
-)
+_AWK_RUNS = rf"\bsystem\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}"
+_AWK_FILES = rf"(\bprintf?\b[^;}}>]*>>?|\bgetline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}"
+_AWK_ASKS = r"\bgetline\b|\bsystem\b|\bARG[VC]\b|\b(?:SYM|FUNC)TAB\b|\bENVIRON\b|\bPROCINFO\b|@|(?<!\|)\|(?!\|)|\|&|\""
 
 
 def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
     bare = _without_strings(text.replace("\\\n", " "))
-    if _AWK_ASKS.search(bare):
+    if re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
     before = None
     while before != bare:
         before, bare = bare, re.sub(r"\([^()]*\)", "", bare)
     if re.search(r"\bprintf?\b[^;}]*>", bare):
         yield Effect("change", None, "writes to files from awk", "shell:write")
-    for match in _AWK_RUNS.finditer(text):
+    for match in re.finditer(_AWK_RUNS, text):
         yield from _run(_unescaped(next(group for group in match.groups() if group is not None)))
-    for how, name in _AWK_FILES.findall(text):
+    for how, name in re.findall(_AWK_FILES, text):
         yield Effect("write" if how[-1] == ">" else "read", literal(name))
     if re.search(r"/inet\d?/(?:tcp|udp)/", text):
         yield Effect("reverse-shell")
 
 
-_BEFORE_PATTERN = re.compile(r"(?:\A|[~(,!&|{};\n]|\b(?:print|printf|return|in|else|do|exit|case))[ \t]*\Z")
+_BEFORE_PATTERN = r"(?:\A|[~(,!&|{};\n]|\b(?:print|printf|return|in|else|do|exit|case))[ \t]*\Z"
 
 
 def _without_strings(text: str) -> str:
@@ -172,7 +163,7 @@ def _without_strings(text: str) -> str:
     while at < len(text):
         char = text[at]
         pattern = {'"': r'"(?:[^"\\\n]|\\.)*"', "#": r"#[^\n]*"}.get(char)
-        if char == "/" and _BEFORE_PATTERN.search(out):
+        if char == "/" and re.search(_BEFORE_PATTERN, out):
             pattern = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/"
         match = re.compile(pattern).match(text, at) if pattern else None
         out += char if match is None else "" if char == "#" else " 0 "

@@ -109,7 +109,7 @@ def _origin(command: Command) -> str | None:
         return "hidden-code"
     if name in ("sed", "gsed") and any(re.match(r"[\d,]*y(\W)", word.text or "") for word in command.args):
         return "hidden-code"
-    if name in _CODE and any(HIDES.search(word.text or "") for word in command.args):
+    if name in _CODE and any(re.search(HIDES, word.text or "") for word in command.args):
         return "hidden-code"
     if name in _PACKERS:
         return (

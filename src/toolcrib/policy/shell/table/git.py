@@ -15,8 +15,7 @@ from .spec import SortedWords
 from .wordlist import in_order, words
 
 # Settings whose value is, or names, code that git runs or loads.
-RUNS = re.compile(
-    r"""
+_RUNS = r"""(?ix)
     core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)
     |diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)|merge\..+\.driver
     |(?:mergetool|difftool|browser|man|guitool|pager|tar|trailer)(?:\..+)?\.(?:cmd|path|command|program)|pager\..+
@@ -25,12 +24,9 @@ RUNS = re.compile(
     |sendemail\..*(?:cmd|smtpserver).*|init\.templatedir|include(?:if\..+)?\.path|url\..+\.(?:pushinsteadof|insteadof)
     |submodule\..+\.update|web\.browser|instaweb\..*|http(?:\..+)?\.(?:sslverify|proxy|sslcert|cookiefile)|ssh\.variant|safe\.directory
     |core\.(?:excludesfile|repositoryformatversion|symlinks|protect.*)|extensions\..+|help\.browser|rebase\.instructionformat
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+    """
 # Settings that only decide how things are shown or compared.
-_PLAIN = re.compile(
-    r"""
+_PLAIN = r"""(?ix)
     color\..+|advice\..+|column\..+|status\.(?!submodulesummary).+|user\.(?:name|email)|author\..+|committer\..+|i18n\..+
     |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|precomposeunicode|longpaths|checkstat|trustctime
     |preloadindex|untrackedcache|commentchar|whitespace|logallrefupdates|bigfilethreshold|compression|warnambiguousrefs)
@@ -43,9 +39,7 @@ _PLAIN = re.compile(
     |pretty\..+|format\.pretty|merge\.(?:conflictstyle|renames|renamelimit|stat)|init\.defaultbranch|pack\.threads|index\.threads
     |versionsort\..+|tag\.sort|branch\.sort|push\.default|pull\.(?:rebase|ff)|fetch\.(?:prune|parallel)|gc\.auto(?:detach)?
     |rerere\.enabled|commit\.verbose|checkout\..+|submodule\.recurse|feature\..+|help\.autocorrect
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+    """
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
@@ -54,11 +48,11 @@ def setting(word: Word, what: str = "gives git a setting for this command") -> I
     """`-c name=value`: git runs the values of some settings."""
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
-    if RUNS.fullmatch(name.strip()):
+    if re.fullmatch(_RUNS, name.strip()):
         yield from _value(name.strip(), value)
     elif not name or (None in word.parts and "=" not in word.start):
         yield Effect("unknown", word, "gives git a setting that is known only when it runs", "shell:unknown-option")
-    elif not _PLAIN.fullmatch(name.strip()):
+    elif not re.fullmatch(_PLAIN, name.strip()):
         yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
@@ -121,7 +115,7 @@ def _config(call: SortedWords) -> Iterator[Effect]:
         operands = operands[1:]
     name = (operands[0].text if operands else None) or ""
     value = (operands[1].text if len(operands) > 1 else None) or ""
-    runs = RUNS.fullmatch(name) is not None and not call.has("--unset", "--unset-all")
+    runs = re.fullmatch(_RUNS, name) is not None and not call.has("--unset", "--unset-all")
     if runs and (value.strip() not in ("", "cat", "less", "true", "false") or name.lower() == "core.hookspath"):
         yield Effect("persist", literal(value), f"makes git run something from now on ({name})", "shell:persist-git")
     files = [word for option, word in call.odd if option in ("-f", "--file")]
