@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from html import unescape
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -195,6 +194,8 @@ def _clean(found: Sequence[Result], count: int) -> list[Result]:
 def _line(text: str, what: str, *, markup: bool = True) -> str:
     """Return a text as one bounded line, without the tags and entities that some providers leave in it."""
     if markup:
+        from html import unescape
+
         text = unescape(_MARKUP.sub("", text))
     return clip(safe(one_line(text)), _LONG[what])
 

@@ -71,16 +71,25 @@ class TypedArguments:
         try:
             adapter: Any = TypeAdapter(cast("Any", stub), config=ConfigDict(allow_inf_nan=False))
             core = _arguments_schema(adapter.core_schema)
-            self.schema: Json = generate(core, "validation")
             # `_use_prebuilt=False`: else pydantic uses a model's own validator, which ignores unknown keys
             validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
         except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
-            raise ToolDefinitionError(f"{owner}: no JSON Schema for its parameters: {error}") from error
-        self._core, self._failure = core, ValidationError
+            raise _no_schema(owner, error) from error
+        self._core, self._failure, self._owner = core, ValidationError, owner
         self._validate = validator.validate_json
         self.closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.visible)
         self._deepest = deepest(core)
         self._open = any(node.get("type") in _UNTYPED for node in nodes(core))  # an untyped value could hold infinity
+
+    @functools.cached_property
+    def schema(self) -> Json:
+        """The JSON Schema. A call needs it only to explain what is wrong. Raises ToolDefinitionError."""
+        from pydantic import PydanticUserError
+
+        try:
+            return generate(self._core, "validation")
+        except PydanticUserError as error:
+            raise _no_schema(self._owner, error) from error
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
         """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
@@ -137,6 +146,10 @@ class TypedArguments:
             if node.get("type") in ("list", "set", "frozenset", "tuple"):
                 node["fail_fast"] = True
         return SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
+
+
+def _no_schema(owner: str, error: Exception) -> ToolDefinitionError:
+    return ToolDefinitionError(f"{owner}: no JSON Schema for its parameters: {error}")
 
 
 WRAPPERS = ("arguments", "input", "parameters")

@@ -9,7 +9,6 @@ asked has ended, or has said that its session is over.
 from __future__ import annotations
 
 import functools
-import getpass
 import json
 import os
 import platform
@@ -26,6 +25,8 @@ def caller_of(ctx: ToolContext) -> str:
 
 def person_at(door: str) -> str:
     """Return how the record names the person who answers there: the door, and the user of this machine."""
+    import getpass
+
     try:
         return f"{door}:{getpass.getuser()}"
     except (KeyError, OSError):  # a user without a name
