@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
@@ -20,10 +21,12 @@ from .client_services import ClientServices
 from .config import ServerConfig
 from .connection import Connection
 from .downstream import Downstream
-from .http import HttpTransport
 from .program import folder_of, start_of
 from .relay import ListKind, Relay
 from .stdio import StdioTransport
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
 
 BEHIND = "TOOLCRIB_BEHIND"
 """The variable that says as which servers of Toolcrib a process was started, outermost first."""
@@ -49,7 +52,7 @@ async def prepare(
         transport = await _http(config, services)
     callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who)
     connection = Connection(config.name, transport, callbacks, mode, older, config.idle_timeout)
-    if isinstance(transport, HttpTransport):
+    if not isinstance(transport, StdioTransport):
         transport.session_lost = connection.lose
     return connection
 
@@ -120,6 +123,8 @@ def _mark(config: ServerConfig) -> str:
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
+    from .http import HttpTransport
+
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(services.resolve, config.url or "", asker)
     headers = await asyncio.to_thread(_resolved, config.headers, config, services)

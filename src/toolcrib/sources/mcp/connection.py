@@ -14,7 +14,7 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import mcp_types
@@ -25,13 +25,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ..._version import __version__
 from ...core.errors import ToolError
 from .callbacks import Callbacks
-from .http import HttpTransport
 from .many_values import bounded
 from .notifications import Notifications
 from .pipes import ReadStream
 from .relay import ListKind
 from .sdk_private import stamp_also
 from .stdio import StdioTransport
+
+if TYPE_CHECKING:
+    from .http import HttpTransport
 
 log = logging.getLogger("toolcrib.mcp")
 

@@ -41,6 +41,8 @@ class StdioTransport:
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
         self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more, so no answer will come either
+        self.refusal = None
+        """A process refuses no request, unlike a server over HTTP."""
         self.fault: str | None = None
         """Why reading from it stopped, if it was not the end of its output."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -22,7 +22,6 @@ from .config import ServerConfig
 from .connection import Connection
 from .connector import Connectors
 from .downstream import downstream_of
-from .http import HttpRefusal, HttpTransport
 from .inflight import Expired, InFlight, ProgressTimeout, caller_of, current_call
 from .listed import Json, ListedTool
 from .operations import Operation, operation
@@ -30,6 +29,9 @@ from .questions import signed
 from .relay import Relay
 from .sdk_private import says_lost, says_refused
 from .tool_list import ToolList
+
+if TYPE_CHECKING:
+    from .http import HttpRefusal
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -150,7 +152,7 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
     except MCPError as error:
         if connection.lost or says_lost(error):
             raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
-        refusal = connection.transport.refusal if isinstance(connection.transport, HttpTransport) else None
+        refusal = connection.transport.refusal
         if refusal is not None and says_refused(error):
             raise HttpRefused(refusal) from error
         mine.answered = True
