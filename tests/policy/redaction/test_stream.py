@@ -61,6 +61,28 @@ def test_other_bytes_pass_as_they_are(data: bytes, size: int) -> None:
         assert written(data, size) == data
 
 
+class CountingRedactor(Redactor):
+    searched = 0
+
+    def clears(self, data: bytes) -> bool:
+        self.searched += len(data)
+        return super().clears(data)
+
+
+def test_what_a_full_file_drops_is_not_searched() -> None:
+    redactor, sink = CountingRedactor(), Sink()
+    writer = RedactingWriter(sink, redactor)
+    writer.write(b"a line\n" * PIECE)
+    assert redactor.searched > PIECE and sink.data and not writer.truncated
+    sink.truncated = True
+    searched, stored = redactor.searched, len(sink.data)
+    for _ in range(20):
+        writer.write(b"a line\n" * PIECE)
+    writer.close()
+    assert writer.truncated
+    assert (redactor.searched, len(sink.data), sink.closed) == (searched, stored, 1)
+
+
 def test_one_long_line_of_bytes() -> None:
     data = bytes(range(128, 256)) * 3000
     assert written(data, 4096) == data

@@ -94,6 +94,10 @@ class Redactor:
             text = replaced(text, found)
         return text
 
+    def clears(self, data: bytes) -> bool:
+        """Return whether bytes certainly hold no secret. It is for long ones, and costs less than `spans`."""
+        return data.isascii() and not (self.values or self.own or _set().Match(data))
+
     def spans(self, text: str, *, dumps: bool = True) -> list[Span]:
         """Return the secrets in a text, in order, without nested ones. Without `dumps` numbers are not decoded: that is
         slow, and text that is only stored is searched again when it is read."""

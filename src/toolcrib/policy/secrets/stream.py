@@ -54,13 +54,13 @@ class RedactingWriter:
         with memoryview(self._waiting) as waiting:
             data = bytes(waiting[: size + HELD])
         # Each byte that is not valid UTF-8 becomes one character, and the same byte again when written.
-        text = data.decode("utf-8", "surrogateescape")
-        rest = len(data[:size].decode("utf-8", "surrogateescape"))
+        text = "" if self._redactor.clears(data) else data.decode("utf-8", "surrogateescape")
         spans = self._redactor.spans(text, dumps=False)
         if not spans:
             self._writer.write(memoryview(data)[:size])
             del self._waiting[:size]
             return
+        rest = len(data[:size].decode("utf-8", "surrogateescape"))
         for span in spans:
             if span.start < rest < span.end:
                 rest = span.start or span.end
