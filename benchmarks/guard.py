@@ -6,9 +6,9 @@
     python benchmarks/guard.py --page docs/benchmarks.md    # write the figures of this run into that page, too
 
 A row is ours divided by its floor, both measured in one run, in turns, the smallest of each: what else runs on the
-machine only adds. A row fails above its recorded value times its margin: 1.5, or 2 for wall time of processes. The
-group of a failing row is measured up to twice more and the best counts, so noise does not fail a build. A row whose
-target the machine cannot run (no bubblewrap) is reported as skipped.
+machine only adds. A row fails above its recorded value times its margin: 1.5, or 2 for wall time of processes, or 1.15
+for instructions. The group of a failing row is measured up to twice more and the best counts, so noise does not fail a
+build. A row that the machine cannot run (no bubblewrap, no valgrind) is reported as skipped.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.toml"
 TRIES = 3
 RECORDINGS = 3
-CPU, WALL = 1.5, 2.0
-"""Margins: of CPU time, memory and calls in one process; of wall time where other processes take part."""
+CPU, WALL, COUNT = 1.5, 2.0, 1.15
+"""Margins: of CPU time, memory and calls in one process; of wall time where other processes take part; of instructions,
+which hardly vary."""
 
 Ratios = dict[str, float]
 
@@ -146,6 +147,21 @@ def toolbox() -> Ratios:
     return {
         "toolbox-read-only": _least(times, "read-only", "floor"),
         "toolbox-intent": _least(times, "intent", "floor"),
+    }
+
+
+def instructions() -> Ratios:
+    import instructions as i
+
+    found = i.run()
+    if not found:
+        return {}
+    return {
+        "instructions-call": found["ours", "flat"] / found["floor", "flat"],
+        "instructions-nested": found["ours", "nested"] / found["floor", "nested"],
+        "instructions-bad-arguments": found["ours", "bad"] / found["floor", "bad"],
+        "instructions-read-only": found["toolbox", "read-only"] / found["floor", "flat"],
+        "instructions-intent": found["toolbox", "intent"] / found["floor", "flat"],
     }
 
 
@@ -351,6 +367,14 @@ GROUPS = {
         calls,
     ),
     "toolbox": Group({"toolbox-read-only": CPU, "toolbox-intent": CPU}, toolbox),
+    "instructions": Group(
+        dict.fromkeys(
+            ("instructions-call", "instructions-nested", "instructions-bad-arguments", "instructions-read-only",
+             "instructions-intent"),
+            COUNT,
+        ),
+        instructions,
+    ),
     "concurrent": Group({"concurrent-1000": CPU}, concurrent),
     "many": Group(
         {
