@@ -14,7 +14,6 @@ import fcntl
 import os
 import resource
 import secrets
-import shutil
 import signal
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from pathlib import Path
 from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
 from ...process_tree import has_ended
+from ...programs import look_up
 from ...remove_tree import remove_all
 from ...spawn import Spawn
 from .. import seccomp
@@ -85,7 +85,7 @@ class LandlockSandbox:
         """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
         prepared."""
         program = os.path.join(cwd, argv[0]) if "/" in argv[0] else argv[0]
-        if shutil.which(program, path=env.get("PATH")) is None:
+        if next(look_up(program, path=env.get("PATH")), None) is None:
             raise SandboxUnavailable(f"The sandbox could not start the command: No such file: {argv[0]}")
         if self._settings.only_reads and self._settings.backend != self.name:
             return self._lean(argv, cwd, env)
