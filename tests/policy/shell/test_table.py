@@ -15,7 +15,7 @@ from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_opti
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",
     "shell", "data", "names", "gitsetting", "rev", "aptsetting", "volume", "mount-option", "hostspace", "security",
-    "none", "look",
+    "none", "look", "name",
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def check_entry(name: str) -> None:
             assert option.role in ROLES, where
             assert not option.effect or option.effect in KINDS, (where, option)
             assert not option.operands or option.operands in ROLES, where
-        assert set(entry.does) <= set(KINDS), where
+        assert {*entry.does, *([entry.otherwise] if entry.otherwise else [])} <= set(KINDS), where
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from .expansion import expression, runs_later
 from .lexer import NAME
-from .parts import Command, Stdin, Word
+from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
 from .unsure import Unsure
@@ -62,23 +62,17 @@ def _cd(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Direct
 def _directory_stack(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """pushd to a named directory is treated as cd; other uses of the directory stack are not tracked."""
     before = reader.state.cwds
-    rest = [word for word in words[1:] if word.text != "-n"]
-    plain = len(rest) == 1 and rest[0].text is not None and not rest[0].text.startswith(("+", "-"))
-    reader.state.go(rest[0].text if words[0].text == "pushd" and plain else None)
+    text = words[1].text if len(words) == 2 and words[0].text == "pushd" else None
+    reader.state.go(None if text is None or text.startswith(("+", "-")) else text)
     return before
 
 
 def _leave(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """break, continue, return: the statements after it in this list are not reached."""
-    if not reader.frames:
-        return reader.state.cwds
-    reader.leave()
-    reader.state.cwds = ()
-    return ()
-
-
-def _exit(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """exit: nothing runs after it."""
+    """break, continue, return, exit: the statements after it in this list are not reached."""
+    if words[0].text not in ("exit", "logout"):
+        if not reader.frames:
+            return reader.state.cwds
+        reader.leave()
     reader.state.cwds = ()
     return ()
 
@@ -222,10 +216,7 @@ def _read(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Dire
     _names(reader, words, assigns)
     texts = [word.text for word in words[1:]]
     names = texts[1:] if texts[:1] == ["-r"] else texts
-    if given is None:
-        _read_name(reader, texts, stdin)
-        return state.cwds
-    if not names or assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
+    if given is None or not names or assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
         return state.cwds
     line, newline, _ = given.partition("\n")
     if not newline or "\\" in line:
@@ -238,19 +229,6 @@ def _read(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Dire
         for index, name in enumerate(names):
             state.set(name or "", (fields[index] if index < len(fields) else "",))
     return state.cwds
-
-
-def _read_name(reader: ScriptWalk, texts: list[str | None], stdin: Stdin | None) -> None:
-    """Let `read` take the name of a file: `find … | while IFS= read -r f`."""
-    options = [text for text in texts[:-1] if text not in ("-r", "-d", "")]
-    name = texts[-1] if texts and not options else None
-    if stdin is None or name is None or not NAME.fullmatch(name):
-        return
-    from .listing import listed
-
-    names = listed(stdin)
-    if names is not None and len(names) == 1:
-        reader.state.set(name, names[0])
 
 
 def _mapfile(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
@@ -286,11 +264,7 @@ def _set(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Direc
 def _shift(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """shift: it drops positional parameters."""
     state = reader.state
-    count = words[1].text if len(words) == 2 else "1"
-    if state.arguments is not None and len(words) < 3 and count is not None and count.isascii() and count.isdigit():
-        state.arguments = state.arguments[int(count) :] if int(count) <= len(state.arguments) else state.arguments
-    else:
-        state.arguments = None
+    state.arguments = state.arguments[1:] if state.arguments is not None and len(words) == 1 else None
     return state.cwds
 
 
@@ -317,28 +291,22 @@ def _source(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Di
     return reader.state.cwds
 
 
-BUILTINS: dict[str, Builtin] = {
-    "cd": _cd,
-    "chdir": _cd,
-    "pushd": _directory_stack,
-    "popd": _directory_stack,
-    "break": _leave,
-    "continue": _leave,
-    "return": _leave,
-    "exit": _exit,
-    "logout": _exit,
-    **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), _declare),
-    **dict.fromkeys(("getopts", "let"), _names),
-    **dict.fromkeys(("mapfile", "readarray"), _mapfile),
-    **dict.fromkeys(("printf", "wait"), _printf),
-    **dict.fromkeys(("test", "["), _test),
-    **dict.fromkeys(("hash", "enable"), _redefine),
+_BY_NAMES: dict[str, Builtin] = {
+    "cd chdir": _cd,
+    "pushd popd": _directory_stack,
+    "break continue return exit logout": _leave,
+    "export declare typeset local readonly": _declare,
+    "getopts let": _names,
+    "mapfile readarray": _mapfile,
+    "printf wait": _printf,
+    "test [": _test,
+    "hash enable": _redefine,
     "unset": _unset,
     "shopt": _shopt,
     "read": _read,
     "set": _set,
     "shift": _shift,
     "alias": _alias,
-    "source": _source,
-    ".": _source,
+    "source .": _source,
 }
+BUILTINS = {name: builtin for names, builtin in _BY_NAMES.items() for name in names.split()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .parts import Command, Stdin
 from .script_walk import ScriptWalk
-from .state import State
 from .tree import Function, Simple
 from .unsure import Unsure
 
@@ -32,16 +31,11 @@ def read_alias(reader: ScriptWalk, node: Simple) -> None:
 
 def calls(reader: ScriptWalk, bodies: tuple[Function, ...], command: Command) -> None:
     """Read a call of a function that has one of several bodies."""
-    if len(bodies) == 1:
-        call(reader, bodies[0], command)
-        return
-    ends: list[State] = []
-    for body in bodies:
-        kept, reader.state = reader.state, reader.state.copy()
+    cwds = reader.state.cwds
+    for body in bodies:  # `call` forgets what is not true before it, too
         call(reader, body, command)
-        ends.append(reader.state)
-        reader.state = kept
-    reader.merge(ends)
+        if len(bodies) > 1:
+            reader.fall(cwds)
 
 
 def call(reader: ScriptWalk, function: Function, command: Command) -> None:

@@ -14,7 +14,7 @@ from .parts import Command, Redirect, Word
 from .roles import PATHISH, of_options, plain
 from .sorting import sort_words
 from .table import lookup
-from .table.closed import VERSIONS
+from .table.closed import PRINTS, VERSIONS
 from .table.environment import assignment
 from .table.spec import Program, SortedWords
 
@@ -101,14 +101,16 @@ def of_words(
     name: str, known: Program, words: Sequence[Word], command: Command, above: SortedWords | None = None
 ) -> Iterable[Effect]:
     """Return the effects of a program with these words; sub-commands are followed."""
-    helps = len(words) == 1 and words[0].text in _HELP and above is None
-    if helps and ((known.closed and known.subs is None) or _plain_name(name) in VERSIONS):
+    said = words[0].text if len(words) == 1 and above is None else None
+    if said in _HELP and ((known.closed and known.subs is None) or _plain_name(name) in VERSIONS):
+        return []
+    if said in PRINTS.get(_plain_name(name), ()):
         return []
     call = sort_words(name, known, words, command, above)
     if known.subs is None and known.handler is None and known.anything:
         return []
     if known.subs is None:
-        return _of_call(call)
+        return known.handler(call) if known.handler is not None else plain(call)
     found = list(known.handler(call) if known.handler is not None else of_options(call))
     if not call.operands:
         below = known.subs.get("")
@@ -129,9 +131,3 @@ def of_words(
 
 def _plain_name(name: str) -> str:
     return name if name in VERSIONS else re.sub(r"[\d.-]+\Z|(?<=mkfs)\..*", "", name)
-
-
-def _of_call(call: SortedWords) -> Iterable[Effect]:
-    if call.program.handler is not None:
-        return call.program.handler(call)
-    return plain(call)

@@ -16,7 +16,6 @@ from .tree import Arith, Extglob, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
-_TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _NUMBER = re.compile(r"-?[0-9]+")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
@@ -64,14 +63,11 @@ def merge(parts: list[str | None]) -> Value:
 
 
 def value_tildes(text: str, first: bool, last: bool, state: State) -> list[str | None]:
-    """Expand the tildes at the start of an assigned value and after its colons; return the parts."""
-    if not first and text.startswith("~"):
-        return [None]
+    """Expand the tilde at the start of an assigned value; one after a colon makes the value unknown."""
     home = known(state.get("HOME"))
-    rest = _TILDE_IN_VALUE.sub(r"\1", text)
-    if re.search(r"(^|:)~", rest) or home is None or (not last and re.search(r"(^|:)~\Z", text)):
-        return [None]
-    return [_TILDE_IN_VALUE.sub(lambda match: match.group(1) + home, text)]
+    if not first or home is None or ":~" in text or not re.match(r"~/|~\Z" if last else "~/", text):
+        return [None if text.startswith("~") or ":~" in text else text]
+    return [f"{home}{text[1:]}"]
 
 
 def evaluate(piece: Piece, reader: ScriptWalk) -> tuple[Value, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from .code import HIDES
 from .parts import Command, Script, Word
@@ -22,17 +23,19 @@ FETCHERS = words(
     rsync dig nslookup host
     """
 )
-DECODERS = words(
-    """
-    base64 base32 basenc xxd uudecode openssl gunzip zcat gzcat bzcat xzcat rev tr gpg iconv bunzip2 unxz hex
-    ascii2uni
-    """
-)
-_CODE = words("python python2 python3 perl ruby node php lua")
-_PACKERS = words("gzip bzip2 xz zstd lz4")
-ORIGINS = FETCHERS | DECODERS | _PACKERS | _CODE | words("openssl printf echo sed gsed")
-_DECODES = re.compile(r"-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z")
-_ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
+_DECODERS = words("uudecode gunzip zcat gzcat bzcat xzcat rev tr iconv bunzip2 unxz hex ascii2uni")
+_UNPACKS = r"\A(?:-\w*d|--(?:decompress|uncompress))"
+_DECODES = r"\A-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z"
+_ESCAPES = r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})"
+# Programs that decode with an argument of this shape, which is compiled at first use.
+_DECODE_WITH = {
+    **dict.fromkeys(words("base64 base32 basenc xxd openssl gpg"), _DECODES),
+    **dict.fromkeys(words("gzip bzip2 xz zstd lz4"), _UNPACKS),
+    **dict.fromkeys(words("printf echo"), _ESCAPES),
+    **dict.fromkeys(words("python python2 python3 perl ruby node php lua"), HIDES),
+    **dict.fromkeys(words("sed gsed"), r"\A[\d,]*y\W"),
+}
+ORIGINS = FETCHERS | _DECODERS | frozenset(_DECODE_WITH)
 
 
 def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
@@ -56,21 +59,20 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
 
 
 _SWEEPERS = words("rm rmdir unlink shred mv chmod chown chgrp truncate tee dd cp ln chattr")
-
-
 SWEEPING = words("xargs gxargs parallel")
 
 
-def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
-    """Yield commands that xargs runs on what `find` or `ls` found: (command that changes it, the places searched)."""
+def swept(script: Script) -> Iterator[tuple[Command, str, tuple[Word, ...]]]:
+    """Yield commands that xargs runs on what `find` or `ls` found, whether they change or read it, and the places
+    that were searched."""
     commands = script.commands
     for command in commands:
         if command.program not in SWEEPING or command.stdin is None:
             continue
         roots = [root for feeder in feeders(command) for root in _roots(feeder)]
         for inner in commands if roots else ():
-            if inner.via and inner.via[-1] == command.name and inner.program in _SWEEPERS:
-                yield inner, tuple(roots)
+            if inner.via and inner.via[-1] == command.name:
+                yield inner, "delete" if inner.program in _SWEEPERS else "read", tuple(roots)
 
 
 def _roots(command: Command) -> list[Word]:
@@ -102,26 +104,12 @@ def _origin(command: Command) -> str | None:
     name = command.program
     if name in FETCHERS or (name == "openssl" and any(word.text == "s_client" for word in command.args)):
         return "remote-code"
-    if name in DECODERS:
-        words = [word.text or "" for word in command.args]
-        if name in ("base64", "base32", "basenc", "xxd", "openssl", "gpg", "uudecode"):
-            return "hidden-code" if name == "uudecode" or any(_DECODES.match(word) for word in words) else None
+    if name in _DECODERS:
         return "hidden-code"
-    if name in ("sed", "gsed") and any(re.match(r"[\d,]*y(\W)", word.text or "") for word in command.args):
-        return "hidden-code"
-    if name in _CODE and any(re.search(HIDES, word.text or "") for word in command.args):
-        return "hidden-code"
-    if name in _PACKERS:
-        return (
-            "hidden-code"
-            if any(re.match(r"-\w*d|--(?:decompress|uncompress)", word.text or "") for word in command.args)
-            else None
-        )
-    if name in ("printf", "echo") and any(
-        _ESCAPES.search("".join(p or "" for p in word.parts)) for word in command.args
-    ):
-        return "hidden-code"
-    return None
+    shape = _DECODE_WITH.get(name or "")
+    if shape is None or not any(re.search(shape, "".join(part or "" for part in word.parts)) for word in command.args):
+        return None
+    return "hidden-code"
 
 
 def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -> tuple[dict[str, str], dict[str, str]]:
@@ -139,11 +127,10 @@ def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -
             )
             if kind is not None:
                 names.update((word.text, kind) for word in command.args if word.text and word.text.isidentifier())
-        if command.program in ("export", "declare", "local", "readonly", "typeset"):
-            for word in command.args:
-                kind = _in_word(word, sources, names)
-                if kind is not None and "=" in word.start:
-                    names[word.start.partition("=")[0]] = kind
+        for word in command.args:
+            name, equals, _ = word.start.partition("=")
+            if equals and (kind := _in_word(word, sources, names)) is not None:
+                names[name] = kind
         origin = _origin(command) or _through_pipe(command)
         if origin is not None and command.program not in ("printf", "echo"):
             for file in _saved(command):
@@ -168,18 +155,11 @@ def _saved(command: Command) -> Iterator[str]:
             yield redirect.target.text
     name = command.program
     words = [word.text or "" for word in command.args]
-    for index, word in enumerate(words):
-        if word in ("-o", "-O", "--output", "--output-document") and index + 1 < len(words):
-            yield words[index + 1]
+    for before, word in pairwise(("", *words)):
+        if re.fullmatch(r"--output(?:-document)?|-\w*[oO]", before) and "://" not in word:
+            yield word
         elif word.startswith(("--output=", "--output-document=")):
             yield word.partition("=")[2]
-        elif (
-            re.match(r"-\w*[oO]\Z", word)
-            and not word.startswith("--")
-            and index + 1 < len(words)
-            and "://" not in words[index + 1]
-        ):
-            yield words[index + 1]
         elif "://" in word or (name in ("wget", "wget2", "aria2c") and "/" in word and not word.startswith("-")):
             yield re.split(r"[?#]", word)[0].rpartition("/")[2] or "index.html"
     if name == "tee":

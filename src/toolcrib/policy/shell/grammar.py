@@ -13,29 +13,9 @@ from __future__ import annotations
 
 import re
 
+from . import tree
 from .lexer import NAME, SPLIT_OPERATOR
 from .simple import CLOSERS, FUNCTION_PARENS, OPENERS, REDIRECT, CommandLexer
-from .tree import (
-    AndOr,
-    ArithFor,
-    Arithmetic,
-    Case,
-    Condition,
-    Coproc,
-    For,
-    Function,
-    Group,
-    If,
-    Item,
-    Lit,
-    Node,
-    Piece,
-    PipedCommands,
-    Raw,
-    Redir,
-    Simple,
-    While,
-)
 from .unsure import Unsure
 
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
@@ -44,13 +24,13 @@ _CONTROL = re.compile(r"&&|\|\|")
 _DIALECT = re.compile(r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&")
 
 
-def parse(text: str, posix: bool = False) -> tuple[tuple[Item, ...], Unsure | None]:
+def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure | None]:
     """Return the statements of a script, and the error that stopped the reading, if any (bash runs the lines before).
 
     With `posix` the shell may be one that knows less (dash): text that such a shell reads differently is refused.
     """
     parser = Parser(text)
-    items: list[Item] = []
+    items: list[tree.Item] = []
     try:
         if "\\\n" in text and SPLIT_OPERATOR.search(text):
             raise Unsure("a line is continued inside an operator")
@@ -66,7 +46,7 @@ def parse(text: str, posix: bool = False) -> tuple[tuple[Item, ...], Unsure | No
         return tuple(items), Unsure("it is nested too deeply", rule="shell:nesting")
 
 
-def parse_text(text: str, depth: int = 0) -> tuple[Piece, ...]:
+def parse_text(text: str, depth: int = 0) -> tuple[tree.Piece, ...]:
     """Return the pieces of text that is expanded like a here-document's body. Raises `Unsure`."""
     return Parser(text, depth).document()
 
@@ -84,7 +64,7 @@ class Parser(CommandLexer):
         word = match.group()
         return word if word in OPENERS or word in CLOSERS else ""
 
-    def statements(self, stops: frozenset[str], items: list[Item]) -> None:
+    def statements(self, stops: frozenset[str], items: list[tree.Item]) -> None:
         """Add statements until a closing word or parenthesis, which is not read."""
         while True:
             char = self.newlines()
@@ -102,11 +82,11 @@ class Parser(CommandLexer):
                 self.i += 1
             elif char not in ("", "\n", ")", ";"):
                 raise self.error("a separator is missing")
-            items.append(Item(node, background))
+            items.append(tree.Item(node, background))
 
-    def body(self, *stops: str) -> tuple[Item, ...]:
+    def body(self, *stops: str) -> tuple[tree.Item, ...]:
         """Return the statements up to one of the closing words."""
-        items: list[Item] = []
+        items: list[tree.Item] = []
         self.statements(frozenset(stops), items)
         return tuple(items)
 
@@ -117,18 +97,18 @@ class Parser(CommandLexer):
             raise self.error(f"{word!r} is missing")
         self.i += len(word)
 
-    def and_or(self) -> Node:
+    def and_or(self) -> tree.Node:
         """Read pipelines joined by `&&` and `||`. Like the methods below, it starts at a word and ends after blanks."""
         first = self.pipeline()
-        rest: list[tuple[str, Node]] = []
+        rest: list[tuple[str, tree.Node]] = []
         while self.s.startswith(("&&", "||"), self.i):
             op = self.s[self.i : self.i + 2]
             self.i += 2
             self.newlines()
             rest.append((op, self.pipeline()))
-        return AndOr(first, tuple(rest)) if rest else first
+        return tree.AndOr(first, tuple(rest)) if rest else first
 
-    def pipeline(self) -> Node:
+    def pipeline(self) -> tree.Node:
         """Read commands joined by `|` and `|&`, after any `!` and `time`."""
         negated = self.s.startswith(("!", "t"), self.i) and self.prefixes()
         commands = [self.command()]
@@ -136,7 +116,7 @@ class Parser(CommandLexer):
             self.i += 2 if self.s.startswith("|&", self.i) else 1
             self.newlines()
             commands.append(self.command())
-        return PipedCommands(tuple(commands)) if negated or len(commands) > 1 else commands[0]
+        return tree.PipedCommands(tuple(commands)) if negated or len(commands) > 1 else commands[0]
 
     def prefixes(self) -> bool:
         """Skip `!` and `time -p --`; return whether there was a `!`."""
@@ -158,7 +138,7 @@ class Parser(CommandLexer):
                 break
         return negated
 
-    def command(self) -> Node:
+    def command(self) -> tree.Node:
         """Read one command, simple or compound, with its redirections."""
         if self.s.startswith("(", self.i):
             return self.redirected(self.parenthesis())
@@ -171,15 +151,15 @@ class Parser(CommandLexer):
         self.i += len(word)
         node = self.compound(word)
         self.depth -= 1
-        return node if isinstance(node, Function | Coproc) else self.redirected(node)
+        return node if isinstance(node, tree.Function | tree.Coproc) else self.redirected(node)
 
-    def compound(self, word: str) -> Node:
+    def compound(self, word: str) -> tree.Node:
         """Read the compound command that starts with a reserved word."""
         match word:
             case "{":
                 body = self.body("}")
                 self.expect("}")
-                return Group(body, False)
+                return tree.Group(body, False)
             case "if":
                 return self.conditional()
             case "while" | "until":
@@ -187,7 +167,7 @@ class Parser(CommandLexer):
                 self.expect("do")
                 body = self.body("done")
                 self.expect("done")
-                return While(condition, body, word == "until")
+                return tree.While(condition, body, word == "until")
             case "for" | "select":
                 return self.loop(word == "select")
             case "case":
@@ -201,36 +181,36 @@ class Parser(CommandLexer):
             case _:
                 raise self.error(f"{word!r} has no command after it")
 
-    def redirected(self, node: Node) -> Node:
+    def redirected(self, node: tree.Node) -> tree.Node:
         """Return a compound command with the redirections that follow it."""
-        redirects: list[Redir] = []
+        redirects: list[tree.Redir] = []
         while self.skip():
             match = REDIRECT.match(self.s, self.i)
             if match is None:
                 break
             redirects.append(self.redirect(match))
-        if redirects and not isinstance(node, Simple | PipedCommands | AndOr | Coproc):
+        if redirects and not isinstance(node, tree.Simple | tree.PipedCommands | tree.AndOr | tree.Coproc):
             node.redirects = tuple(redirects)
         return node
 
-    def parenthesis(self) -> Node:
+    def parenthesis(self) -> tree.Node:
         """Read `(( arithmetic ))` or `( subshell )`."""
         self.enter()
         if self.s.startswith("((", self.i):
             pieces = self.try_arithmetic(self.i + 2)
             if pieces is not None:
                 self.depth -= 1
-                return Arithmetic(pieces)
+                return tree.Arithmetic(pieces)
         self.i += 1
         body = self.body()
         self.close(")")
         self.depth -= 1
-        return Group(body, True)
+        return tree.Group(body, True)
 
-    def conditional(self) -> Node:
+    def conditional(self) -> tree.Node:
         """Read if … then … elif … else … fi, after its `if`."""
-        clauses: list[tuple[tuple[Item, ...], tuple[Item, ...]]] = []
-        otherwise: tuple[Item, ...] = ()
+        clauses: list[tuple[tuple[tree.Item, ...], tuple[tree.Item, ...]]] = []
+        otherwise: tuple[tree.Item, ...] = ()
         while True:
             condition = self.body("then")
             self.expect("then")
@@ -243,9 +223,9 @@ class Parser(CommandLexer):
                 self.i += 4
                 otherwise = self.body("fi")
             self.expect("fi")
-            return If(tuple(clauses), otherwise)
+            return tree.If(tuple(clauses), otherwise)
 
-    def loop(self, select: bool) -> Node:
+    def loop(self, select: bool) -> tree.Node:
         """Read for and select, after the word."""
         if self.skip() == "(" and not select:
             if not self.s.startswith("((", self.i):
@@ -255,14 +235,14 @@ class Parser(CommandLexer):
                 raise self.error("'))' is missing")
             if self.skip() == ";":
                 self.i += 1
-            return ArithFor(pieces, self.loop_body())
+            return tree.ArithFor(pieces, self.loop_body())
         name = self.word()
         if name.plain is None or not NAME.fullmatch(name.plain):
             raise self.error("a loop needs a plain name")
         words = self.loop_words()
-        return For(name.plain, words, self.loop_body(), select)
+        return tree.For(name.plain, words, self.loop_body(), select)
 
-    def loop_words(self) -> tuple[Raw, ...] | None:
+    def loop_words(self) -> tuple[tree.Raw, ...] | None:
         """Return the list of a for loop, or None if there is no `in`."""
         char = self.newlines()
         if char == ";":
@@ -272,14 +252,14 @@ class Parser(CommandLexer):
         if match is None:
             return None
         self.i = match.end()
-        words: list[Raw] = []
+        words: list[tree.Raw] = []
         while (char := self.skip()) not in ("", ";", "\n"):
             words.append(self.word())
         if char == ";":
             self.i += 1
         return tuple(words)
 
-    def loop_body(self) -> tuple[Item, ...]:
+    def loop_body(self) -> tuple[tree.Item, ...]:
         """Read do … done, or { … }."""
         self.newlines()
         opener = self.reserved()
@@ -291,7 +271,7 @@ class Parser(CommandLexer):
         self.expect(closer)
         return body
 
-    def case(self) -> Node:
+    def case(self) -> tree.Node:
         """Read case … esac, after its `case`."""
         self.skip()
         subject = self.word()
@@ -300,12 +280,12 @@ class Parser(CommandLexer):
         if match is None:
             raise self.error("'in' is missing")
         self.i = match.end()
-        items: list[tuple[tuple[Raw, ...], tuple[Item, ...]]] = []
+        items: list[tuple[tuple[tree.Raw, ...], tuple[tree.Item, ...]]] = []
         while True:
             char = self.newlines()
             if self.reserved() == "esac":
                 self.i += 4
-                return Case(subject, tuple(items))
+                return tree.Case(subject, tuple(items))
             if char == "(":
                 self.i += 1
                 self.skip()
@@ -324,7 +304,7 @@ class Parser(CommandLexer):
                 if self.reserved() != "esac":
                     raise self.error("';;' is missing")
 
-    def function_word(self) -> Node:
+    def function_word(self) -> tree.Node:
         """Read `function name [()] body`, after its `function`."""
         start = self.i
         self.skip()
@@ -335,19 +315,19 @@ class Parser(CommandLexer):
             self.i = match.end()
         return self.function(name, start)
 
-    def function(self, name: Raw, start: int) -> Node:
+    def function(self, name: tree.Raw, start: int) -> tree.Node:
         """Read a function's body and redirections."""
-        if len(name.pieces) != 1 or not isinstance(name.pieces[0], Lit) or name.pieces[0].quoted:
+        if len(name.pieces) != 1 or not isinstance(name.pieces[0], tree.Lit) or name.pieces[0].quoted:
             raise self.error("a function needs a plain name")
         self.newlines()
         self.enter()
         body = self.command()
         self.depth -= 1
-        if isinstance(body, Simple | Function | Coproc):
+        if isinstance(body, tree.Simple | tree.Function | tree.Coproc):
             raise self.error("a function's body is a compound command")
-        return Function(name.pieces[0].text, body, self.s[start : self.i])
+        return tree.Function(name.pieces[0].text, body, self.s[start : self.i])
 
-    def coproc(self) -> Node:
+    def coproc(self) -> tree.Node:
         """Read `coproc [name] command`, after its `coproc`."""
         self.skip()
         match = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+").match(self.s, self.i)
@@ -355,13 +335,13 @@ class Parser(CommandLexer):
             here = self.i
             self.i = match.end()
             if self.s.startswith("(", self.i) or self.reserved() in OPENERS:
-                return Coproc(match.group(1), self.command())
+                return tree.Coproc(match.group(1), self.command())
             self.i = here
-        return Coproc("COPROC", self.command())
+        return tree.Coproc("COPROC", self.command())
 
-    def condition(self) -> Node:
+    def condition(self) -> tree.Node:
         """Read [[ … ]], after its `[[`."""
-        words: list[Raw] = []
+        words: list[tree.Raw] = []
         extglob, self.extglob = self.extglob, True
         while True:
             char = self.newlines()
@@ -370,7 +350,7 @@ class Parser(CommandLexer):
             if re.compile(r"\]\]" + _END).match(self.s, self.i):
                 self.i += 2
                 self.extglob = extglob
-                return Condition(tuple(words))
+                return tree.Condition(tuple(words))
             if char in "()<>!" and not self.s.startswith(("<(", ">("), self.i):
                 self.i += 1
                 if char == "!" and not re.compile(_END).match(self.s, self.i):
@@ -390,16 +370,16 @@ class Parser(CommandLexer):
                     self.skip()
                     words.append(self.regex())
 
-    def regex(self) -> Raw:
+    def regex(self) -> tree.Raw:
         """Read the right side of `=~`. Parentheses and bars in it are text; blanks outside parentheses end it."""
-        start, level, pieces = self.i, 0, list[Piece]()
+        start, level, pieces = self.i, 0, list[tree.Piece]()
         while self.i < self.n:
             char = self.s[self.i]
             if char in "()|":
                 level += (char == "(") - (char == ")")
                 if level < 0:
                     raise self.error("a pattern's parentheses do not match")
-                pieces.append(Lit(char, True))
+                pieces.append(tree.Lit(char, True))
                 self.i += 1
             elif char in " \t" and level > 0:
                 self.i += 1
@@ -409,4 +389,4 @@ class Parser(CommandLexer):
                 raise self.error("a pattern cannot hold this")
             else:
                 self.piece(pieces)
-        return Raw(self.s[start : self.i], tuple(pieces))
+        return tree.Raw(self.s[start : self.i], tuple(pieces))

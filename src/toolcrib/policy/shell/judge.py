@@ -55,20 +55,8 @@ _FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what t
 _INSTALLERS = re.compile(
     r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install|(?P<node>npm|pnpm|yarn|bun)"
 )
-_INSTALLING = frozenset({"install", "uninstall", "add", "remove", "sync"})
-_INSTALLING_NODE = _INSTALLING | {
-    "i",
-    "ci",
-    "rm",
-    "un",
-    "update",
-    "up",
-    "upgrade",
-    "dedupe",
-    "prune",
-    "link",
-    "rebuild",
-}
+_INSTALLING = words("install uninstall add remove sync")
+_INSTALLING_NODE = _INSTALLING | words("i ci rm un update up upgrade dedupe prune link rebuild")
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
@@ -83,9 +71,9 @@ def judge_command(command: str, place: CommandPlace) -> Judgement:
 
 def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
     try:
-        found = _judge_script(read_script(command, place.cwd, place.home), place, depth)
+        found = judge_script(read_script(command, place.cwd, place.home), place, depth)
         if found.verdict == "ask" and _ARGUMENTS.search(command):
-            bare = _judge_script(read_script(command, place.cwd, place.home, True), place, depth)
+            bare = judge_script(read_script(command, place.cwd, place.home, True), place, depth)
             return bare if bare.verdict == "deny" else found
         return found
     except RecursionError:
@@ -108,12 +96,8 @@ def changes_only_repositories(command: str, place: CommandPlace) -> bool:
 _OF_GIT = {RULE_PROTECTED, "shell:create", "shell:change", "shell:git-change", "shell:network"}
 
 
-def judge_script(script: Script, place: CommandPlace) -> Judgement:
+def judge_script(script: Script, place: CommandPlace, depth: int = 0) -> Judgement:
     """Return the judgement of a script that was read: the strictest of its parts. It says which part that was."""
-    return _judge_script(script, place, 0)
-
-
-def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
     best: Judgement | None = None
     unknown = True
     for found in judgements(script, place, depth):
@@ -146,10 +130,11 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
         name = command.program
         programs.add(name)
         yield from _of_command(command, name, place, wrapped, depth)
-    for command, roots in () if programs.isdisjoint(SWEEPING) else swept(script):
+    for command, kind, roots in () if programs.isdisjoint(SWEEPING) else swept(script):
         for root in roots:
-            finding = judge_path("delete", root, command.cwd, place)
-            if finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace":
+            finding = judge_path(kind, root, command.cwd, place)
+            harm = finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace"
+            if finding is not None and (harm or kind == "read"):
                 yield _say(command, finding)
     for command, effect in () if programs.isdisjoint(LINKERS) else through_links(script, place):
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")

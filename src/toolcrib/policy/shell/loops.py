@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .state import UNKNOWN, Listed, State, Value
-from .tree import ArithFor, For, Raw, Simple, Subst, While
+from .state import UNKNOWN, LoopPattern, State, Value
+from .tree import ArithFor, For, Simple, While
 from .unsure import Unsure
 from .words import arguments
 
 MAX_ITEMS = 32  # items of a loop that are read one by one
-_CLIMBS = re.compile(r"(?:\A|/)\.(?:\.?(?:/|\Z)|[.*?\[])")  # a part of a pattern that could match `..`
 
 
 def note_forks(reader: ScriptWalk, node: While | ArithFor) -> None:
@@ -65,14 +63,10 @@ def for_loop(reader: ScriptWalk, node: For) -> None:
     else:
         items = arguments(node.words, reader)
         loop_names(reader, node, items)
-        listing = listing_of(reader, node.words)
-        if listing is not None:
-            values = listing
-        else:
-            values = None if any(word.many for word in items) else [_item_value(word) for word in items]
+        values = None if any(word.many for word in items) else [_item_value(word) for word in items]
     if node.select or values is None or len(values) > MAX_ITEMS:
         read_loop(reader, lambda: for_round(reader, node, UNKNOWN))
-    elif any(isinstance(value, Listed) or None in value for value in values):
+    elif any(isinstance(value, LoopPattern) or None in value for value in values):
         read_loop(reader, lambda: [for_round(reader, node, value) for value in values])
     else:
         rounds(reader, node, values)
@@ -85,15 +79,7 @@ def loop_names(reader: ScriptWalk, node: For, items: list[Word]) -> None:
         reader.emit(Command((), tuple((node.name, word) for word in told)))
 
 
-def listing_of(reader: ScriptWalk, raws: tuple[Raw, ...]) -> list[Listed] | None:
-    """Return the names of files that a loop's only word, a substitution, lists."""
-    pieces = raws[0].pieces if len(raws) == 1 else ()
-    if len(pieces) != 1 or not isinstance(pieces[0], Subst):
-        return None
-    return reader.listings.get(id(pieces[0].body))
-
-
-def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | Listed]) -> None:
+def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | LoopPattern]) -> None:
     """Read a loop over known words, in order."""
     reader.repeats = True
     reader.conditions += 1
@@ -110,7 +96,7 @@ def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | Listed]) -> N
     reader.conditions -= 1
 
 
-def for_round(reader: ScriptWalk, node: For, value: Value | Listed) -> None:
+def for_round(reader: ScriptWalk, node: For, value: Value | LoopPattern) -> None:
     """Read one round of a loop over words."""
     reader.state.set(node.name, value)
     if node.select:
@@ -118,16 +104,9 @@ def for_round(reader: ScriptWalk, node: For, value: Value | Listed) -> None:
     reader.fall(reader.items(node.body))
 
 
-def _item_value(word: Word) -> Value | Listed:
+def _item_value(word: Word) -> Value | LoopPattern:
     """Return the value of a loop's variable for one word of its list."""
-    if word.text is not None:
-        return (word.text,)
-    if word.origin == "listed":
-        return Listed(word.parts if None in word.parts else UNKNOWN, "" if None in word.parts else word.start)
     if not word.glob:
         return word.parts
-    start = re.split(r"[*?\[\\]", word.start)[0]
-    value = (start, None) if start else UNKNOWN
-    if None in word.parts or "\\" in word.start or _CLIMBS.search(word.start[start.rfind("/") + 1 :]):
-        return value
-    return Listed(value, word.start)
+    pattern = LoopPattern(word.start)
+    return pattern.parts if None in word.parts or "\\" in word.start else pattern

@@ -37,17 +37,13 @@ class Word:
     `parts` are pieces in order; None is text that is known only when the command runs ($1, $(date), read from a
     pipe). `$HOME`, `~` and variables that the script itself set to known text are text. With `glob`, unquoted `*`,
     `?` or `[` in the text are patterns for the file system (literal ones are then escaped by a backslash). With
-    `many` the word may become any number of arguments, also zero ("$@", unquoted $X, added by xargs). `origin`
-    describes a text that is not fully known. `listed`: a path that was found (by a pattern, `find`,
-    `git ls-files`) below the known part, so that it cannot lead out of it. `token`: one name, number or hash that
-    does not begin with a dash.
+    `many` the word may become any number of arguments, also zero ("$@", unquoted $X, added by xargs).
     """
 
     parts: tuple[str | None, ...]
     source: str = ""
     glob: bool = False
     many: bool = False
-    origin: Literal["", "listed", "token"] = ""
 
     @property
     def text(self) -> str | None:
@@ -62,7 +58,7 @@ class Word:
     @property
     def start(self) -> str:
         """Return the known text at the start of the word."""
-        if not self.parts or (self.many and not self.origin):
+        if not self.parts or self.many:
             return ""
         return self.parts[0] or ""
 

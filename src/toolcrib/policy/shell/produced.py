@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .parts import Command, Stdin, Word, plain_name
+from .parts import Command, Word, plain_name
 from .script_walk import ScriptWalk
-from .tree import Group, Item, Node, PipedCommands, Simple
+from .tree import Group, Node, PipedCommands, Simple
 
 
 def output(command: Command) -> str | None:
@@ -70,22 +70,6 @@ def printf(args: list[str]) -> str | None:
         values = values[slots:]
         if not values or not slots or len(rounds) > 100:
             return "".join(rounds) if not values or not slots else None
-
-
-def describe_output(reader: ScriptWalk, body: tuple[Item, ...], found: tuple[Command, ...]) -> None:
-    """Note what else is known of a substitution's output: it is names of files, or a single word."""
-    node = body[0].node
-    last = node.commands[-1] if isinstance(node, PipedCommands) else node
-    if not isinstance(last, Simple) or not found or found[-1].source != last.source or found[-1].via != reader.via:
-        return
-    if (found[-1].name or "") in reader.state.functions:
-        return
-    from .listing import listed, prints_token
-
-    if prints_token(found[-1]):
-        reader.tokens.add(id(body))
-    elif (names := listed(Stdin(None, found[-1:]))) is not None:
-        reader.listings[id(body)] = names
 
 
 def produced(reader: ScriptWalk, node: Node, found: tuple[Command, ...]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import expansion
+from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
 from .calls import calls, fork_bomb, read_alias
@@ -17,28 +17,10 @@ from .grammar import parse
 from .lexer import NAME
 from .loops import for_loop, note_forks, read_loop, while_round
 from .parts import Command, Redirect, Stdin, Word
-from .produced import as_word, describe_output, produced
+from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
 from .script_walk import ScriptWalk
 from .state import UNKNOWN, State, Value, directories, is_number, known
-from .tree import (
-    AndOr,
-    ArithFor,
-    Arithmetic,
-    Case,
-    Condition,
-    Coproc,
-    For,
-    Function,
-    Group,
-    If,
-    Item,
-    Node,
-    PipedCommands,
-    Redir,
-    Simple,
-    While,
-)
 from .unsure import Unsure
 from .words import file_word
 
@@ -65,7 +47,7 @@ class Reader(ScriptWalk):
         self.fall(self.items(items))
         self.scripts -= 1
 
-    def items(self, items: tuple[Item, ...]) -> tuple[str | None, ...]:
+    def items(self, items: tuple[tree.Item, ...]) -> tuple[str | None, ...]:
         """Read a list; return the directories in which its last statement may have failed."""
         failed: tuple[str | None, ...] = ()
         for index, item in enumerate(items):
@@ -95,7 +77,7 @@ class Reader(ScriptWalk):
         del self.stack[stack:]
         self.state.forget()
 
-    def in_background(self, node: Node) -> tuple[str | None, ...]:
+    def in_background(self, node: tree.Node) -> tuple[str | None, ...]:
         """Read a statement that `&` puts into a separate subshell."""
         outer, self.background = self.background, True
         self.apart(lambda: self.node(node))
@@ -112,7 +94,7 @@ class Reader(ScriptWalk):
         inner, self.state = self.state, state
         return inner
 
-    def node(self, node: Node) -> tuple[str | None, ...]:
+    def node(self, node: tree.Node) -> tuple[str | None, ...]:
         """Read a command and return the directories if it fails; `state.cwds` is then where it leads if it succeeds.
 
         Raises `Unsure` if there are too many steps.
@@ -120,68 +102,60 @@ class Reader(ScriptWalk):
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise Unsure("it takes too many steps", rule="shell:size")
-        if type(node) is Simple:
+        if type(node) is tree.Simple:
             return self.simple(node)
-        if isinstance(node, AndOr):
+        if isinstance(node, tree.AndOr):
             return self.and_or(node)
-        if isinstance(node, PipedCommands):
+        if isinstance(node, tree.PipedCommands):
             return self.pipeline(node)
-        if isinstance(node, Function):
-            self.state.functions[node.name] = ((node,), True)
-            self.defined.append(node)
-            return self.state.cwds
-        if isinstance(node, Coproc):
-            outer, self.stdin = self.stdin, Stdin()
-            self.in_background(node.body)
-            self.stdin = outer
-            self.state.vars[node.name] = UNKNOWN
-            self.assigned(node.name)
-            return self.state.cwds
-        return self.compound(node)
-
-    def compound(
-        self, node: Group | If | While | For | ArithFor | Case | Condition | Arithmetic | Simple
-    ) -> tuple[str | None, ...]:
-        """Read a compound command, with its redirections first."""
         stdin = self.stdin
         if node.redirects:
             redirects, found = self.redirections(node.redirects, True)
             self.emit(Command((), (), redirects))
             self.stdin = found or stdin
-        failed = self.inside(node)
+        failed = self.compound(node)
         self.stdin = stdin
         return failed
 
-    def inside(self, node: Node) -> tuple[str | None, ...]:
+    def compound(self, node: tree.Node) -> tuple[str | None, ...]:
         """Read a compound command without its redirections. Raises `Unsure` for another kind of node."""
         match node:
-            case Group():
+            case tree.Group():
                 if not node.subshell:
                     return self.items(node.body)
                 self.apart(lambda: self.items(node.body))
-            case If():
+            case tree.If():
                 self.conditional(node)
-            case While():
+            case tree.While():
                 note_forks(self, node)
                 read_loop(self, lambda: while_round(self, node))
-            case For():
+            case tree.For():
                 for_loop(self, node)
-            case ArithFor():
+            case tree.ArithFor():
                 if ";;" in "".join(part or "" for part in expansion.single(node.pieces, self)).replace(" ", ""):
                     note_forks(self, node)
                 expansion.arithmetic(node.pieces, self)
                 read_loop(self, lambda: (self.fall(self.items(node.body)), expansion.arithmetic(node.pieces, self)))
-            case Case():
+            case tree.Case():
                 self.case(node)
-            case Condition():
+            case tree.Condition():
                 self.condition(node)
-            case Arithmetic():
+            case tree.Arithmetic():
                 expansion.arithmetic(node.pieces, self)
+            case tree.Function():
+                self.state.functions[node.name] = ((node,), True)
+                self.defined.append(node)
+            case tree.Coproc():
+                outer, self.stdin = self.stdin, Stdin()
+                self.in_background(node.body)
+                self.stdin = outer
+                self.state.vars[node.name] = UNKNOWN
+                self.assigned(node.name)
             case _:
                 raise Unsure(f"{type(node).__name__} cannot be read")
         return self.state.cwds
 
-    def and_or(self, node: AndOr) -> tuple[str | None, ...]:
+    def and_or(self, node: tree.AndOr) -> tuple[str | None, ...]:
         """Read `a && b || c`, each part from the directories where the parts before it may have led."""
         failed = self.node(node.first)
         passed = self.state.cwds
@@ -199,7 +173,7 @@ class Reader(ScriptWalk):
         self.state.cwds = passed
         return failed
 
-    def pipeline(self, node: PipedCommands) -> tuple[str | None, ...]:
+    def pipeline(self, node: tree.PipedCommands) -> tuple[str | None, ...]:
         """Read `a | b`: each part in a subshell, with the output of the part before it. A single part was negated."""
         if len(node.commands) == 1:
             self.fall(self.node(node.commands[0]))
@@ -222,7 +196,7 @@ class Reader(ScriptWalk):
             self.state.cwds = cwds
         return self.state.cwds
 
-    def conditional(self, node: If) -> None:
+    def conditional(self, node: tree.If) -> None:
         """Read if … fi."""
         ends: list[State] = []
         failed: tuple[str | None, ...] = ()
@@ -236,7 +210,7 @@ class Reader(ScriptWalk):
             ends[-1].cwds = failed
         self.merge(ends)
 
-    def case(self, node: Case) -> None:
+    def case(self, node: tree.Case) -> None:
         """Read case … esac; the shell may enter a branch from the one before it (`;&`)."""
         expansion.single(node.subject.pieces, self)
         ends: list[State] = [self.state.copy()]
@@ -251,7 +225,7 @@ class Reader(ScriptWalk):
             self.state = kept
         self.merge(ends)
 
-    def condition(self, node: Condition) -> None:
+    def condition(self, node: tree.Condition) -> None:
         """Read [[ … ]]. Operands of numeric tests and of -v are expressions, which may run something."""
         values = [expansion.single(raw.pieces, self) for raw in node.words]
         for at, raw in enumerate(node.words):
@@ -267,7 +241,7 @@ class Reader(ScriptWalk):
 
     # Substitutions
 
-    def substitute(self, body: tuple[Item, ...]) -> Value:
+    def substitute(self, body: tuple[tree.Item, ...]) -> Value:
         """Read `$(…)`; return its output, as far as it is known."""
         mark = len(self.commands)
         stdin = self.stdin
@@ -278,12 +252,9 @@ class Reader(ScriptWalk):
             return UNKNOWN
         found = tuple(self.commands[mark:])
         text = produced(self, body[0].node, found)
-        if text is None:
-            describe_output(self, body, found)
-            return UNKNOWN
-        return UNKNOWN if "\0" in text else (text.rstrip("\n"),)
+        return UNKNOWN if text is None or "\0" in text else (text.rstrip("\n"),)
 
-    def process(self, body: tuple[Item, ...], write: bool) -> None:
+    def process(self, body: tuple[tree.Item, ...], write: bool) -> None:
         """Read `<(…)` or `>(…)`. The input of the latter is what the command writes, which is not known."""
         mark = len(self.commands)
         stdin = self.stdin
@@ -295,9 +266,9 @@ class Reader(ScriptWalk):
         text = produced(self, body[0].node, found) if len(body) == 1 and not write else None
         self.processes.append((UNKNOWN if text is None else (text,), found))
 
-    # Simple commands
+    # tree.Simple commands
 
-    def simple(self, node: Simple) -> tuple[str | None, ...]:
+    def simple(self, node: tree.Simple) -> tuple[str | None, ...]:
         """Read a simple command."""
         self.processes.clear()
         mark = len(self.commands)
@@ -321,7 +292,7 @@ class Reader(ScriptWalk):
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
     def redirections(
-        self, redirects: tuple[Redir, ...], compound: bool = False
+        self, redirects: tuple[tree.Redir, ...], compound: bool = False
     ) -> tuple[tuple[Redirect, ...], Stdin | None]:
         """Return the redirections, and the input they give."""
         found: list[Redirect] = []

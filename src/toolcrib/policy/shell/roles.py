@@ -32,6 +32,8 @@ def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
     found += of_operands(call.operands, operands)
     if not found and not program.closed:
         found.append(Effect("unknown"))
+    if program.otherwise and any(effect.kind == "unknown" for effect in found):
+        found.append(Effect(program.otherwise))
     return found
 
 
@@ -179,7 +181,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         yield Effect("unknown", word, "gives apt a setting", "shell:unknown-option")
         if re.search(r"invoke|dir::bin|::run\b|proxy-auto-detect", text, re.IGNORECASE):
             yield Effect("hijack", word, "makes apt run a program")
-    elif role == "none":
+    elif role == "none" or (role == "name" and "=" in "".join(part or "=" for part in word.parts)):
         yield Effect("unknown", word, "has an operand that is not known here", "shell:unknown-use")
     elif role == "look":
         if word.text not in _LOOKS:
@@ -188,7 +190,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
         at = word.start.find("@")
         if at >= 0:
             yield from _sent(cut(word, at + 1))
-    elif role != "text":
+    elif role not in ("text", "name"):
         yield Effect(role, word)
 
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from .parts import Command, Stdin, Word, plain_name
 from .produced import as_word
 from .script_walk import ScriptWalk
-from .state import UNKNOWN, Listed, Value, known
+from .state import UNKNOWN, Value, known
 from .unsure import Unsure
 from .wrappers.inner import Inner
 from .wrappers.unfold import keeps_home, unfold
@@ -24,7 +24,7 @@ _COULD_BE = (
 def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) -> None:
     """Read the command or text that a wrapper runs. Raises `Unsure` if wrappers are nested too deeply."""
     words, stdin = command.words, command.stdin
-    inners = unfold(words, stdin.text if stdin is not None else None, names_on(reader, stdin, name))
+    inners = unfold(words, stdin.text if stdin is not None else None)
     if not inners:
         return
     via, outer_stdin = reader.via, reader.stdin
@@ -41,15 +41,6 @@ def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) ->
         run_one(reader, inner, command.assigns, stdin)
         reader.state.home = home
     reader.via, reader.stdin = via, outer_stdin
-
-
-def names_on(reader: ScriptWalk, stdin: Stdin | None, name: str) -> list[Listed] | None:
-    """Return the names of files that are the input of xargs."""
-    if stdin is None or stdin.text is not None or name.rpartition("/")[2] not in ("xargs", "gxargs"):
-        return None
-    from .listing import listed
-
-    return listed(stdin)
 
 
 def fed_script(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .parts import Command, Problem, Script, Stdin, Word
-from .state import UNKNOWN, Array, Listed, State, Value, directories
+from .state import UNKNOWN, Array, State, Value, directories
 from .tree import Function, Item, Node
 from .unsure import Unsure
 
@@ -43,8 +43,6 @@ class ScriptWalk(ABC):
         self.array_names: set[str] = set()
         self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words that are being run
         self.processes: list[tuple[Value, tuple[Command, ...]]] = []
-        self.tokens: set[int] = set()  # substitutions that print one word, which does not begin with a dash …
-        self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
 
     def script(self) -> Script:
         """Return the commands and problems found so far."""

@@ -109,7 +109,7 @@ class CommandLexer(Lexer):
                 assigns.append(assign)
         if not (assigns or words or redirects):
             raise self.error("a command is missing")
-        return Simple(tuple(assigns), tuple(words), tuple(redirects), self.s[start : self.i].rstrip())
+        return Simple(tuple(assigns), tuple(words), self.s[start : self.i].rstrip(), redirects=tuple(redirects))
 
     def first_word(self, word: Raw) -> bool:
         """Return whether a command's first word takes array assignments. Raises `Unsure` if a line break splits it."""

@@ -34,7 +34,7 @@ def sort_words(
     sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
     return SortedWords(
         name, program, command, tuple(sorter.options), tuple(sorter.operands), sorter.unsure,
-        tuple(sorter.unlisted), tuple(sorter.odd), above,
+        tuple(sorter.unlisted), tuple(sorter.odd), above, len(words) - len(sorter.operands), tuple(sorter.doubtful),
     )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ class _Sorter:
         self.operands: list[Word] = []
         self.unlisted: list[str] = []
         self.odd: list[tuple[str, Word]] = []
+        self.doubtful: list[int] = []
         self.unsure = False
         self.waiting: tuple[str, ProgramOption] | None = None
         self.before = ""  # an unlisted option, whose value may be the next word
@@ -56,15 +57,15 @@ class _Sorter:
             if self.waiting is not None:
                 self._give(*self.waiting, word)
                 self.waiting = None
-                if word.many and not word.origin:  # it may be several words, or no word at all
+                if word.many:  # it may be several words, or no word at all
                     self.unsure = True
                     self.operands.append(word)
                 continue
-            start = word.parts[0] if word.parts and (not word.many or word.origin) else ""
-            if word.origin == "listed" and (word.many or (start or "*")[0] in "*?["):
+            start = word.start
+            if word.glob and start[:1] in ("*", "?", "["):
                 self.unsure |= self.program.harmful  # it begins with a dash only if a file has such a name
             if not start:
-                self.unsure |= word.text is None and not word.origin
+                self.unsure |= word.text is None
                 self.operands.append(word)
             elif start[0] == "+" and "+" in self.table and len(start) > 1:
                 self._give("+", self.table["+"], cut(word, 1))
@@ -81,6 +82,7 @@ class _Sorter:
             else:
                 self.before = ""
                 self._option(word, start)
+                self.doubtful += (index + 1, index + 2) if self.before else ()
                 continue
             if stop_at_operand:
                 self.operands += words[index + 1 :]

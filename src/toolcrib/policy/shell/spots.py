@@ -54,9 +54,9 @@ def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = Fals
             return Spot("unknown", "")
         path = absolute(text, cwd, place.home)
         return Spot("unknown", "") if path is None else _place_of(path, place)
-    if word.many and not word.origin:
+    if word.many:
         return Spot("unknown", "")
-    return _find_partly_known(word, cwd, place, found or word.origin != "")
+    return _find_partly_known(word, cwd, place, found)
 
 
 _OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
@@ -89,7 +89,7 @@ def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: 
     complete = None not in word.parts
     if found and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
         complete = True
-        if not word.origin and known:  # `{}` of find -exec: the starting point itself, or something below it
+        if known:  # `{}` of find -exec: the starting point itself, or something below it
             base = known.rstrip("/") + "/"
     if start == "/dev/fd/":  # the other end of a process substitution
         return Spot("stream", "/dev/fd")

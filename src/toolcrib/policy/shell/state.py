@@ -29,14 +29,16 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """The name of a file that a pattern or a listing found below the known part: it cannot lead out of it.
+class LoopPattern:
+    """The value of a loop's variable for a pattern of file names: each name that matches."""
 
-    `pattern` is a pattern that the whole name matches, if one is known.
-    """
+    text: str
 
-    parts: Value
-    pattern: str = ""
+    @property
+    def parts(self) -> Value:
+        """Return the value as far as it is known."""
+        start = re.split(r"[*?\[\\]", self.text)[0]
+        return (start, None) if start else UNKNOWN
 
 
 def known(value: Value | Array | None) -> str | None:
@@ -48,9 +50,9 @@ def known(value: Value | Array | None) -> str | None:
     return "".join(part for part in value if part is not None)
 
 
-def is_number(value: Value | Array | Listed | None) -> bool:
+def is_number(value: Value | Array | LoopPattern | None) -> bool:
     """Return whether a value is certainly a number."""
-    if isinstance(value, Listed):
+    if isinstance(value, LoopPattern):
         return False
     text = known(value)
     return value == NUMBER if text is None else re.fullmatch(r"\s*-?[0-9]+\s*", text, re.ASCII) is not None
@@ -62,7 +64,7 @@ class State:
     __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
-        self.vars: dict[str, Value | Array | Listed] = {}
+        self.vars: dict[str, Value | Array | LoopPattern] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
         # The bodies a function may have, and whether it certainly has one of them.
@@ -130,7 +132,7 @@ class State:
         """Return a variable's value, or None if it may be unset."""
         value = self.vars.get(name)
         if value is not None or self.opaque:
-            return value.parts if isinstance(value, Listed) else value
+            return value.parts if isinstance(value, LoopPattern) else value
         if name == "HOME":
             return None if self.home is None else (self.home,)
         if name == "PWD":
@@ -144,12 +146,7 @@ class State:
         """Return the characters that split words, if they are known."""
         return known(self.get("IFS"))
 
-    def listed(self, name: str) -> Listed | None:
-        """Return a variable's value if it is the name of a file that was found, else None."""
-        value = self.vars.get(name)
-        return value if isinstance(value, Listed) else None
-
-    def set(self, name: str, value: Value | Array | Listed) -> None:
+    def set(self, name: str, value: Value | Array | LoopPattern) -> None:
         """Assign a variable. Some variables may not keep the assigned value; theirs is unknown."""
         self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
 

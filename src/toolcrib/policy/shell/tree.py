@@ -103,23 +103,29 @@ class Redir:
 # Commands.
 
 
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A command. `redirects` are those of a compound command."""
+
+    redirects: tuple[Redir, ...] = ()
+
+
 @dataclass(slots=True)
-class Simple:
+class Simple(Node):
     assigns: tuple[Assign, ...]
     words: tuple[Raw, ...]
-    redirects: tuple[Redir, ...]
     source: str
 
 
 @dataclass(slots=True)
-class PipedCommands:
+class PipedCommands(Node):
     """Commands joined by `|`; if there is only one, it is negated by `!`."""
 
     commands: tuple[Node, ...]
 
 
 @dataclass(slots=True)
-class AndOr:
+class AndOr(Node):
     """`first op node op node …`, left to right."""
 
     first: Node
@@ -135,94 +141,68 @@ class Item:
 
 
 @dataclass(slots=True)
-class Group:
+class Group(Node):
     body: tuple[Item, ...]
     subshell: bool
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class If:
+class If(Node):
     clauses: tuple[tuple[tuple[Item, ...], tuple[Item, ...]], ...]
     otherwise: tuple[Item, ...]
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class While:
+class While(Node):
     condition: tuple[Item, ...]
     body: tuple[Item, ...]
     until: bool = False
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class For:
+class For(Node):
     """`for` and `select`; `words` is None for "$@"."""
 
     name: str
     words: tuple[Raw, ...] | None
     body: tuple[Item, ...]
     select: bool = False
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class ArithFor:
+class ArithFor(Node):
     pieces: tuple[Piece, ...]
     body: tuple[Item, ...]
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class Case:
+class Case(Node):
     subject: Raw
     items: tuple[tuple[tuple[Raw, ...], tuple[Item, ...]], ...]
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class Function:
+class Function(Node):
     name: str
     body: Node
     source: str
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class Coproc:
+class Coproc(Node):
     name: str
     body: Node
 
 
 @dataclass(slots=True)
-class Condition:
+class Condition(Node):
     """`[[ … ]]`."""
 
     words: tuple[Raw, ...]
-    redirects: tuple[Redir, ...] = ()
 
 
 @dataclass(slots=True)
-class Arithmetic:
+class Arithmetic(Node):
     """`(( … ))`."""
 
     pieces: tuple[Piece, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-Node: TypeAlias = (
-    Simple
-    | PipedCommands
-    | AndOr
-    | Group
-    | If
-    | While
-    | For
-    | ArithFor
-    | Case
-    | Function
-    | Coproc
-    | Condition
-    | Arithmetic
-)

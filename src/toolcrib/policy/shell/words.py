@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Literal
 
 from .braces import MAX_WORDS, braces
 from .expansion import MAX_VALUE, evaluate, single, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
-from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
-from .tree import Extglob, Lit, Param, Piece, Proc, Raw, Subst
+from .state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
+from .tree import Extglob, Lit, Param, Piece, Proc, Raw
 from .unsure import Unsure
 
 _TILDE = re.compile(r"~(?=/|\Z)")
@@ -41,11 +39,7 @@ class _WordField:
             self.parts.append((text, quoted))
             self.present = True
 
-    @property
-    def uncertain(self) -> bool:
-        return any(text is None for text, _ in self.parts)
-
-    def word(self, source: str, origin: Literal["", "listed", "token"] = "") -> Word:
+    def word(self, source: str) -> Word:
         unquoted = "".join("\0" if text is None else text for text, quoted in self.parts if not quoted)
         glob = self.glob or _is_pattern(unquoted)
         parts: list[str | None] = []
@@ -60,7 +54,7 @@ class _WordField:
             parts = [None]
         if len(parts) > 1:
             parts = [part for part in parts if part != ""]
-        return Word(tuple(parts) or ("",), source, glob, self.many, origin)
+        return Word(tuple(parts) or ("",), source, glob, self.many)
 
 
 def _is_pattern(text: str) -> bool:
@@ -96,39 +90,21 @@ def expand(raw: Raw, reader: ScriptWalk) -> Iterator[Word]:
     """Yield the arguments that one word becomes: none, one or several."""
     words = braces(raw.pieces)
     for pieces in words:
-        found = fields(pieces, reader, braced=pieces is not raw.pieces)
-        origin = _origin(pieces, reader) if any(field.uncertain for field in found) else ""
-        pattern = _pattern(pieces, reader) if origin == "listed" and len(found) == 1 else ""
-        for field in found:
-            word = field.word(raw.source, origin)
-            yield replace(word, parts=(pattern,), glob=True) if pattern else word
-
-
-def _pattern(pieces: tuple[Piece, ...], reader: ScriptWalk) -> str:
-    """Return the pattern that a word matches if the word is only the name of a file that was found."""
-    names = [piece.name for piece in pieces if isinstance(piece, Param)]
-    if len(names) != 1 or any(isinstance(piece, Lit) and piece.text for piece in pieces):
-        return ""
-    found = reader.state.listed(names[0])
-    return found.pattern if found is not None else ""
-
-
-def _origin(pieces: tuple[Piece, ...], reader: ScriptWalk) -> Literal["", "listed", "token"]:
-    """Return the origin of a word that is not known: the name of a file that was found, or a single name or number."""
-    origin: Literal["", "listed", "token"] = ""
-    for piece in pieces:
-        if isinstance(piece, Lit):
+        pattern = _pattern(pieces, reader.state)
+        if pattern is not None:
+            yield Word((pattern.text,), raw.source, glob=True)
             continue
-        if isinstance(piece, Param) and not piece.prefix and not piece.op and piece.subscript is None:
-            if reader.state.listed(piece.name) is not None:
-                origin = "listed"
-            elif known(reader.state.get(piece.name)) is None:
-                return ""
-        elif isinstance(piece, Subst) and id(piece.body) in reader.tokens:
-            origin = origin or "token"
-        else:
-            return ""
-    return origin
+        for field in fields(pieces, reader, braced=pieces is not raw.pieces):
+            yield field.word(raw.source)
+
+
+def _pattern(pieces: tuple[Piece, ...], state: State) -> LoopPattern | None:
+    """Return the pattern that a word matches if the word is only a variable of a loop over file names."""
+    rest = [piece for piece in pieces if not isinstance(piece, Lit) or piece.text]
+    if len(rest) != 1 or not isinstance(rest[0], Param) or rest[0].prefix or rest[0].op or rest[0].subscript:
+        return None
+    found = state.vars.get(rest[0].name)
+    return found if isinstance(found, LoopPattern) else None
 
 
 def file_word(raw: Raw, reader: ScriptWalk) -> Word:

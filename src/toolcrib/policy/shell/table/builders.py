@@ -113,18 +113,6 @@ def _checks(call: SortedWords) -> Iterator[Effect]:
 _FORMATTERS = words("black isort rustfmt yapf autopep8 mdformat swiftformat")
 
 
-def _compiler(call: SortedWords) -> Iterator[Effect]:
-    if [w.text for w in call.command.args] in (
-        ["-v"],
-        ["-dumpversion"],
-        ["-dumpmachine"],
-        ["--print-search-dirs"],
-        ["-version"],
-    ):
-        return
-    yield from plain(call)
-
-
 HANDLERS: dict[str, Handler] = {
     "pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx npm:* cnpm pnpm "
     "yarn bun cargo go gem:* brew:* port snap flatpak choco winget scoop opam luarocks bundle bundler composer "
@@ -139,5 +127,4 @@ HANDLERS: dict[str, Handler] = {
     "make gmake bmake": _make,
     "mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop hadolint yamllint "
     "pycodestyle pyflakes codespell typos golangci-lint staticcheck vulture markdownlint": _checks,
-    "gcc g++ cc c++ clang clang++ java javac": _compiler,
 }

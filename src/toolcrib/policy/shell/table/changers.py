@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..effect import Effect
 from ..parts import Word
-from ..roles import of_operands, of_options, of_role, plain
+from ..roles import of_operands, of_options, of_role
 from ..sorting import cut, literal
 from .readers import unlisted
 from .spec import Handler, SortedWords
@@ -104,37 +104,6 @@ def _flock(call: SortedWords) -> Iterator[Effect]:
 # --- the machine
 
 
-def _only(kind: str) -> Handler:
-    """Return a handler: what is not closed has that kind of effect, besides the question about it."""
-
-    def handler(call: SortedWords) -> Iterator[Effect]:
-        found = list(plain(call))
-        yield from found
-        if any(effect.kind == "unknown" for effect in found):
-            yield Effect(kind)
-
-    return handler
-
-
-_LOOKS = {
-    "hostnamectl": "status show hostname",
-    "timedatectl": "status show list-timezones timesync-status",
-    "localectl": "status list-locales list-keymaps",
-    "loginctl": "list-sessions session-status show-session list-users user-status show-user list-seats",
-}
-
-
-def _looks(kind: str) -> Handler:
-    """Return a handler: the first operand says whether the program only looks."""
-
-    def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from of_options(call)
-        if call.operands and call.operands[0].text not in _LOOKS[call.name].split():
-            yield Effect("network" if call.has("-H", "--host") else kind)
-
-    return handler
-
-
 def _date(call: SortedWords) -> Iterator[Effect]:
     """`date +FORMAT` prints; any other operand sets the clock."""
     yield from of_options(call)
@@ -145,12 +114,6 @@ def _date(call: SortedWords) -> Iterator[Effect]:
         yield Effect("system", None, "sets the clock")
 
 
-def _sysctl(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
-    if call.unlisted or any("=" in "".join(part or "=" for part in word.parts) for word in call.operands):
-        yield Effect("kernel")
-
-
 def _ip(call: SortedWords) -> Iterator[Effect]:
     """`ip addr` and `ip route show` only look; everything else changes something."""
     yield from of_options(call)
@@ -159,17 +122,6 @@ def _ip(call: SortedWords) -> Iterator[Effect]:
         yield Effect("namespace")
     elif texts[1:2] and texts[1] not in ("show", "list", "ls", "lst", "sh", "get", "help", "l"):
         yield Effect("firewall")
-
-
-def _network_settings(call: SortedWords) -> Iterator[Effect]:
-    """ifconfig, route, arp, iptables …: they look without operands, or with a verb that says so."""
-    yield from of_options(call)
-    first = call.operands[0].text if call.operands else None
-    alone = call.name in ("ifconfig", "route", "arp")
-    if len(call.operands) > (call.name == "ifconfig") or (not alone and first not in ("status", "list", "show")):
-        yield Effect("firewall") if first not in ("status", "list", "show") else Effect("unknown")
-    elif not alone:
-        yield Effect("unknown")
 
 
 def _service(call: SortedWords) -> Iterator[Effect]:
@@ -217,11 +169,6 @@ def _disk(call: SortedWords) -> Iterator[Effect]:
         yield Effect("device")
 
 
-def _journal(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
-    yield Effect("unknown", None, "reads the system's log", "shell:read-outside")
-
-
 def _pager(call: SortedWords) -> Iterator[Effect]:
     """less: `less +!command file` runs a command at once."""
     yield from of_options(call)
@@ -244,13 +191,6 @@ def _page(call: SortedWords) -> Iterator[Effect]:
             yield Effect("execute", word, "formats a file of its own", "shell:unknown-use")
 
 
-def _ldconfig(call: SortedWords) -> Iterator[Effect]:
-    """ldconfig writes the loader's cache, unless it prints it."""
-    yield from plain(call)
-    if not call.has("-p", "--print-cache") or call.unlisted or call.operands:
-        yield Effect("system")
-
-
 HANDLERS: dict[str, Handler] = {
     "chmod": _chmod,
     "ln link": _ln,
@@ -258,24 +198,13 @@ HANDLERS: dict[str, Handler] = {
     "kill": _kill,
     "pkill killall skill": _pkill,
     "flock": _flock,
-    "hostnamectl timedatectl localectl": _looks("system"),
-    "loginctl": _looks("service"),
     "date gdate": _date,
-    "hostname domainname nisdomainname dnsdomainname": _only("system"),
-    "ldconfig": _ldconfig,
-    "mount losetup": _only("mount"),
-    "blkid": _only("system"),
-    "sysctl": _sysctl,
     "ip": _ip,
-    "ifconfig route arp iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig "
-    "wpa_cli nmcli ifup ifdown dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore "
-    "ethtool": _network_settings,
     "service rc-service": _service,
     "crontab at batch": _crontab,
     "ps": _ps,
     "getent": _getent,
     "fdisk": _disk,
-    "journalctl": _journal,
     "more most pg less": _pager,
     "man whatis apropos info": _page,
 }

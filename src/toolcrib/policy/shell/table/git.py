@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 
 from ..effect import Effect
@@ -16,29 +15,22 @@ from .wordlist import in_order, words
 
 # Settings whose value is, or names, code that git runs or loads.
 _RUNS = r"""(?ix)
-    core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)
+    core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|attributesfile)
     |diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)|merge\..+\.driver
     |(?:mergetool|difftool|browser|man|guitool|pager|tar|trailer)(?:\..+)?\.(?:cmd|path|command|program)|pager\..+
-    |alias\..+|credential(?:\..+)?\.helper|gpg(?:\..+)?\.(?:program|defaultkeycommand|ssh.*)|sequence\.editor|interactive\.difffilter
-    |protocol(?:\.ext)?\.allow|(?:uploadpack|receive|transfer)\..*hook.*|remote\..+\.(?:uploadpack|receivepack|vcs|proxy)
-    |sendemail\..*(?:cmd|smtpserver).*|init\.templatedir|include(?:if\..+)?\.path|url\..+\.(?:pushinsteadof|insteadof)
-    |submodule\..+\.update|web\.browser|instaweb\..*|http(?:\..+)?\.(?:sslverify|proxy|sslcert|cookiefile)|ssh\.variant|safe\.directory
-    |core\.(?:excludesfile|repositoryformatversion|symlinks|protect.*)|extensions\..+|help\.browser|rebase\.instructionformat
+    |alias\..+|credential(?:\..+)?\.helper|gpg(?:\..+)?\.(?:program|defaultkeycommand|ssh.*)|sequence\.editor
+    |interactive\.difffilter|protocol(?:\.ext)?\.allow|(?:uploadpack|receive|transfer)\..*hook.*
+    |remote\..+\.(?:uploadpack|receivepack|vcs|proxy)|sendemail\..*(?:cmd|smtpserver).*|init\.templatedir
+    |include(?:if\..+)?\.path|url\..+\.(?:pushinsteadof|insteadof)|submodule\..+\.update|web\.browser|instaweb\..*
+    |ssh\.variant|extensions\..+|help\.browser
     """
 # Settings that only decide how things are shown or compared.
 _PLAIN = r"""(?ix)
-    color\..+|advice\..+|column\..+|status\.(?!submodulesummary).+|user\.(?:name|email)|author\..+|committer\..+|i18n\..+
-    |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|precomposeunicode|longpaths|checkstat|trustctime
-    |preloadindex|untrackedcache|commentchar|whitespace|logallrefupdates|bigfilethreshold|compression|warnambiguousrefs)
-    |diff\.(?:algorithm|context|interhunkcontext|renames|renamelimit|noprefix|mnemonicprefix|colormoved|colormovedws
-    |wserrorhighlight|suppressblankempty|submodule|ignoresubmodules|statgraphwidth|statnamewidth|indentheuristic|relative
-    |wordregex|dirstat|autorefreshindex|srcprefix|dstprefix)
-    |log\.(?:date|decorate|abbrevcommit|follow|showroot|mailmap|excludedecoration|graphcolors|diffmerges)
-    |grep\.(?:linenumber|column|patterntype|extendedregexp|threads|fullname|fallbacktonoindex)
-    |blame\.(?:showroot|blankboundary|showemail|date|coloring|markunblamablelines|markignoredlines)
-    |pretty\..+|format\.pretty|merge\.(?:conflictstyle|renames|renamelimit|stat)|init\.defaultbranch|pack\.threads|index\.threads
-    |versionsort\..+|tag\.sort|branch\.sort|push\.default|pull\.(?:rebase|ff)|fetch\.(?:prune|parallel)|gc\.auto(?:detach)?
-    |rerere\.enabled|commit\.verbose|checkout\..+|submodule\.recurse|feature\..+|help\.autocorrect
+    (?:color|advice|column|author|committer|i18n|pretty)\..+|status\.(?!submodulesummary).+|user\.(?:name|email)
+    |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|whitespace|commentchar)
+    |diff\.(?:algorithm|context|renames|renamelimit|noprefix|mnemonicprefix|colormoved|submodule|wordregex)
+    |log\.(?:date|decorate|follow|showroot)|grep\.(?:linenumber|column|patterntype)|blame\.(?:showemail|date)
+    |format\.pretty|merge\.(?:conflictstyle|renames)|init\.defaultbranch|gc\.auto(?:detach)?|tag\.sort|branch\.sort
     """
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
@@ -64,37 +56,26 @@ def settings(call: SortedWords) -> Iterator[Effect]:
 
 
 def _value(name: str, value: str) -> Iterator[Effect]:
-    lower = name.lower()
-    if lower.startswith("alias.") and not value.lstrip().startswith("!"):
+    if name.lower().startswith("alias.") and not value.lstrip().startswith("!"):
         yield Effect("unknown", None, f"names another git command ({name})", "shell:unknown-use")
-    elif re.match(r"core\.(?:symlinks|excludesfile|worktree)|http|rebase|safe", lower) or value.lower() in (
-        "true",
-        "false",
-        "never",
-    ):
-        yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
-    elif list(of_program_word(literal(value))):
+    elif value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
         if value:
             yield Effect("shell", literal(value.lstrip("!")), f"makes git run a program ({name})")
         yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
     else:
-        yield Effect("unknown", None, f"names a program for git ({name})", "shell:unknown-option")
+        yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
-def _listed():
-    """Return a handler for `branch` and `tag`: they list, unless an operand or an option makes or deletes one."""
-
-    def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from of_options(call)
-        if call.has("-d", "-D", "--delete", "-M", "-C", "-f", "--force") or any("d" in n for n in call.unlisted):
-            yield Effect("discard")
-        elif call.has("-u", "--set-upstream-to", "--unset-upstream", "--edit-description", "-t", "--track", "-m", "-c"):
-            yield Effect("protected" if call.name.endswith("branch") and not call.has("-m", "-c") else "change")
-        elif call.operands and not any(given.name in _LISTING for given in call.options):
-            yield Effect("change", None, f"makes a {call.name.rpartition(' ')[2]}", "shell:git-change")
-        yield from unlisted(call)
-
-    return handler
+def _listed(call: SortedWords) -> Iterator[Effect]:
+    """`branch` and `tag` list, unless an operand or an option makes or deletes one."""
+    yield from of_options(call)
+    if call.has("-d", "-D", "--delete", "-M", "-C", "-f", "--force") or any("d" in n for n in call.unlisted):
+        yield Effect("discard")
+    elif call.has("-u", "--set-upstream-to", "--unset-upstream", "--edit-description", "-t", "--track", "-m", "-c"):
+        yield Effect("protected" if call.name.endswith("branch") and not call.has("-m", "-c") else "change")
+    elif call.operands and not any(given.name in _LISTING for given in call.options):
+        yield Effect("change", None, f"makes a {call.name.rpartition(' ')[2]}", "shell:git-change")
+    yield from unlisted(call)
 
 
 _LISTING = words("--list -l --contains --no-contains --merged --no-merged --points-at -n")
@@ -233,27 +214,11 @@ def _verbs(looks: str, discards: str = "", other: str = "change"):
     return handler
 
 
-def _symbolic_ref(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
-    if len(call.operands) > 1 or call.unlisted:
-        yield Effect("change")
-
-
-def _runs_words(call: SortedWords, verb: str) -> Iterator[Effect]:
-    """Yield the command behind a verb: `git bisect run …`, `git submodule foreach …`."""
-    args = call.command.args
-    at = next((index for index, word in enumerate(args) if word.text == verb), len(args))
-    texts = [word.text for word in args[at + 1 :] if word.text not in ("--recursive", "--quiet")]
-    known = [text for text in texts if text is not None]
-    joined = known[0] if len(known) == 1 else shlex.join(known)
-    yield Effect("shell", literal(joined) if len(known) == len(texts) else Word((None,)))
-
-
 def _submodule(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else "status"
     if verb in ("foreach", "run"):
-        yield from _runs_words(call, verb)
+        yield Effect("execute", None, "runs a command in turn")
     elif verb in ("add", "update"):
         yield Effect("network")
     elif verb not in ("status", "summary", "log", "help"):
@@ -276,7 +241,7 @@ def _grep(call: SortedWords) -> Iterator[Effect]:
 
 HANDLERS = {
     "git:grep": _grep,
-    "git:branch git:tag": _listed(),
+    "git:branch git:tag": _listed,
     "git:config": _config,
     "git:remote": _remote,
     "git:stash": _verbs("list show", "drop clear"),
@@ -284,7 +249,6 @@ HANDLERS = {
     "git:reflog": _verbs("show exists list - HEAD", "expire delete"),
     "git:notes": _verbs("list show get-ref -", "remove prune"),
     "git:bisect git:submodule": _submodule,
-    "git:symbolic-ref": _symbolic_ref,
     "git:fetch git:pull git:ls-remote git:fetch-pack git:send-pack git:http-fetch git:push": _transfer,
     "git:clone git:archive": _transfer,
     "git:checkout git:switch": _checkout,

@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterator
 
 from ..effect import Effect
-from ..parts import Word
-from ..roles import of_operands, of_options, plain
+from ..parts import Stdin, Word
+from ..roles import of_operands, of_options
 from ..sorting import literal
-from ..wrappers.shells import SHELLS as READ_SHELLS
 from .spec import Handler, SortedWords
+from .wordlist import words
 
+READ_SHELLS = words("sh bash dash zsh ksh ksh93 mksh ash rbash lksh pdksh yash hush")
+"""The shells whose text the judgement reads."""
 PRIVILEGED = frozenset({"sudo", "doas", "su", "pkexec", "runuser"})
-_PRINTS = {
-    "python": ("-V", "-VV", "-h"), "node": ("-v", "-h"), "perl": ("-v", "-V", "-h"), "ruby": ("-v", "-h"),
-    "php": ("-v", "-h", "-m", "-i"), "lua": ("-v",),
-}  # fmt: skip
 _SERVERS = ("http.server", "SimpleHTTPServer", "smtpd", "aiosmtpd")
 
 
@@ -25,9 +23,6 @@ def _code_from(language: str, *options: str) -> Handler:
 
     def handler(call: SortedWords) -> Iterator[Effect]:
         yield from of_options(call)
-        args = call.command.args
-        if len(args) == 1 and args[0].text in _PRINTS.get(language, ()):
-            return
         given = call.values(*options)
         for word in given:
             yield code(language, word)
@@ -88,42 +83,22 @@ def _shell(call: SortedWords) -> Iterator[Effect]:
         via = call.command.via
         if text is not None and not read:
             yield Effect("shell", text, f"runs {call.name} code")
-        if via and not set(via) & PRIVILEGED and call.command.stdin is None and not call.command.redirects:
+        if via and not set(via) & PRIVILEGED and call.command.stdin in (None, Stdin()) and not call.command.redirects:
             yield Effect("spawn-shell", None, f"starts a shell from inside {via[-1]}")
         if text is None or text.text is None or not read:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
 
-_EDITOR_RUNS = re.compile(r"\s*:*\s*(?:[\d%$.,]+\s*)?(?:silent!?\s+)?(?:r|w|read|write)?\s*!\s*(.+)")
-_EDITOR_CODE = re.compile(r"\s*(?:\(|:*(?:py\w*|lua|ruby|perl|tcl|call\s+system|term\w*|shell|sh)\b)")
-_ESCAPES = re.compile(
-    r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)"
-)
-_TCL = re.compile(r"\b(?:spawn|exec|system)\s+([^;\n\]]+)")
+_OUTPUT = re.compile(r"\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)")
 
 
 def _editor(call: SortedWords) -> Iterator[Effect]:
     """An editor changes its files, and its command mode can run anything."""
     yield from of_options(call)
-    for line in _lines(call, "-c", "--cmd", "+", "-eval", "--eval", "-e", "-es"):
-        if match := _EDITOR_RUNS.match(line):
-            yield Effect("shell", literal(match[1]), "runs a command from an editor")
-            if re.fullmatch(r"\S*sh", match[1].strip()):
-                yield Effect("spawn-shell")
-        elif _EDITOR_CODE.match(line):
-            for text in re.findall(r"[\"']([^\"']*)[\"']", line) or [":"]:
-                yield Effect("shell", literal(text), "runs code from an editor")
     for word in call.operands:
         yield Effect("read", word)
         yield Effect("write", word)
     yield Effect("execute", None, "edits by commands of its own", "shell:unknown-code")
-
-
-def _lines(call: SortedWords, *options: str) -> list[str]:
-    """Return the lines of code that a program gets in options and on its input."""
-    given = _input(call)
-    texts = [*call.values(*options), *([given] if given is not None else [])]
-    return [line for word in texts for line in (word.text or "").splitlines()]
 
 
 def _input(call: SortedWords) -> Word | None:
@@ -133,23 +108,13 @@ def _input(call: SortedWords) -> Word | None:
     return call.command.stdin.text if call.command.stdin is not None else None
 
 
-def _expect(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
-    for line in _lines(call, "-c"):
-        for command in _TCL.findall(line):
-            yield Effect("shell", literal(command), "runs a command from expect")
-
-
 def _sqlite(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     yield from (Effect("write", word) for word in call.operands[:1])
-    lines = [
-        *_lines(call, "-cmd", "--cmd"),
-        *(line for word in call.operands[1:] for line in (word.text or "").splitlines()),
-    ]
-    for line in lines:
-        if match := _ESCAPES.match(line):
-            yield Effect("shell", match[1]) if match[1] else Effect("write", literal(match[2].strip("'\"")))
+    texts = [*call.values("-cmd", "--cmd"), *call.operands[1:], *([given] if (given := _input(call)) else [])]
+    for line in [line for word in texts for line in (word.text or "").splitlines()]:
+        if match := _OUTPUT.match(line):
+            yield Effect("write", literal(match[1].strip("'\"")))
         if re.search(r"\b(?:drop|delete|truncate)\b", line, re.IGNORECASE):
             yield Effect("discard", None, "deletes data from a database")
     yield Effect("execute", None, "runs SQL", "shell:unknown-code")
@@ -163,7 +128,6 @@ HANDLERS: dict[str, Handler] = {
     "ruby": _code_from("ruby", "-e"),
     "php": _code_from("php", "-r", "-B", "-R", "-E"),
     "lua luajit": _code_from("lua", "-e"),
-    "expect": _expect,
     "emacs emacsclient ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg "
     "jed": _editor,
     "sqlite3 sqlite duckdb": _sqlite,

@@ -35,7 +35,7 @@ icdiff ptx csvcut csvgrep csvlook csvstat csvjson csvsort csvstack csvformat mlr
   otool lipo pahole aspell hunspell ispell pygmentize highlight glow units lsar vim-addon | maybe* | | unknown
 dc xsltproc cowsay cowthink pcre2grep | maybe* | | execute
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z 7za 7zr 7zz unrar rar | text* | | single
+7z 7za 7zr 7zz unrar rar | text write* | | unknown single
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
 ar ranlib | text write read* | | change
 sar neofetch fastfetch screenfetch inxi htop atop | text* | | unknown
@@ -72,8 +72,12 @@ unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-at
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh \
   chfn visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
   sudoreplay | text* | | users
+nft ufw firewall-cmd ipset iw nmcli wg > status list show | text* | | unknown
 iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli ifup ifdown \
-  dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore ethtool | text*
+  dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore ethtool | text* | | firewall
+hostnamectl timedatectl localectl | text* | -H=host --host=host | system
+loginctl | text* | | service
+ldconfig | text* | | system
 xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool ydotool wmctrl gnome-terminal \
   xterm konsole screencapture scrot gsettings dconf dbus-send gdbus busctl say xset xrandr setxkbmap | text* | | \
   desktop

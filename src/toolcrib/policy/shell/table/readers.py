@@ -264,22 +264,6 @@ def _compress(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call, "read*" if looks else "move*")
 
 
-def _seven(call: SortedWords) -> Iterator[Effect]:
-    """7z's first operand says what to do."""
-    words = list(call.operands)
-    todo = words[0].text if words else ""
-    if todo in ("l", "t"):
-        yield from of_operands(words[1:], "read*")
-        yield Effect("unknown")
-    elif todo in ("x", "e"):
-        yield from of_operands(words[1:2], "read")
-        out = [cut(w, 2) for w in call.command.args if w.start.startswith("-o")]
-        yield from of_operands(out or [literal("./x")], "write*")
-    else:
-        yield from of_operands(words[1:2], "delete" if todo == "d" else "write")
-        yield from of_operands(words[2:], "read*")
-
-
 HANDLERS = {
     "find gfind": _find,
     "sed gsed": _sed,
@@ -292,5 +276,4 @@ HANDLERS = {
     "unzip": _unzip,
     "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 lzip lzop compress uncompress pigz "
     "unpigz brotli": _compress,
-    "7z 7za 7zr 7zz unrar rar": _seven,
 }

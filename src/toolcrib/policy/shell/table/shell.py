@@ -41,14 +41,8 @@ def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
 
 
 def _env(call: SortedWords) -> Iterator[Effect]:
-    """env: assignments before a program; without a program it prints the environment."""
-    ran = False
-    for word in call.command.args:
-        if re.match(r"[A-Za-z_]\w*=", word.start) and not ran:
-            yield from declared(word, exported=True)
-        elif not word.start.startswith("-"):
-            ran = True
-    if not ran:
+    """env without a program prints the environment. What it sets for a program is judged with that."""
+    if not any("=" not in word.start and word.text != "-" for word in call.operands):
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     yield from of_options(call)
 
@@ -92,12 +86,6 @@ def _alias(call: SortedWords) -> Iterator[Effect]:
             yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
 
 
-def _trap(call: SortedWords) -> Iterator[Effect]:
-    """trap runs its first operand later, in the same script."""
-    if len(call.operands) > 1 and call.operands[0].text is None:
-        yield Effect("shell", call.operands[0], "runs a command at a signal")
-
-
 def _names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
     yield from of_options(call)
@@ -137,7 +125,7 @@ def _printf(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", None, "sets a variable that is not a plain name", "shell:arithmetic")
         else:
             yield from assignment(name, _UNKNOWN)
-    elif first.text is None and not first.start and len(words) > 1 and first.origin != "token":
+    elif first.text is None and not first.start and len(words) > 1:
         said = "has words that could be options, known only when it runs"
         yield Effect("unknown", None, said, "shell:unknown-option")
 
@@ -167,7 +155,6 @@ HANDLERS = {
     "history": _history,
     "alias": _alias,
     "busybox toybox": _applets,
-    "trap": _trap,
     "read readarray mapfile getopts let unset wait": _names,
     "printf": _printf,
     "test [ [[": _test,

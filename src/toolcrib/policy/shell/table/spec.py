@@ -10,9 +10,10 @@ sources and a destination. Options are words of the form
     -e=text*     may be given several times             -#           a number (`-20`)
 
 Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
-(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it looks
-like one), `rev` (a path or a revision of git), `exec` (a file of code, or a program that is run), `shell` (a command
-line), `program` (a program that replaces another one), `host`, `url` and `remote` (`host:path` or a local path).
+(nothing), `name` (no assignment), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path
+only if it looks like one), `rev` (a path or a revision of git), `exec` (a file of code, or a program that is run),
+`shell` (a command line), `program` (a program that replaces another one), `host`, `url` and `remote` (`host:path` or a
+local path).
 
 A *closed* row lists the harmless options of a program that only reads and prints: with these, and only these, it is
 allowed. An *open* row is of a program about which a person or a sandbox decides anyway; it says only what makes its use
@@ -53,8 +54,9 @@ class Program:
     `does` are kinds of effect that every use has. With `subs` the first operand names a sub-command; the entry "" is
     for a call without one, "*" for any other. The flag `single` marks programs whose long options have one dash (find,
     openssl). A `harmful` program has options with which the name of a file in the workspace could do harm. A `wrapper`
-    runs the words after its options, unless one of `stops` is given. `anything` marks a program for which no word is an
-    option that matters.
+    runs the words after its options and `skips` words more (`+1` in a row), unless one of `stops` is given. `anything`
+    marks a program for which no word is an option that matters. `otherwise` (`!kind` in a row) is the kind of what a
+    closed program does besides.
     """
 
     operands: str = "text*"
@@ -67,6 +69,8 @@ class Program:
     harmful: bool = False
     wrapper: bool = False
     anything: bool = False
+    otherwise: str = ""
+    skips: int = 0
     stops: tuple[str, ...] = ()
 
 
@@ -84,6 +88,8 @@ class SortedWords:
     """A program's words, sorted. `unsure` says that a word known only at run time could be an option.
 
     `unlisted` are options that the table does not list, `odd` the values that may belong to them, with their names.
+    `rest` is the number of the first operand among the words if the program stops there; after an option that is not
+    listed it may be one of `doubtful`, too.
     """
 
     name: str
@@ -95,6 +101,8 @@ class SortedWords:
     unlisted: tuple[str, ...] = ()
     odd: tuple[tuple[str, Word], ...] = ()
     above: SortedWords | None = None
+    rest: int = 0
+    doubtful: tuple[int, ...] = ()
 
     def has(self, *names: str) -> bool:
         """Return whether one of these options was given, listed or not."""
@@ -119,9 +127,10 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
         above, colon, below = names.partition(" > ")
         does = kinds.split()
         entry = Program(
-            operands or "text*", options, tuple(kind for kind in does if kind not in _MARKS and kind[0] != "="),
+            operands or "text*", options, tuple(kind for kind in does if kind not in _MARKS and kind[0] not in "=!+"),
             closed=closed, single="single" in does, harmful="harmful" in does, wrapper="wrapper" in does,
-            anything="anything" in does,
+            anything="anything" in does, otherwise="".join(kind[1:] for kind in does if kind[0] == "!"),
+            skips=sum(int(kind) for kind in does if kind[0] == "+"),
             stops=tuple(word[1:] for word in does if word[0] == "="),
         )  # fmt: skip
         for name in above.split():

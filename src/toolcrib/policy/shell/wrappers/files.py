@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..parts import Word
-from ..state import Listed
-from .inner import MANY, Inner, Scan, Wrapper, replaced, scan
+from ..table.spec import SortedWords
+from .inner import MANY, Inner, options_of, replaced, starts_of
+
+# With these options the items are not simply what its input holds.
+_OTHER_ITEMS = ("-a", "--arg-file", "-E", "-e", "-s", "-L", "-l", "-x", "--eof", "--max-chars", "--max-lines", "--exit")
 
 
-def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | None = None) -> Iterator[Inner]:
+def xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
     """xargs: its command with the items from its input after it, or in place of -I's text."""
-    wrapper = Wrapper(
-        "a d E I L n P s J R S arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
-        "0 p r t x o null interactive no-run-if-empty verbose exit open-tty show-limits",
-        optional="eil",
-    )
-    found = scan(wrapper, words)
-    values = found.values
-    marks = values.get("I", []) + values.get("i", []) + values.get("replace", []) + values.get("J", [])
-    mark = marks[-1].text if marks else "{}" if found.seen & {"i", "replace"} else None
+    call = options_of(words)
+    marks = call.values("-I", "-i", "--replace", "-J")
+    mark = marks[-1].text if marks else "{}" if call.has("-i", "--replace") else None
     unknown_mark = bool(marks) and mark is None
-    text = (
-        stdin.text if stdin is not None and not found.seen & {"a", "arg-file", "E", "e", "s", "L", "l", "x"} else None
-    )
-    for start in dict.fromkeys((found.at, *found.doubtful)):
+    text = stdin.text if stdin is not None and not call.has(*_OTHER_ITEMS) else None
+    for start in starts_of(call):
         command = words[start:] or (Word(("echo",)),)
         if unknown_mark:
             yield Inner((*command[:1], MANY), fed=False)
-        elif mark is not None and text is None and names is not None and not found.seen & {"a", "arg-file"}:
-            for name in names:
-                yield Inner(tuple(_listed(word, name, mark) for word in command), fed=False)
         elif mark is not None:
-            for line in _items(text, found, lines=True) or (None,):
+            for line in _items(text, call, lines=True) or (None,):
                 yield Inner(tuple(replaced(word, mark, line) for word in command), fed=False)
         else:
-            items = _items(text, found, lines=False)
-            step = _count(values.get("n", []) + values.get("max-args", []))
-            if items is not None:
-                extra = tuple(Word((item,)) for item in items)
-            elif names is not None and text is None and not found.seen & {"a", "arg-file", "d", "delimiter", "E", "e"}:
-                extra = tuple(each for name in names for each in _names(name))
-            else:
-                extra = (MANY,)
+            items = _items(text, call, lines=False)
+            step = _count(call.values("-n", "--max-args"))
+            extra = (MANY,) if items is None else tuple(Word((item,)) for item in items)
             if items is not None and step:
                 chunks = [extra[at : at + step] for at in range(0, len(extra), step)] or [()]
                 yield from (Inner((*command, *chunk), fed=False) for chunk in chunks[:16])
@@ -54,34 +40,19 @@ def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | Non
                 yield Inner((*command, *extra), fed=False)
 
 
-def _names(name: Listed) -> Iterator[Word]:
-    """Yield a word for any number of files that were found, and one for the pattern that their names match."""
-    yield Word(name.parts, many=True, origin="listed")
-    if name.pattern:
-        yield Word((name.pattern,), glob=True, many=True, origin="listed")
-
-
-def _listed(word: Word, name: Listed, mark: str) -> Word:
-    """Return a word with a mark replaced by the name of a file that was found."""
-    if word.text == mark and name.pattern:
-        return Word((name.pattern,), glob=True, origin="listed")
-    filled = _found(word, name.parts, mark)
-    return filled if filled is word else replace(filled, origin="listed" if None not in word.parts else "")
-
-
 def _count(values: list[Word]) -> int | None:
     """Return a small number that was given to an option, or None."""
     text = values[-1].text if values else None
     return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 1000 else None
 
 
-def _items(text: str | None, found: Scan, lines: bool) -> list[str] | None:
+def _items(text: str | None, call: SortedWords, lines: bool) -> list[str] | None:
     """Return the arguments in xargs's input, or None if quoting makes them unsure."""
     if text is None:
         return None
-    if found.seen & {"0", "null"}:
+    if call.has("-0", "--null"):
         return text.removesuffix("\0").split("\0")
-    delimiters = found.values.get("d", []) + found.values.get("delimiter", [])
+    delimiters = call.values("-d", "--delimiter")
     if delimiters:
         delimiter = {"\\n": "\n", "\\t": "\t"}.get(delimiters[-1].text or "", delimiters[-1].text)
         if not delimiter or len(delimiter) != 1:

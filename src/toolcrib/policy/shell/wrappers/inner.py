@@ -9,10 +9,14 @@ import re
 from collections.abc import Iterator
 
 from ....core.dataclass import dataclass
-from ..parts import Word
+from ..parts import Command, Word, plain_name
+from ..sorting import sort_words
+from ..table import lookup
+from ..table.spec import Program, SortedWords
 
 MAX_INNER = 64
 MANY = Word((None,), many=True)
+_INSIDE = ("builtin", "command", "exec")  # the shell's own functions and builtins apply to what they run
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -40,85 +44,28 @@ class Inner:
     fed: bool = True  # whether it reads the wrapper's own standard input
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
-    """A description of how a program's arguments lead to an inner command.
-
-    `valued` are its options that take the next word, `flags` the others. `optional` short options take a value only
-    when it is attached. `operands` words precede the command. `inside`: the shell's own functions and builtins apply.
-    With one of `stops` it runs nothing.
-    """
-
-    valued: str = ""
-    flags: str = ""
-    operands: int = 0
-    inside: bool = False
-    stops: str = ""
-    optional: str = ""
+def options_of(words: tuple[Word, ...]) -> SortedWords:
+    """Return the words of a wrapper sorted by its row in the table, up to the command that it runs."""
+    name = plain_name(words[0].text) or ""
+    row = lookup(name) or Program(wrapper=True)
+    return sort_words(name, row, words[1:], Command(words))
 
 
-@dataclass(slots=True)
-class Scan:
-    """The result of a pass over options: where operands begin, and the options that were seen."""
-
-    at: int
-    values: dict[str, list[Word]]
-    seen: set[str]
-    doubtful: list[int]
+def starts_of(call: SortedWords) -> Iterator[int]:
+    """Yield the numbers of the words with which the command of a wrapper may begin."""
+    yield from dict.fromkeys(at + 1 for at in (call.rest, *call.doubtful))
 
 
-def scan(wrapper: Wrapper, words: tuple[Word, ...]) -> Scan:
-    """Skip the options of a wrapper, as getopt does, up to the first operand. After an option that is not listed the
-    command may begin at either of the next two words."""
-    found = Scan(1, {}, set(), [])
-    valued, flags = wrapper.valued.split(), wrapper.flags.split()
-    while found.at < len(words):
-        text = words[found.at].text
-        if text is None or text == "-" or not text.startswith("-"):
-            return found
-        found.at += 1
-        if text == "--":
-            return found
-        names, attached = _names(text, wrapper)
-        found.seen.update(names)
-        last = names[-1]
-        fits = [full for full in (*valued, *flags) if full == last or (len(last) > 1 and full.startswith(last))]
-        full = last if last in fits else (fits or [last])[0]
-        found.seen.add(full)
-        if attached is not None:
-            found.values.setdefault(full, []).append(Word((attached,)))
-        elif full in valued and found.at < len(words):
-            found.values.setdefault(full, []).append(words[found.at])
-            found.at += 1
-        elif not fits and full not in wrapper.optional and not full.isdigit():
-            found.doubtful += [found.at, found.at + 1]
-    return found
-
-
-def _names(text: str, wrapper: Wrapper) -> tuple[list[str], str | None]:
-    """Return the options in one word, and the value attached to the last one."""
-    if text.startswith("--"):
-        name, equals, value = text[2:].partition("=")
-        return [name], value if equals else None
-    names: list[str] = []
-    for index, letter in enumerate(text[1:], 2):
-        names.append(letter)
-        takes = letter in wrapper.valued.split() or letter in wrapper.optional
-        if takes or letter not in wrapper.flags.split():
-            return names, text[index:] if takes and text[index:] else None
-    return names, None
-
-
-def wrapped(wrapper: Wrapper, words: tuple[Word, ...]) -> Iterator[Inner]:
+def wrapped(words: tuple[Word, ...]) -> Iterator[Inner]:
     """Yield the commands that a wrapper runs."""
-    found = scan(wrapper, words)
-    if found.seen & set(wrapper.stops.split()):
+    call = options_of(words)
+    if call.has(*call.program.stops):
         return
-    for start in dict.fromkeys((found.at, *found.doubtful)):
-        many = any(word.many for word in words[start : start + wrapper.operands])
-        rest = words[start:] if many else words[start + wrapper.operands :]
+    for start in starts_of(call):
+        skips = call.program.skips
+        rest = words[start:] if any(word.many for word in words[start : start + skips]) else words[start + skips :]
         if rest:
-            yield Inner(rest, inside=wrapper.inside)
+            yield Inner(rest, inside=call.name in _INSIDE)
 
 
 def split_assignment(word: Word) -> tuple[str, Word] | None:

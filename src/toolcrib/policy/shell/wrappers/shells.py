@@ -7,36 +7,30 @@ import shlex
 from collections.abc import Iterator
 
 from ..parts import Word, plain_name
-from .inner import Inner, Wrapper, joined, scan, split_assignment
+from .inner import Inner, joined, options_of, split_assignment, starts_of
 
-SHELLS = frozenset(
-    {"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "lksh", "pdksh", "yash", "hush"}
-)
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """env: -S splits a string into further arguments (coreutils' env.c)."""
-    wrapper = Wrapper(
-        "u C S a unset chdir split-string argv0 default-signal ignore-signal block-signal",
-        "i 0 v ignore-environment null debug list-signal-handling",
-    )
+    call = options_of(words)
     for _ in range(8):
-        found = scan(wrapper, words)
-        strings = found.values.get("S", []) + found.values.get("split-string", [])
+        strings = call.values("-S", "--split-string")
+        strings += [word for name, word in call.odd if "--split-string".startswith(name)]
         if not strings:
             break
         text = strings[-1].text
-        rest = words[found.at :]
+        rest = words[call.rest + 1 :]
         inner = None if text is None or re.search(r"[\\$#]", text) else split_string(text)
         if inner is None:
             yield Inner((Word((None,), strings[-1].source), *rest))
             return
         words = (words[0], *(Word((part,)) for part in inner), *rest)
-    found = scan(wrapper, words)
-    directories = found.values.get("C", []) + found.values.get("chdir", [])
-    for start in dict.fromkeys((found.at, *found.doubtful)):
+        call = options_of(words)
+    directories = call.values("-C", "--chdir")
+    for start in starts_of(call):
         at = start + (1 if start < len(words) and words[start].text == "-" else 0)
         assigns: list[tuple[str, Word]] = []
         while at < len(words) and (words[at].text is not None or words[at].start) and "=" in words[at].start:

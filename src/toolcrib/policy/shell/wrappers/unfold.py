@@ -11,31 +11,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from ..parts import Word, plain_name
-from ..state import Listed
+from ..table import lookup
+from ..table.interpreters import READ_SHELLS
 from ..table.wordlist import words as words_in
 from . import files, shells
-from .inner import MAX_INNER, Inner, Wrapper, joined, replaced, split_assignment, wrapped
-from .shells import SHELLS
-
-W = Wrapper
-_ARCHITECTURE = W("p pid", "R F Z L X B I T S 3 v 32bit uname-2.6 addr-no-randomize verbose")
-WRAPPERS: dict[str, Wrapper] = {
-    "builtin": W(inside=True),
-    "command": W(flags="p v V", inside=True, stops="v V"),
-    "exec": W("a", "c l", inside=True),
-    "nohup": W(), "catchsegv": W(), "chronic": W(flags="v e"), "unbuffer": W(flags="p"),
-    "setsid": W(flags="c f w ctty fork wait"),
-    "nice": W("n adjustment", optional="0123456789"),
-    "ionice": W("c n class classdata", "t ignore", stops="p P u"),
-    "timeout": W("k s kill-after signal", "v f p preserve-status foreground verbose", operands=1),
-    "time": W("f o format output", "a p v q V append portability verbose quiet"),
-    "stdbuf": W("i o e input output error"),
-    "chrt": W("T P D", "a b d f i o r v batch fifo idle other rr", operands=1, stops="p"),
-    "taskset": W(flags="a c all-tasks cpu-list", operands=1, stops="p"),
-    "choom": W("n adjust", stops="p"),
-    "caffeinate": W("t w", "d i s u m"),
-    **dict.fromkeys(("linux32", "linux64", "i386", "x86_64"), _ARCHITECTURE),
-}  # fmt: skip
+from .inner import MAX_INNER, Inner, joined, replaced, split_assignment, wrapped
 
 # Wrappers whose commands have another HOME, and those that run them in another folder.
 _AWAY = words_in("chroot proot bwrap nsenter systemd-run start-stop-daemon su runuser pkexec")
@@ -50,7 +30,7 @@ _OPERAND_FIRST = words_in(
 _OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
     """
     script strace ltrace watch entr rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks
-    torify proxychains proxychains4 numactl cpulimit softlimit tini tini-static dumb-init catatonit caffeinate arch
+    torify proxychains proxychains4 numactl setarch cpulimit softlimit tini tini-static dumb-init catatonit arch
     with-contenv daemonize uclampset coresched hyperfine dotenv ifne eatmydata ssh-agent extrace memusage trickle
     firejail valgrind parallel capsh busybox toybox coreutils sem xterm konsole gnome-terminal urxvt rxvt kitty
     alacritty foot xfce4-terminal terminator gdb lldb psql mysql mariadb ftp sftp rpm cmake
@@ -64,11 +44,18 @@ _JOIN = words_in(
     """
 )
 _LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
-_ESCAPE = re.compile(r"\s*(?:!|shell\s|system\s|\\!|\.shell\s|\.system\s|sh\s)\s*(.+)|(?:\\!|PROGRAM\s+')\s*([^']+)")
+_ESCAPE = re.compile(
+    r"\s*(?:!|shell\s|\\!|sh\s)\s*(.+)|(?:\\!|PROGRAM\s+')\s*([^']+)|\b(?:spawn|exec|system)\s+([^;\n\]]+)"
+)
+_EDITOR_CODE = re.compile(r"\s*(?:\(|:*(?:py\w*|lua|ruby|perl|tcl|call\s+system|term\w*|shell|sh)\b)")
 _MACRO = re.compile(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)")
 _TAKES_TEXT = ("-c", "--command", "--session-command", "-e", "-x", "--execute")
-_CLIENTS = words_in("gdb lldb psql mysql mariadb ftp sftp rpm")
-_TOOLS = {"remove": "rm", "remove_directory": "rm", "copy": "cp", "copy_directory": "cp", "rename": "mv"}
+_CLIENTS = words_in(
+    """
+    gdb lldb psql mysql mariadb ftp sftp rpm expect sqlite3 sqlite duckdb emacs emacsclient ed red ex vi vim nvim view
+    vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed
+    """
+)
 
 
 def keeps_home(words: tuple[Word, ...]) -> bool:
@@ -77,25 +64,23 @@ def keeps_home(words: tuple[Word, ...]) -> bool:
     return name not in OTHER_USERS and not (name == "env" and any(word.start[:1] in ("-", "") for word in words[1:]))
 
 
-def unfold(words: tuple[Word, ...], stdin: Word | None = None, names: list[Listed] | None = None) -> list[Inner]:
+def unfold(words: tuple[Word, ...], stdin: Word | None = None) -> list[Inner]:
     """Return the further commands that a command's words run: none, one, or several if that is not certain.
 
-    `stdin` is the known text of its input, `names` the names of files in that input.
+    `stdin` is the known text of its input.
     """
     name = plain_name(words[0].text)
     if name is None:
         return list(_anywhere("", words, stdin)) if _LOADER.fullmatch(words[0].text or "") else []
     special = SPECIAL.get(name)
-    if special is files.xargs:
-        found = files.xargs(words, stdin, names)
-    elif special is not None:
+    if special is not None:
         found = special(words, stdin)
-    elif name in WRAPPERS:
-        found = wrapped(WRAPPERS[name], words)
     elif name in _CLIENTS:
         found = _typed(words, stdin)
     elif name in _OTHERS:
         found = _anywhere(name, words, stdin)
+    elif (row := lookup(name)) is not None and row.closed and row.wrapper:
+        found = wrapped(words)
     else:
         return []
     return [inner for inner, _ in zip(found, range(MAX_INNER), strict=False)]
@@ -155,14 +140,14 @@ def _parallel(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 
 def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """Clients with a command for a shell (gdb's `shell`, psql's `\\!`), and rpm's macros, in words or input."""
+    """Editors and clients with a command for a shell (gdb's `shell`, psql's `\\!`), and rpm's macros."""
     lines = [line for word in (*words[1:], *([stdin] if stdin else [])) for line in (word.text or "").splitlines()]
     for line in lines:
-        for match in (
-            *([found] if (found := _ESCAPE.search(line.partition("=")[2] or line)) else []),
-            *_MACRO.finditer(line),
-        ):
-            yield Inner(script=Word((match[1] or match[2],)), fed=match.re is _MACRO)
+        if match := _ESCAPE.search(line):
+            yield Inner(script=Word((match[1] or match[2] or match[3],)), fed=False)
+        if _EDITOR_CODE.match(line):
+            yield from (Inner(script=Word((text,)), fed=False) for text in re.findall(r"[\"']([^\"']*)[\"']", line))
+        yield from (Inner(script=Word((match[1] or match[2],))) for match in _MACRO.finditer(line))
 
 
 def _ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -170,14 +155,6 @@ def _ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     texts = [word.text or "" for word in words]
     for at in [at for at, text in enumerate(texts) if text and "exec".startswith(text) and at > 1]:
         yield from (Inner(words[start:]) for start in (at + 1, at + 2) if start < len(words))
-
-
-def _cmake(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """cmake -E is a set of small tools: rm, copy, env …"""
-    texts = [word.text for word in words]
-    rest = words[texts.index("-E") + 1 :] if "-E" in texts else ()
-    if rest and rest[0].text is not None:
-        yield Inner((Word((_TOOLS.get(rest[0].text, rest[0].text),)), *rest[1:]))
 
 
 def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -216,8 +193,7 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     **dict.fromkeys(("find", "gfind"), files.find),
     **dict.fromkeys(("fd", "fdfind"), files.fd),
     **dict.fromkeys(("busybox", "toybox", "coreutils"), _applet),
-    "cmake": _cmake,
     "git": _git,
     "ip": _ip,
-    **dict.fromkeys(SHELLS, shells.shell),
+    **dict.fromkeys(READ_SHELLS, shells.shell),
 }
