@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.host_files import ENVIRONMENT, HostFile, environment_in, host_file_at, host_files_in
+from toolcrib.boundary.host_file import HostFile
+from toolcrib.boundary.host_files import ENVIRONMENT, environment_in, host_file_at, host_files_in
 from toolcrib.boundary.path_judgement import RULE_PROTECTED, judge_path
 from toolcrib.boundary.workspace import Workspace
 
@@ -70,3 +71,31 @@ def test_the_command_loads_no_module_of_the_project(tmp_path: Path, how: str) ->
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "-m", "-P -m", "editable"])
+def test_what_python_would_load_before_ours_asks(tmp_path: Path, how: str) -> None:
+    """A planted module runs at the next start of that kind, before Toolcrib could take the folder away."""
+    ws, marker = Path(os.path.realpath(tmp_path)) / "ws", tmp_path / "marker"
+    (ws / "src").mkdir(parents=True)
+    folder = ws / "src" if how == "PYTHONPATH" else ws
+    names = ["argparse.py", "toolcrib/__init__.py", "pydantic/__init__.py", "re.py"]
+    start = [sys.executable, *how.split(), "toolcrib"] if "-m" in how else [sys.executable, "-P", "-m", "toolcrib"]
+    env = {**os.environ, **({"PYTHONPATH": str(folder)} if how == "PYTHONPATH" else {})}
+    if how == "editable":  # at the end of the path
+        start[2:] = ["-c", f"import sys; sys.path.append({str(ws)!r}); from toolcrib.cli import main; main()"]
+
+    def verdict(name: str) -> str:
+        path = (folder / name).relative_to(ws)
+        command = [*start, "check", "write_file", f"path={path}", "content=x"]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ws)
+        return done.stdout.split()[0]
+
+    asked = {name: verdict(name) for name in (*names, "mine.py")}
+    assert asked.pop("mine.py") == "allow"
+    assert set(asked.values()) == {"ask" if how in ("PYTHONPATH", "-m") else "allow"}
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"open({str(marker)!r}, 'a').write('x')\nraise SystemExit\n")
+    subprocess.run([*start, "--version"], capture_output=True, env=env, cwd=ws)
+    assert marker.exists() == (how in ("PYTHONPATH", "-m"))

@@ -42,6 +42,8 @@ class Room:
                 found[name] = os.readlink(path)
             elif path.is_file():
                 found[name] = (path.read_bytes(), path.stat().st_mode & 0o777)
+            elif path.is_dir():
+                found[name] = path.stat().st_mode & 0o777
         return found
 
 
@@ -66,12 +68,42 @@ def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:
     (room.root / "was_file").mkdir()
     (room.root / "new").write_text("new")
     outcome = room.saver.outcome(saved, CTX)
-    assert "it deleted or rewrote 8 files; `toolcrib undo call_1`" in outcome.undo and not outcome.notes
+    assert "it deleted or changed 8 files and 3 folders; `toolcrib undo call_1`" in outcome.undo and not outcome.notes
     assert "leaves the 2 files that it made" in outcome.undo
     undo(room.journal, "call_1")
     after = room.state()
     assert {name: after[name] for name in before} == before
     assert set(after) - set(before) == {"elsewhere", "new"}
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "rmdir empty/inner", "rm -r empty", "chmod 700 sub", "chmod -R a-w sub empty a", "rm -r sub",
+        "mv sub elsewhere", "chmod +x a; chmod 711 empty/inner sub", "rmdir empty/inner; echo x > empty/inner",
+        "rm -r empty; ln -s /etc empty", "rm -r sub; mkdir -m 700 sub",
+    ],
+)  # fmt: skip
+def test_modes_and_empty_folders_come_back(room: Room, does: str) -> None:
+    for name in ("empty/inner", "sub/deep", "node_modules/x"):
+        (room.root / name).mkdir(parents=True)
+    for name in ("a", "sub/deep/b"):
+        (room.root / name).write_text(name)
+    (room.root / "sub").chmod(0o775)
+    (room.root / "sub" / "deep").chmod(0o750)
+    before = room.state()
+    saved = room.saver.save()
+    subprocess.run(["sh", "-c", does], cwd=room.root, check=True)
+    changed = room.state()
+    outcome = room.saver.outcome(saved, CTX)
+    assert "folder" in outcome.undo and not outcome.notes
+    undone = undo(room.journal, "call_1")
+    after = room.state()
+    assert {name: after[name] for name in before} == before
+    if "elsewhere" not in does:
+        assert after == before
+        undo(room.journal, undone.undo_id)
+        assert room.state() == changed
 
 
 @pytest.mark.parametrize(
@@ -87,7 +119,7 @@ def test_files_come_back_when_something_else_is_in_the_place_of_their_folder(roo
     place = instead.split()[-1]
     subprocess.run(["sh", "-c", f"rm -r {place}; {instead}"], cwd=room.root, check=True)
     outcome = room.saver.outcome(saved, CTX)
-    assert "it deleted or rewrote" in outcome.undo and not outcome.notes
+    assert "it deleted or changed" in outcome.undo and not outcome.notes
     undone = undo(room.journal, "call_1")
     assert room.state() == before and not (room.root / place).is_symlink()
     undo(room.journal, undone.undo_id)
@@ -268,3 +300,27 @@ async def test_every_command_asks_or_is_covered_by_undo(box: Toolbox, command: s
         assert "toolcrib undo" in output.for_llm
         undo(box.journal, box.journal.table.last_call())
     assert {name: (root / name).read_bytes() for name in before} == before
+
+
+DEEP = "src/main/java/com/acme/app"
+
+
+@pytest.mark.parametrize("many", [0, 1_100])
+async def test_a_repository_in_a_deep_folder_is_guarded_as_one_in_a_shallow_one(box: Toolbox, many: int) -> None:
+    if not box.sandbox().active:
+        pytest.skip("no sandbox here")
+    root = Path(box.journal.ws.root)
+    (root / DEEP / "own").mkdir(parents=True)
+    for number in range(many):
+        (root / f"d{number}").mkdir()
+    subprocess.run(["git", "init", "-q", str(root / DEEP / "own")], check=True)
+    config = root / DEEP / "own" / ".git" / "config"
+    before = config.read_text()
+    await box.call("exec", {"command": f"sh -c 'git init -q {DEEP}; echo x >> {DEEP}/.git/config'"})
+    assert not (root / DEEP / ".git" / "config").exists()
+    await box.call("exec", {"command": f"sh -c 'echo x >> {DEEP}/own/.git/config; echo x > {DEEP}/own/.git/hooks/y'"})
+    assert config.read_text() == before and not (config.parent / "hooks" / "y").exists()
+    (root / "make.sh").write_text(f"mkdir -p {DEEP}/z; echo x > {DEEP}/z/.envrc; echo x > {DEEP}/z/a\n")
+    done = await box.call("exec", {"command": "sh make.sh"})
+    assert not (root / DEEP / "z" / ".envrc").exists() and (root / DEEP / "z" / "a").exists()
+    assert ".envrc" in done.for_llm

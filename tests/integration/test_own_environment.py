@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.host_files import ENVIRONMENT, HostFile
+from toolcrib.boundary.host_file import HostFile
+from toolcrib.boundary.host_files import ENVIRONMENT
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
 

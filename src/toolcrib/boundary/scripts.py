@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.dataclass import dataclass
-from .host_files import STARRED, HostFile, modules_in, shadows_of
+from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
 from .programs import beneath
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
@@ -34,7 +34,7 @@ _JS_INTERNAL = re.compile(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a nam
 _MAKE_INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")
-_SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
+SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
 _PYTHON = re.compile(r"(?:python|pypy|uv)[\d.]*")
 _FROM_HERE = re.compile(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
@@ -132,6 +132,14 @@ def modules_of(loaded: Loaded) -> dict[str, str]:
     return {path: "module" for folder in loaded.modules for path in modules_in(folder)}
 
 
+def host_files_of(loaded: Loaded, reason: str) -> Iterator[HostFile]:
+    """Yield what is protected because a command runs or loads it. `reason` says what a change would mean."""
+    for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
+        yield HostFile(path, reason, path in loaded.shadows)
+    for folder in loaded.modules:
+        yield from new_modules_of(folder, reason)
+
+
 def _named(words: Sequence[str], folder: str) -> Iterator[str]:
     """Yield the absolute path of each word that is one, or the value of an option, and of a module after -m. A program
     may add an ending to a name."""
@@ -175,6 +183,8 @@ def _meant(text: str, folder: str) -> Iterator[str]:
     for with_end in (path + end for end in _ENDS):
         if os.path.isfile(with_end):
             yield from (path, with_end)  # the first must not appear: it would be taken
+    if path.endswith(SCRIPTS) and not text.startswith("-"):
+        yield path  # it must not appear
 
 
 def _in(folder: str, text: str) -> str:
@@ -315,7 +325,7 @@ def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
 
 
 def _is_script(path: str) -> bool:
-    return path.endswith(_SCRIPTS) or _is_run_by(path, b"")
+    return path.endswith(SCRIPTS) or _is_run_by(path, b"")
 
 
 def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:

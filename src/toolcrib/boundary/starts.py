@@ -123,7 +123,7 @@ STARTS = (
     Start(
         "the person's editor",
         ("cli.editor:in_editor",),
-        f"VISUAL or EDITOR; {_FOUND}; in a private folder, so that it obeys no file of the workspace",
+        f"VISUAL or EDITOR; {_FOUND}, nor its script; in a private folder, so that it obeys no file of the workspace",
     ),
     Start(
         "the person's browser",

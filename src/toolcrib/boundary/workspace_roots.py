@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..core.errors import ConfigError, OutsideWorkspace, ToolError
 from .descriptors import closing_fd
-from .host_files import HostFile
+from .host_file import HostFile
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
 from .private_folders import PrivateFolders
 from .programs import check_grant

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..boundary.host_files import RULE_HOST_FILES, HostFile, host_files_in, own_data_in
+from ..boundary.host_file import HostFile
+from ..boundary.host_files import RULE_HOST_FILES, host_files_in, own_data_in
 from ..boundary.programs import beneath
 from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
@@ -106,9 +107,6 @@ class CommandJudge:
         folders = os.environ.get("PATH", "").split(os.pathsep)
         real = ((folder, os.path.realpath(folder)) for folder in folders if folder)
         self._program_folders = tuple(each for each, at in real if any(beneath(at, root) for root in roots))
-        self._host_files = tuple(
-            each for root in roots for each in (*host_files_in(root, rules.host_files), *own_data_in(root))
-        )
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings.
@@ -176,7 +174,7 @@ class CommandJudge:
         from ..policy.shell.judge import changes_only_repositories
 
         rule = self.judge(command, cwd).rule
-        if rule == RULE_HOST_FILES and self._host_files:
+        if rule == RULE_HOST_FILES:
             return "host files"
         if rule == RULE_PROTECTED and changes_only_repositories(command, self._place(cwd)):
             return ".git"
@@ -189,9 +187,13 @@ class CommandJudge:
         contained, scratch = self._containment()
         return CommandPlace(
             self.workspace, cwd, self._home, rules.profile, rules.readable, rules.writable,
-            scratch, contained, held, self._host_files, True, self._program_folders, self._is_walled(),
+            scratch, contained, held, self._host_files(cwd), True, self._program_folders, self._is_walled(),
             self._undo_covers,
         )  # fmt: skip
+
+    def _host_files(self, cwd: str) -> tuple[HostFile, ...]:
+        files, roots = self.rules.host_files, (self.workspace, *self.rules.writable)
+        return tuple(each for root in roots for each in (*host_files_in(root, files, (cwd,)), *own_data_in(root)))
 
     def _containment(self) -> tuple[bool, tuple[str, ...]]:
         """Return whether a sandbox confines commands, and the folders that are new and empty in it."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from .._version import __version__
+from ..boundary.git_settings import named_by_git
 from ..boundary.host_files import environment_in
 from ..boundary.openat2 import has_openat2
 from ..boundary.programs import SYSTEM_PATH, host_environment, look_up, packaged
@@ -150,6 +151,12 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
     own = [each.path for root in writable for each in environment_in(os.path.realpath(root))]
     detail = f"in the workspace, and protected: {', '.join(own)}" if own else f"{sys.prefix}, outside the workspace"
     yield DoctorFinding("own environment", True, detail, needed=False)
+    roots = [os.path.realpath(root) for root in writable]
+    named = [os.path.relpath(each.path, root) for root in roots for each in named_by_git(root, [root])]
+    if named:
+        shown = f"{', '.join(named[:5])}{' …' if len(named) > 5 else ''}"
+        detail = f"its settings name these in the workspace, which are protected: {shown}"
+        yield DoctorFinding("git", True, detail, needed=False)
     starts = Starts(writable, StateFolder.for_workspace(settings.workspace).path.parent / "starts")
     for each in declared_starts(settings):
         yield _declared(starts, each)

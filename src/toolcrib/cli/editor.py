@@ -26,7 +26,10 @@ def in_editor(starts: Starts, text: str, name: str, otherwise: str) -> str | Non
             file.write(text)
         try:
             # in its folder: some editors obey a file of the current one (vim: exrc)
-            command = starts.command([*shlex.split(editor), path])
+            words = shlex.split(editor)
+            if named := starts.named_by(words):
+                raise ToolError(f"tools may write {named}")
+            command = starts.command([*words, path])
             code = subprocess.run(command, cwd=folder, env=starts.environment()).returncode
         except (OSError, ValueError, ToolError) as error:
             show.say(f"The editor {editor!r} cannot be started ({error}); set EDITOR.", "yellow")

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ..boundary.host_files import STARRED, HostFile, shadows_of
+from ..boundary.host_file import STARRED, HostFile, shadows_of
 from ..boundary.programs import beneath
 from ..boundary.scripts import imported_by
 from ..core.dataclass import dataclass

@@ -3,8 +3,9 @@
 Before the command every file that is not saved yet is copied into a private folder, under a name that stands for its
 inode, size and times: a later command copies only what has changed since. After the command the copies of files that
 are gone, or have other content, become the earlier content of changes in the journal, so that `toolcrib undo` brings
-them back. It is bounded in files, bytes and time; the output says if that left something out. What was saved while the
-workspace was in these bounds comes first where a command has made it larger.
+them back, and so do folders that are gone or have another mode. It is bounded in files, bytes and time; the output says
+if that left something out. What was saved while the workspace was in these bounds comes first where a command has made
+it larger.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pathlib import Path
 from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.remove_tree import remove_all
+from ..boundary.sandbox.protected_paths import may_hold_names
+from ..boundary.sandbox.writable import remember
 from ..builtin.command_effects import CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
@@ -52,10 +55,13 @@ Key = str
 
 @dataclass(slots=True)
 class SavedFiles:
-    """The files of a workspace before a command: path → key. `why` says what is not saved."""
+    """The files of a workspace before a command: path → key, and its folders: path → mode. `why` says what is not
+    saved. `guarded` are folders that may have protected names, as absolute paths."""
 
     keys: dict[str, Key] = field(default_factory=dict[str, Key])
+    folders: dict[str, int] = field(default_factory=dict[str, int])
     why: str = ""
+    guarded: list[str] = field(default_factory=list[str])
 
 
 class FileSaver:
@@ -91,6 +97,7 @@ class FileSaver:
                     earlier = {os.fsdecode(path) for path in (self._folder / PATHS).read_bytes().split(b"\0")}
                     _Saving(saved, known, there, self._ours, earlier).walk(self._root)
                     saved.why = _TOO_LARGE
+            remember(str(self._root), saved.guarded)
             self._prune(known, {*saved.keys.values(), PATHS})
         except OSError as error:
             saved.why = error.strerror or str(error)
@@ -103,13 +110,21 @@ class FileSaver:
             _Saving(now, None, -1, self._ours).walk(self._root)
             if now.why == _TOO_LARGE and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, saved.keys)))
+        if _TOO_LARGE not in (saved.why, now.why):
+            remember(str(self._root), now.guarded)
         gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]
         call = ctx.call_id or "exec"
-        kept = 0
+        kept = folders = 0
         problem = saved.why
         looked: dict[str, str] = {}
+        for path, mode in saved.folders.items():  # the outer ones first: undo takes the newest change back first
+            if now.folders.get(path) != mode:
+                try:
+                    folders += self._note_folder(path, mode, call, ctx.session_id, bool(self._in_the_way(path, looked)))
+                except (OSError, ToolcribError) as error:
+                    problem = str(error)
         for path in gone:
             try:
                 hidden = self._in_the_way(os.path.dirname(path), looked)
@@ -120,10 +135,12 @@ class FileSaver:
             self._note_in_the_way(path, call, ctx.session_id)
         outcome = CommandOutcome()
         made = 0 if problem or now.why else len(now.keys.keys() - saved.keys.keys())
-        if kept:
+        if kept or folders:
             stay = f", and leaves the {_files(made)} that it made" if made else ""
+            what = [_files(kept)] if kept else []
+            what += [f"{folders:,} folder{'s' * (folders > 1)}"] if folders else []
             outcome.undo = (
-                f"(it deleted or rewrote {_files(kept)}; `toolcrib undo {call}` brings back the earlier content{stay})"
+                f"(it deleted or changed {' and '.join(what)}; `toolcrib undo {call}` brings back what was there{stay})"
             )
             self._journal.prune_sometimes()
         elif made:
@@ -149,6 +166,22 @@ class FileSaver:
             now = os.lstat(self._root / path)
             change.after_kind, change.after_identity = kind_of(now), in_words(identity_of(now))
             table.done(table.insert(change), None)
+
+    def _note_folder(self, path: str, mode: int, call: str, session_id: str | None, hidden: bool) -> bool:
+        """Record that a folder is gone or has another mode. Return whether it does."""
+        ws, table = self._journal.ws, self._journal.table
+        try:
+            now = None if hidden else ws.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            now = None
+        if now is not None and stat.S_IMODE(now.st_mode) == mode:
+            return False
+        change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted it or changed its mode")
+        change.before_kind, change.before_mode = "dir", mode
+        if now is not None:
+            change.after_kind, change.after_identity = kind_of(now), in_words(identity_of(now))
+        table.done(table.insert(change), None)
+        return True
 
     def _keep(self, path: str, key: Key, call: str, session_id: str | None, hidden: bool) -> bool:
         """Move the copy of a path to the trash, and record the change. Return whether there was a change. `hidden`:
@@ -225,10 +258,12 @@ class _Saving:
         """Walk an open folder. Links are not followed; what git keeps comes last."""
         with os.scandir(fd) as entries:
             found = sorted((entry.name for entry in entries), key=lambda name: (name in (".git", "objects"), name))
+        if not prefix.endswith(".git/") and may_hold_names(found):
+            self._saved.guarded.append(f"{self._root}/{prefix}".rstrip("/"))
         if self._only:
             found = [name for name in found if prefix + name in self._only or prefix + name in self._above]
         for name in found:
-            if len(self._saved.keys) >= self._most or time.monotonic() > self._deadline:
+            if max(len(self._saved.keys), len(self._saved.folders)) >= self._most or time.monotonic() > self._deadline:
                 self._saved.why = _TOO_LARGE
                 return
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -236,6 +271,7 @@ class _Saving:
                 if stat.S_ISDIR(st.st_mode):
                     ours = self._ours is not None and self._ours(f"{self._root}/{prefix}{name}")
                     if name not in UNSAVED and depth < 100 and not ours:
+                        self._saved.folders[f"{prefix}{name}"] = stat.S_IMODE(st.st_mode)
                         with closing_fd(os.open(name, LISTED, dir_fd=fd)) as below:
                             self._folder(below, f"{prefix}{name}/", depth + 1)
                 elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):

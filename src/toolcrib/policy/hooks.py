@@ -6,6 +6,7 @@ nothing. Every text that a hook reports is already redacted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -93,6 +94,10 @@ class Hooks:
         self._after = tuple(rule for rule in single if rule.action in ("log", "notify"))
         self._events = events
         self._lock = threading.Lock()
+        for rule in self._after:
+            if rule.file is not None:  # what is there is protected from commands
+                with contextlib.suppress(OSError):
+                    os.close(_opened(rule.file))
         self._names: dict[str, frozenset[str]] = {}  # names of the tools that were judged: events contain only one name
 
     def touches(self, tool: Tool) -> bool:
@@ -154,9 +159,12 @@ class Hooks:
 
     def _write(self, path: Path, told: Mapping[str, Any]) -> None:
         line = json.dumps(told, ensure_ascii=True) + "\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        with self._lock, closing_fd(os.open(path, flags, 0o600)) as fd:
+        with self._lock, closing_fd(_opened(path)) as fd:
             os.write(fd, line.encode())
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 _TOLD = ("time", "call_id", "tool", "category", "channel", "verdict", "rule", "approver", "duration")

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..boundary.host_files import HostFile, new_modules_of
+from ..boundary.host_file import HostFile
 from ..boundary.own_files import read_regular, replace_file
 from ..boundary.programs import host_environment, look_up
-from ..boundary.scripts import fingerprint, loaded_by, modules_of
+from ..boundary.scripts import fingerprint, host_files_of, loaded_by, modules_of
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..record.state import private_folder
@@ -83,6 +83,12 @@ class Starts:
         searched = os.environ.get("PATH", os.defpath) if path is None else path
         raise ToolError("; ".join(doubts) or f"there is no program {name!r} on its PATH ({searched})")
 
+    def named_by(self, words: Sequence[str]) -> str | None:
+        """Return the first file that a command of the environment would run or load where tools may write, if there is
+        one."""
+        loaded = loaded_by(words, Path.cwd(), self.writable)
+        return next(iter((*loaded.hashed, *loaded.kept, *loaded.modules)), None)
+
     def environment(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of such a command."""
         return host_environment(self.writable, environ)
@@ -132,10 +138,8 @@ class Starts:
         for start in starts:
             loaded = loaded_by([*start.words, *start.variables], start.cwd, self.writable)
             reason = f"{start.who} runs or loads it outside the sandbox, as you"
-            for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
-                found.setdefault(path, HostFile(path, reason, path in loaded.shadows))
-            for folder in loaded.modules:
-                found.update({each.path: each for each in new_modules_of(folder, reason)})
+            for each in host_files_of(loaded, reason):
+                found.setdefault(each.path, each)
         return tuple(found.values())
 
     def _now(self, start: DeclaredStart) -> dict[str, str]:

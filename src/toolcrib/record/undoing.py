@@ -157,7 +157,7 @@ class _Undoing:
         if change.before_kind == "absent":
             line = self._reverse_creation(change, shown, now, by)
         elif change.before_kind == "dir" and change.kept is None:
-            line = self._make_directory(change, shown, by)
+            line = self._make_directory(change, shown, now, by)
         elif str(change.kept).startswith("trash/"):
             line = self._reverse_removal(change, shown, now, by)
         else:
@@ -187,13 +187,20 @@ class _Undoing:
         self.table.done(number, change.id)
         return f"removed {shown}/"
 
-    def _make_directory(self, change: Change, shown: str, by: dict[str, Any]) -> str | None:
-        self.journal.mkdirs(shown, **by)
+    def _make_directory(self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+        same = now is not None and change.before_mode in (None, stat.S_IMODE(now.st_mode))
+        if now is None:
+            self.journal.mkdirs(shown, **by)
+        elif not same:
+            new = new_change(self.ws.locate(shown), **by, undoes=change.id)
+            new.set_before(now)
+            new.after_kind, new.after_identity = "dir", text(identity_of(now))
+            self.table.done(self.table.insert(new), change.id)
         if change.before_mode is not None:
             self.ws.chmod(shown, change.before_mode)
         self._same_again(change, text(identity_of(self.ws.lstat(shown))))
         self.table.execute("UPDATE change SET status = 'done' WHERE id = ?", change.undoes)
-        return f"made {shown}/"
+        return f"made {shown}/" if now is None else None if same else f"restored the mode of {shown}/"
 
     def _reverse_change(self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
         data = self.journal.images.path(change).read_bytes()

@@ -44,7 +44,7 @@ from ..record.audit import Audit
 from ..record.journal import Journal
 from ..record.spill import Spill
 from ..record.state import StateFolder, private_folder
-from .declared import declared_starts
+from .declared import declared_files, declared_starts
 from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
@@ -96,8 +96,9 @@ def _ground(settings: Settings, hook_rules: tuple[HookRule, ...], closing: ExitS
     _make_settings_folder(settings)
     spill = Spill(state.spill, unguessable=True)
     starts = Starts(settings.sandbox.writable(settings.workspace), state.path.parent / "starts")
-    declared = declared_starts(replace(settings, hooks=(*settings.hooks, *hook_rules)))
-    host_files = (*settings.sandbox.host_files, *starts.host_files(declared))
+    with_hooks = replace(settings, hooks=(*settings.hooks, *hook_rules))
+    declared = (*starts.host_files(declared_starts(with_hooks)), *declared_files(with_hooks))
+    host_files = (*settings.sandbox.host_files, *declared)
     workspace = Workspace(
         settings.workspace, read_roots=settings.sandbox.read_roots, write_roots=settings.sandbox.write_roots,
         host_files=host_files, unlisted=(state.spill,),

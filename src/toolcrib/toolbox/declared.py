@@ -1,15 +1,19 @@
-"""List the commands of the settings that the host starts outside the sandbox."""
+"""List the commands of the settings that the host starts outside the sandbox, and the files that it uses there."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..boundary.host_file import HostFile, both_names
 from ..policy.starts import DeclaredStart, of_hook, of_secret
 
 if TYPE_CHECKING:
     from ..config import Settings
+
+_SQLITE = "sqlite:///"
 
 
 def declared_starts(settings: Settings) -> list[DeclaredStart]:
@@ -25,3 +29,21 @@ def declared_starts(settings: Settings) -> list[DeclaredStart]:
             if start is not None:
                 found.append(start)
     return found
+
+
+def declared_files(settings: Settings) -> tuple[HostFile, ...]:
+    """Return the files that these settings name and that Toolcrib itself reads or writes. A tool that could put a link
+    or other content there would read, write or send with the rights of the host."""
+    told = "Toolcrib writes into it what a hook tells, outside the sandbox"
+    named: list[tuple[str | Path | None, str]] = [(hook.file, told) for hook in settings.hooks]
+    named += [(each.file, f"Toolcrib reads secrets.{name} from it") for name, each in settings.secrets.items()]
+    for_api = "it says where the requests of the API {} go, with their secrets"
+    named += [(api.spec, for_api.format(name)) for name, api in settings.openapi.items()]
+    named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
+    url = settings.jobs.url or ""
+    if url.startswith(_SQLITE):
+        ends = ("", "-wal", "-shm", "-journal")
+        named += [(f"{url.removeprefix(_SQLITE)}{end}", "Toolcrib keeps its jobs in it") for end in ends]
+    return tuple(
+        HostFile(path, why) for given, why in named if given for path in both_names([os.path.expanduser(given)])
+    )

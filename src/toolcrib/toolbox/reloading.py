@@ -18,7 +18,7 @@ from ..core.settings import annotations_of
 from ..policy.secrets.grants import Secrets
 from ..policy.secrets.redact import Redactor
 from .build import asked_for, hooks_of, limits_of
-from .declared import declared_starts
+from .declared import declared_files, declared_starts
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -46,11 +46,11 @@ def prepare_reload(box: Toolbox, new: Settings) -> Reload:
     later = [name for name in _BUILT_ONCE if name in differing]
 
     def is_protected(part: Settings) -> bool:
-        files = ground.starts.host_files(declared_starts(part))
+        files = (*ground.starts.host_files(declared_starts(part)), *declared_files(part))
         known = set(ground.workspace.host_files)
         return all(each in known for each in host_files_in(str(ground.workspace.root), files) if each in files)
 
-    only = replace(new, hooks=(), secrets={}, mcp_servers={})
+    only = replace(old, hooks=(), secrets={}, mcp_servers={})
     policy: dict[str, Any] = {}
     if "mode" in differing:
         steps["mode"] = lambda: house.policy.use_mode(new.mode)

@@ -132,7 +132,7 @@ class Sandboxes:
         own = self.settings
         readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
         profile = "unrestricted" if own.backend == "none" else own.profile
-        found = (each for root in (str(self.root), *writable) for each in host_files_in(root, own.host_files))
+        found = (each for root in (str(self.root), *writable) for each in host_files_in(root, own.host_files, (cwd,)))
         return CommandPlace(
             str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable,
             host_files=tuple(found), on_disk=True,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.host_files import RULE_HOST_FILES, HostFile
+from toolcrib.boundary.host_file import HostFile
+from toolcrib.boundary.host_files import RULE_HOST_FILES
 from toolcrib.policy.shell import judge as judging
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace

@@ -61,6 +61,14 @@ def test_the_server_has_its_middleware_for_spans() -> None:
     assert len(server.middleware) == before - 1, "OpenTelemetryMiddleware has another name, or is not put in any more"
 
 
+def test_the_dispatcher_makes_its_spans_with_one_function() -> None:
+    source = inspect.getsource(JSONRPCDispatcher)
+    assert source.count("otel_span(") == 1 and "with otel_span(" in source, "otel_span is used in another way"
+    assert set(re.findall(r"\bspan\.(\w+)", source)) == {"set_attributes", "set_status"}, (
+        "a span is used in another way"
+    )
+
+
 def test_the_session_manager_admits_and_discards_sessions() -> None:
     manager = StreamableHTTPSessionManager
     assert _parameters(manager._admit_session) == ["self", "requestor"]  # pyright: ignore[reportPrivateUsage]

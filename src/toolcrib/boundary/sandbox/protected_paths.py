@@ -17,7 +17,7 @@ from dataclasses import field
 from pathlib import Path
 
 from ...core.dataclass import dataclass
-from ..host_files import HostFile
+from ..host_file import HostFile
 from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
@@ -90,16 +90,17 @@ class ProtectedPaths:
             arguments += ["--ro-bind" if read_only else "--bind", path, path]
         return arguments
 
-    def appeared(self) -> list[str]:
-        """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root."""
+    def appeared(self, deep: Iterable[str] = ()) -> list[str]:
+        """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
+        `deep` are further folders to look at."""
         found: list[str] = []
-        cut = len(self.seen) >= _MAX_FOLDERS
-        for base, name in _candidates(self.root, self.nearer, self.known):
+        cut, deep = len(self.seen) >= _MAX_FOLDERS, frozenset(deep)
+        for base, name in _candidates(self.root, self.nearer, (*self.known, *deep)):
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
                 continue
-            if cut and base not in self.seen and not self._is_recent(path):
-                continue  # earlier there were too many folders to see it
+            if (cut or base in deep) and base not in self.seen and not self._is_recent(path):
+                continue  # earlier it was not looked for there
             if path not in self.existing and _is_harmless(path, name):
                 continue
             path = self._movable(base, name)
@@ -251,6 +252,11 @@ def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: 
         bases[base] = None
     found.nearer, found.known = tuple(nearer), tuple(bases)
     return found
+
+
+def may_hold_names(entries: Iterable[str]) -> bool:
+    """Return whether a folder with these entries may have protected names, or be a repository."""
+    return any(name == "HEAD" or name in _FIRST for name in entries)
 
 
 def _candidates(

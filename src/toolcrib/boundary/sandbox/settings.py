@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from ...core.dataclass import dataclass
 from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
-from ..host_files import HostFile
+from ..host_file import HostFile
 from ..network.settings import Domain
 from ..proxy.egress_secret import EgressSecret
 from ..workspace_paths import WHOLE_MACHINE

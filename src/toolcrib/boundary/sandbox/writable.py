@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..host_files import HostFile, host_files_in, own_data_in
+from ..host_file import HostFile
+from ..host_files import host_files_in, own_data_in
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths
@@ -16,6 +17,22 @@ from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
 _MAX_KNOWN = 1_000  # folders with protected names that are remembered, per root
+_found: dict[str, dict[str, None]] = {}  # those that somebody else found, deeper than the search goes
+_lock = threading.Lock()
+
+
+def remember(root: str, folders: Iterable[str]) -> None:
+    """Remember folders of a root that may have protected names: commands are guarded there, however deep it is."""
+    with _lock:
+        kept = _found.setdefault(root, {})
+        kept.update(dict.fromkeys(folders))
+        for folder in list(kept)[:-_MAX_KNOWN]:
+            del kept[folder]
+
+
+def _remembered(root: str) -> tuple[str, ...]:
+    with _lock:
+        return tuple(_found.get(root, ()))
 
 
 def workspace_of(folder: Path, *, whole_machine: bool = False) -> Path:
@@ -55,7 +72,7 @@ class Writable:
         """Return the protected names that a command made, and the files that rules forbid to change, each once; those
         in the workspace relative to it."""
         guards = list(guards)
-        found = {self._workspace / path: path for guard in guards for path in guard.appeared()}
+        found = {self._workspace / path: path for guard in guards for path in guard.appeared(_remembered(guard.root))}
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
@@ -65,9 +82,10 @@ class Writable:
 
     def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
         with self._lock:
-            known = tuple(self._known.get(root, ()))
+            known = (*self._known.get(root, ()), *_remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
-        files = [] if self._settings.host_files_writable else host_files_in(str(root), self._settings.host_files)
+        own, near = self._settings.host_files, (str(cwd), *found.known)
+        files = [] if self._settings.host_files_writable else host_files_in(str(root), own, near)
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
         granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides

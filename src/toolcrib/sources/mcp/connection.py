@@ -24,12 +24,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..._version import __version__
 from ...core.errors import ToolError
+from ...core.events import traced
 from .callbacks import Callbacks
 from .many_values import bounded
 from .notifications import Notifications
 from .pipes import ReadStream
 from .relay import ListKind
-from .sdk_private import stamp_also
+from .sdk_private import stamp_also, without_error_texts
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:
@@ -189,6 +190,8 @@ class Connection:
 
     async def _live(self) -> None:
         callbacks = self.callbacks
+        if traced():
+            without_error_texts()
         try:
             async with Client(
                 self._streams(),

@@ -6,8 +6,9 @@ checked with. `tests/sources/mcp/test_sdk_private.py` fails with the name of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
@@ -156,3 +157,31 @@ def without_spans(server: Server[Any]) -> None:
     Private: the class name `OpenTelemetryMiddleware`; its module is private. Why: there is no setting for it.
     """
     server.middleware[:] = [each for each in server.middleware if type(each).__name__ != "OpenTelemetryMiddleware"]
+
+
+def without_error_texts() -> None:
+    """Leave the texts of errors out of the SDK's OpenTelemetry spans of requests, from now on and in this process.
+
+    Private: `mcp.shared.jsonrpc_dispatcher.otel_span`, which is replaced. Why: a server's error may hold a secret that
+    it was given; it leaves this process with the span before we could mask it. There is no public hook.
+    """
+    from mcp.shared import jsonrpc_dispatcher
+
+    cast("Any", jsonrpc_dispatcher).otel_span = _span_without_texts
+
+
+@contextlib.contextmanager
+def _span_without_texts(name: str, **more: Any) -> Generator[Any]:
+    from mcp.shared._otel import otel_span
+
+    with otel_span(name, **more, record_exception=False, set_status_on_exception=False) as span:
+        yield _SpanWithoutTexts(span)
+
+
+class _SpanWithoutTexts:
+    def __init__(self, span: Any) -> None:
+        self._span = span
+        self.set_attributes = span.set_attributes
+
+    def set_status(self, status: Any, _text: str | None = None) -> None:
+        self._span.set_status(status)
