@@ -77,11 +77,24 @@ def named(
         return arguments
     needed: list[str] = list(tool.schema.get("required", ()))
     alone = arguments[ALONE]
+    if _is_arguments(alone, tool):
+        raise Usage(f"{alone!r} is all arguments as JSON: write --args {alone!r}")
     if len(needed) == 1 and needed[0] not in arguments:
         return {needed[0] if key == ALONE else key: value for key, value in arguments.items()}
     takes = needed or list(tool.schema.get("properties", ()))
     known = f"{', '.join(takes)}, for example {takes[0]}={alone}" if takes else "nothing"
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
+
+
+def _is_arguments(text: object, tool: Tool) -> bool:
+    """Whether a text is a JSON object, and each of its keys a parameter of the tool."""
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return bool(value) and set(value) <= {*tool.schema.get("properties", ()), *tool.aliases}
 
 
 def _with_command(arguments: dict[str, Any], tool: Tool, command: str, words: Sequence[str]) -> dict[str, Any]:
