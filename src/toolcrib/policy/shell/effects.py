@@ -32,8 +32,6 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
                 found.append(Effect("list", value))
     if command.words:
         name = command.words[0].text
-        if command.via and name in _RUNS_OTHERS and command.via[-1] not in _IN_THE_SHELL:
-            found.append(Effect("execute"))  # not the builtin but a program of that name, which may run the other words
         found += _of_program(command)
         if name in _PRINTERS:
             found += _of_variables(command)
@@ -45,8 +43,6 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-_RUNS_OTHERS = frozenset({"alias", "bg", "builtin", "command", "eval", "exec", "fc", "source", ".", "time", "trap"})
-_IN_THE_SHELL = frozenset({"builtin", "command", "eval", "trap", "time", "sh", "bash", "dash", "ash", "zsh", "ksh"})
 _PRINTERS = frozenset({"echo", "printf", "cat", "tee", "base64", "xxd", "od", "rev", "tr", "sed", "print"})
 _SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
 
@@ -107,8 +103,6 @@ def of_words(
     if said in PRINTS.get(_plain_name(name), ()):
         return []
     call = sort_words(name, known, words, command, above)
-    if known.subs is None and known.handler is None and known.anything:
-        return []
     if known.subs is None:
         return known.handler(call) if known.handler is not None else plain(call)
     found = list(known.handler(call) if known.handler is not None else of_options(call))

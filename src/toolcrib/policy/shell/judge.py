@@ -64,12 +64,8 @@ _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 
 
-def judge_command(command: str, place: CommandPlace) -> Judgement:
+def judge_command(command: str, place: CommandPlace, depth: int = 0) -> Judgement:
     """Return the judgement of a command line. Never raises: a command that cannot be judged is denied with a reason."""
-    return _judge_text(command, place, 0)
-
-
-def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
     try:
         found = judge_script(read_script(command, place.cwd, place.home), place, depth)
         if found.verdict == "ask" and _ARGUMENTS.search(command):
@@ -309,7 +305,7 @@ def _of_nested(command: Command, effect: Effect, place: CommandPlace, depth: int
         yield _say(command, Finding("deny", "shell:spawn-shell", "starts a shell from inside another program"))
     if text is not None and depth < MAX_DEPTH:
         inner = replace(place, cwd=effect.cwd or command.cwd or place.cwd)
-        found = _judge_text(text, inner, depth + 1)
+        found = judge_command(text, inner, depth + 1)
         if found.verdict != "allow":
             yield found
     elif text is not None:

@@ -236,7 +236,7 @@ openssl > dgst md5 sha1 sha256 sha512 x509 crl asn1parse verify | read* | -md5 -
   -enddate -startdate -email -ext= -nameopt=* -checkend= -modulus -hash -CAfile=read | single harmful
 openssl > base64 | read* | -d -e -A -a -in=read | single harmful
 docker podman > help - | text*
-history | none | -#
+history | none | -# -c!log -d=!log -w!log -a!log -s!log -r=read -n=read
 """
 
 # Further options with which a program only prints what it is.
@@ -244,6 +244,7 @@ PRINTS = {
     **dict.fromkeys(words("python python2 python3 pypy pypy3 ipython bpython micropython"), words("-V -VV -h")),
     **dict.fromkeys(words("node nodejs ruby"), words("-v -h")), "perl": words("-v -V -h"), "php": words("-v -h -m -i"),
     **dict.fromkeys(words("lua luajit"), words("-v")), **dict.fromkeys(words("java javac"), words("-version")),
+    **dict.fromkeys(words("ssh slogin"), words("-V")),
     **dict.fromkeys(words("gcc g++ cc c++ clang clang++"), words("-v -dumpversion -dumpmachine")),
 }  # fmt: skip
 # The programs whose `--version` and `--help` read nothing of the project, besides the closed ones.

@@ -132,7 +132,8 @@ ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=names --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
   --daemon!network -B= -M=
-nc ncat netcat nc.openbsd nc.traditional | host text* | -e= -c= --exec= --sh-exec= --lua-exec= -p= -s= -w= -q= -i= \
+nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
+  --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= \
   -X= -x= -lunvzk
 socat | text* | -W= -t= -T= -b= | single
 telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
@@ -142,7 +143,9 @@ telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping pi
   magic-wormhole wormhole ipfs transmission-cli qrcp bore chisel tailscale svn | network* | -w=write -z=program \
   -e=shell -c=shell -a=read -A=read -f=read -r=read | network
 openssl | text maybe* | | single
-gpg gpg2 | maybe* | -o=write --output=write --homedir=read
+gpg gpg2 | maybe* | -o=write --output=write --homedir=read --export-secret-keys!secret --export-secret-subkeys!secret \
+  --export-ssh-key!secret --recv-keys!network --send-keys!network --search-keys!network --refresh-keys!network \
+  --fetch-keys!network | unknown
 age minisign signify cosign rage sops | maybe* | | unknown
 gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel netlify wrangler firebase terraform \
   tofu terragrunt pulumi ansible ansible-playbook vagrant packer rclone s3cmd mc b2 restic borg eksctl minikube kind \

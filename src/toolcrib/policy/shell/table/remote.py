@@ -38,14 +38,8 @@ def _wget(call: SortedWords) -> Iterator[Effect]:
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
 
 
-def _ssh(call: SortedWords) -> Iterator[Effect]:
-    """ssh: a remote command runs on the other machine; the programs in options run on this one."""
-    if [word.text for word in call.command.args] == ["-V"]:
-        return
-    yield from _copy(call)
-
-
 def _copy(call: SortedWords) -> Iterator[Effect]:
+    """ssh, scp: a remote command runs on the other machine; the programs in options run on this one."""
     yield from plain(call)
     for word in call.values("-o"):
         start = "".join(part or "" for part in word.parts).strip()
@@ -64,13 +58,6 @@ def _rsync(call: SortedWords) -> Iterator[Effect]:
         yield Effect("delete", dest)
     if call.has("--remove-source-files"):
         yield from (Effect("delete", word) for word in call.operands[:-1])
-
-
-def _nc(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
-    if call.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
-        yield Effect("reverse-shell")
-    yield Effect("network", call.operands[0] if call.operands else None)
 
 
 def _socat(call: SortedWords) -> Iterator[Effect]:
@@ -92,15 +79,6 @@ def _openssl(call: SortedWords) -> Iterator[Effect]:
     if first in ("s_client", "s_server", "s_time", "ocsp"):
         yield Effect("network", next((w for name, w in call.odd if name in ("-connect", "-host", "-url")), None))
     yield Effect("unknown", None, "is a use of openssl that is not known here", "shell:unknown-use")
-
-
-def _gpg(call: SortedWords) -> Iterator[Effect]:
-    if call.has("--export-secret-keys", "--export-secret-subkeys", "--export-ssh-key"):
-        yield Effect("secret", None, "exports private keys")
-    if call.has("--recv-keys", "--send-keys", "--search-keys", "--refresh-keys", "--fetch-keys"):
-        yield Effect("network")
-    yield from plain(call)
-    yield Effect("unknown", None, "works with keys", "shell:unknown-use")
 
 
 # --- containers: their daemon runs as root on this machine
@@ -143,13 +121,10 @@ def _container(call: SortedWords) -> Iterator[Effect]:
 HANDLERS = {
     "curl": _curl,
     "wget wget2": _wget,
-    "ssh slogin autossh sshpass mosh": _ssh,
-    "scp sftp": _copy,
+    "ssh slogin autossh sshpass mosh scp sftp": _copy,
     "rsync": _rsync,
-    "nc ncat netcat nc.openbsd nc.traditional": _nc,
     "socat": _socat,
     "openssl:*": _openssl,
-    "gpg gpg2": _gpg,
     **{
         f"{client}:{sub}": _container
         for client in ("docker", "podman")

@@ -66,14 +66,6 @@ def _set(call: SortedWords) -> Iterator[Effect]:
         yield Effect("log", None, "turns the shell's history off", "shell:history")
 
 
-def _history(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
-    if call.has("-r", "-n"):
-        yield from (Effect("read", word) for word in call.operands)
-    if call.has("-c", "-d", "-w", "-a", "-s"):
-        yield Effect("log", None, "tampers with the shell's history", "shell:history")
-
-
 def _applets(call: SortedWords) -> Iterator[Effect]:
     """busybox runs the program that is its first word; by itself it can install its names."""
     if call.command.args and call.command.args[0].start.startswith("-"):
@@ -152,7 +144,6 @@ HANDLERS = {
     "env": _env,
     "printenv": _printenv,
     "set shopt": _set,
-    "history": _history,
     "alias": _alias,
     "busybox toybox": _applets,
     "read readarray mapfile getopts let unset wait": _names,
