@@ -137,15 +137,19 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
             over = table.get(name)
             subs = below.split() if colon else ["*"] if over is not None else []
             if not subs:
-                table[name] = replace(entry, handler=handlers.get(name))
+                table[name] = _handled(entry, handlers.get(name))
                 continue
             over = over or Program(closed=True)
             found = dict(over.subs or {})
             for sub in subs:
                 if sub in found or (not over.subs and not colon):
                     raise ValueError(f"{name} {sub} is in the table twice")
-                found["" if sub == "-" else sub] = replace(entry, handler=handlers.get(f"{name}:{sub}"))
+                found["" if sub == "-" else sub] = _handled(entry, handlers.get(f"{name}:{sub}"))
             table[name] = replace(over, subs=found, options=over.options if colon else entry.options)
+
+
+def _handled(entry: Program, handler: Handler | None) -> Program:
+    return entry if handler is None else replace(entry, handler=handler)  # copies take longer than reading the rows
 
 
 _MARKS = ("single", "harmful", "wrapper", "anything")
