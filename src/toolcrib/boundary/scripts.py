@@ -20,28 +20,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
 from .programs import beneath
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 _MAX_BYTES = 4 << 20  # the same for one file
 _LEFT_OUT = frozenset({"__pycache__", ".git", "node_modules", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
-_PYTHON_IMPORT = re.compile(
+_PYTHON_IMPORT = lazy_regex(
     r"(?:^|[;:])[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+([\w, \t(]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
 )
-_JS_IMPORT = re.compile(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
-_JS_INTERNAL = re.compile(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
-_MAKE_INCLUDE = re.compile(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
+_JS_IMPORT = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
+_JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
+_MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")
 SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
-_PYTHON = re.compile(r"(?:python|pypy|uv)[\d.]*")
-_FROM_HERE = re.compile(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
-_SIGNS = re.compile(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
-_HERE = re.compile(r"\$\{PWD\}|\$PWD\b|\$\(pwd\)|`pwd`")
+_PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
+_FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
+_SIGNS = lazy_regex(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
+_HERE = lazy_regex(r"\$\{PWD\}|\$PWD\b|\$\(pwd\)|`pwd`")
 _ENDS = (".py", *_JS[:3], ".json", ".node", *_JS[3:])  # that a program adds to a name
-_WORD_IN_TEXT = re.compile(r"[^\s;&|<>()\"'`$={},]+")
+_WORD_IN_TEXT = lazy_regex(r"[^\s;&|<>()\"'`$={},]+")
 _READ_FOR_WORDS = ("package.json", "Makefile", "makefile", "GNUmakefile", "justfile")
 # Names that Python or a launcher looks for in the folder of a script, or in the current one.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")

@@ -8,6 +8,7 @@ from fnmatch import translate
 from functools import cache, lru_cache
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ SENSITIVE_NAMES = tuple(SensitiveName(pattern, reason) for reason, patterns in _
 # Templates without values, public halves, and source files that merely begin with `id_`.
 _HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "*.pub")
 
-_SOURCE_SUFFIX = re.compile(r"id_(?!rsa|dsa|ecdsa|ed25519)[^/]*\.[a-z0-9]{1,5}\Z")
+_SOURCE_SUFFIX = lazy_regex(r"id_(?!rsa|dsa|ecdsa|ed25519)[^/]*\.[a-z0-9]{1,5}\Z")
 
 
 def _pattern(glob: str) -> str:
@@ -58,7 +59,7 @@ def _pattern(glob: str) -> str:
 _SENSITIVE = re.compile(
     "(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z", re.DOTALL
 )
-_HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)
+_HARMLESS = lazy_regex("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
+from ..core.text import lazy_regex
 from .command_effects import CommandOutcome
 from .command_rules import MAX_SECONDS
 from .runner import PreparedCommand
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 # What programs print when the wall of a command stops them: the texts of EROFS, EACCES, EPERM, EXDEV, EAFNOSUPPORT, and
 # of failures to look up a name.
-_HELD_BACK = re.compile(
+_HELD_BACK = lazy_regex(
     r"read-only file system|permission denied|operation not permitted|not permitted|address family not supported"
     r"|cross-device link"
     r"|could not resolve|network is unreachable|name resolution", re.IGNORECASE,
@@ -34,7 +35,7 @@ ONLY_CHANGES = (
     "more, call exec again with more_rights=true: then a person is asked]"
 )
 # What programs print when they find no network: the texts of getaddrinfo's errors and of ENETUNREACH, and node's names.
-WITHOUT_NETWORK = re.compile(
+WITHOUT_NETWORK = lazy_regex(
     r"could not resolve|failed to resolve|name resolution|name or service not known|nodename nor servname"
     r"|network is unreachable|unable to resolve|ENOTFOUND|EAI_AGAIN|ENETUNREACH", re.IGNORECASE,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.text import lazy_regex
 
 Action = Literal["add", "delete", "update"]
 
@@ -173,9 +174,9 @@ def _wrong(number: int, line: str, expected: str) -> ToolError:
 
 # Unified diffs
 
-_RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_FACT = re.compile("((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)) (.*)")
-_GIT = re.compile(r"diff --git (\"?a/.*|\S+) (\"?b/.*|\S+)\Z")
+_RANGE = lazy_regex(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_FACT = lazy_regex("((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)) (.*)")
+_GIT = lazy_regex(r"diff --git (\"?a/.*|\S+) (\"?b/.*|\S+)\Z")
 
 
 def _parse_unified(lines: list[str]) -> list[FilePatch]:

@@ -14,6 +14,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.nesting import is_deeper
 from ..core.settings import Keys, absolute
+from ..core.text import lazy_regex
 
 MAX_BYTES = 1 << 20  # a thousand times a long configuration; a wrong path cannot fill the memory
 MAX_DEPTH = 40  # far above any real configuration; below the depth at which recursion fails
@@ -78,7 +79,7 @@ def _json(text: str) -> Any:
         return json.loads(plain_json(text), parse_constant=_refuse)
 
 
-JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
+JSON_TOKEN = lazy_regex(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL)
 
 
 def plain_json(text: str) -> str:
@@ -146,8 +147,8 @@ def _refuse(name: str) -> Any:
 
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_HEADER = re.compile(rf"\s*\[{{1,2}}\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]{{1,2}}")
-_PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_HEADER = lazy_regex(rf"\s*\[{{1,2}}\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]{{1,2}}")
+_PAIR = lazy_regex(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 
 
 def _toml_line(text: str, keys: Keys) -> int | None:

@@ -7,14 +7,13 @@ a warning, and an entry that would not work is left out as a whole: neither take
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.settings import snake
-from ..core.text import clip, one_line
+from ..core.text import clip, lazy_regex, one_line
 from ..sources.mcp.config import ServerConfig, server_config
 from .files import ConfigFile
 
@@ -37,12 +36,12 @@ _DROPPED = {
     "oauth": "log in with `toolcrib mcp login`",
 }
 _SILENT = {"source", "gallery", "version", *(ServerConfig.foreign or ())}
-_INPUT = re.compile(r"\$\{input:([^}]*)\}")
-_ENVIRONMENT = re.compile(r"\$?\{env:([A-Za-z_]\w*)\}")
-_FOLDER = re.compile(r"\$\{(?:workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR)\}")
-_FILE = re.compile(r"\$?\{file:[^}]*\}")
-_OTHER = re.compile(r"\$\{(userHome|pathSeparator|workspaceFolderBasename|command:[^}]*|config:[^}]*)\}")
-_BARE = re.compile(r"\$[A-Za-z_]\w*$")
+_INPUT = lazy_regex(r"\$\{input:([^}]*)\}")
+_ENVIRONMENT = lazy_regex(r"\$?\{env:([A-Za-z_]\w*)\}")
+_FOLDER = lazy_regex(r"\$\{(?:workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR)\}")
+_FILE = lazy_regex(r"\$?\{file:[^}]*\}")
+_OTHER = lazy_regex(r"\$\{(userHome|pathSeparator|workspaceFolderBasename|command:[^}]*|config:[^}]*)\}")
+_BARE = lazy_regex(r"\$[A-Za-z_]\w*$")
 """A variable as Gemini CLI writes it. Elsewhere it may be the end of a password."""
 MILLISECONDS = 1_000
 """A time limit of so many or more is in milliseconds: nobody lets one call take seventeen minutes without a word."""

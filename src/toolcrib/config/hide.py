@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
 
 from ..core.settings import Section, annotations_of
+from ..core.text import lazy_regex
 
 MASK = "***"
 
-_NAME = re.compile(
+_NAME = lazy_regex(
     r"key(?!word)|token|secret|passw|passphrase|pwd|credential|cookie|authorization|bearer", re.IGNORECASE
 )
 # Limits and lists whose names look like secrets but whose values are not.
@@ -25,7 +26,7 @@ _MAPS = {"env", "headers", "environment"}
 # In each, the group is what is shown in front of the secret.
 _USERINFO = r"(://)[^/@\s]+(?=@)"
 _QUERY = r"(?i)(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+"
-_ARGUMENT = re.compile(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
+_ARGUMENT = lazy_regex(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
 _ASSIGNED = r"(?i)((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+"
 _SCHEME = r"(?i)\b((?:Bearer|Basic|Token)\s+)\S+"
 _LOGIN = r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+"

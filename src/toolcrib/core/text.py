@@ -1,9 +1,14 @@
-"""Shortens a text for a message (to one line, or with an ellipsis), and matches names with patterns."""
+"""Shortens a text for a message (to one line, or with an ellipsis), and matches names with patterns.
+
+It also has the regular expressions that are compiled when they are first used: a start loads hundreds, and needs few.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import Any, cast
 
 
 def clip(text: str, limit: int) -> str:
@@ -41,3 +46,18 @@ def wildcard(pieces: Sequence[str], text: str) -> bool:
             return False
         at += len(piece)
     return True
+
+
+def lazy_regex(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the same as `re.compile`, for its methods alone. It is compiled at the first use of one."""
+    return cast("re.Pattern[str]", _Lazy(text, flags))
+
+
+class _Lazy:
+    def __init__(self, text: str, flags: int) -> None:
+        self._given = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(re.compile(*self._given), name)
+        setattr(self, name, found)  # from now on this is not called
+        return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -10,6 +9,7 @@ from urllib.parse import unquote
 
 from ..core.dataclass import dataclass
 from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.text import lazy_regex
 
 WORDS = 6
 """Words in a row that must also occur in an untrusted result to count as copied from it. They are looked up at every
@@ -17,10 +17,10 @@ third word, so that eight copied words are always found."""
 MAX_RUNS = 100
 """Runs of words that are looked up in one call: about 20 ms in the largest session. A text with more runs asks."""
 
-_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
+_TOKEN = lazy_regex(r"[^\s\"'`<>()\[\]{},;|]+")
 _TRIM = ".:!?"
-_WORD = re.compile(r"\w+")
-_ADDRESS = re.compile(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
+_WORD = lazy_regex(r"\w+")
+_ADDRESS = lazy_regex(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
 LONG_TOKEN = 20
 """A word of this length is a key or a digest."""
 DESTINATIONS = frozenset(
@@ -28,7 +28,7 @@ DESTINATIONS = frozenset(
      "hostname", "owner", "path", "paths", "phone", "project", "recipient", "recipients", "repo", "repository",
      "server", "target", "to", "uri", "url", "user", "username", "webhook"}
 )  # fmt: skip
-_ID = re.compile(r"(?:^|_)ids?$")
+_ID = lazy_regex(r"(?:^|_)ids?$")
 
 
 def is_destination(parameter: str) -> bool:
@@ -104,7 +104,7 @@ def _is_address(token: str) -> bool:
     return len(token) >= 5 and (len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None)
 
 
-_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+_UNSEEN = lazy_regex("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 
 
 def folded(text: str) -> str:
@@ -115,9 +115,9 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\d)")
-_HOST = re.compile(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
-_PARTS = re.compile(r"[=&?#]")
+_SCHEME = lazy_regex(r"[a-z][a-z0-9+.-]*:(?!\d)")
+_HOST = lazy_regex(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
+_PARTS = lazy_regex(r"[=&?#]")
 
 
 def _tokens(text: str) -> frozenset[str]:

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 
 # The meaning of Python's `\w`, `\d` and `\s` for RE2, which by default knows ASCII only.
 _UNICODE = {"w": r"\pL\pN_", "d": r"\p{Nd}", "s": r"\s\v\x1c-\x1f\x{85}\pZ"}
-_PIECE = re.compile(r"\\.|\[:\w+:\]|\[\^?\]?|.", re.DOTALL)
-_BOUND = re.compile(r"(?<!\\)\{,\d+\}")
+_PIECE = lazy_regex(r"\\.|\[:\w+:\]|\[\^?\]?|.", re.DOTALL)
+_BOUND = lazy_regex(r"(?<!\\)\{,\d+\}")
 
 
 @dataclass(frozen=True, slots=True)

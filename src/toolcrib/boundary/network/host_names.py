@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import unquote
 
 from ...core.errors import AddressRefused
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from .special_addresses import Address, is_public
 
 Host = Address | str
@@ -36,8 +36,8 @@ LOCAL_DOMAINS = {
     "home": "RFC 6762 appendix G",
 }
 
-_NAME = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
-_NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
+_NAME = lazy_regex(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMBER = lazy_regex(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _MAX_NAME = 253  # characters of a name (RFC 1035 §2.3.4)
 _MAX_SPELLING = 2_000  # what is longer cannot come down to a name, and would only cost time
 
@@ -172,7 +172,7 @@ def matches(pattern: str, name: str) -> bool:
 
 # --- words of a command
 
-_LEADING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")
+_LEADING = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")
 
 
 def host_in(text: str) -> str:

@@ -8,21 +8,21 @@ from urllib.parse import quote, urljoin
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from .host_names import RULE_MALFORMED, Host, parse_host
 
 RULE_SCHEME = "address:scheme"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_URL = 65_536  # characters of a URL
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_PORT_FOLLOWS = re.compile(r"[0-9]+(?:[/?#]|\Z)")  # `example.com:8080/` begins like a scheme
-_AUTHORITY_END = re.compile(r"[/?#]")
+_SCHEME = lazy_regex(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_PORT_FOLLOWS = lazy_regex(r"[0-9]+(?:[/?#]|\Z)")  # `example.com:8080/` begins like a scheme
+_AUTHORITY_END = lazy_regex(r"[/?#]")
 # C0, space to the browser's own trimming, DEL, C1, and what no UTF-8 text can hold
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
-_USERINFO = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
-_PORT = re.compile(r"[0-9]{1,10}", re.ASCII)
-_PLAIN = re.compile(r"[A-Za-z0-9%/:=&?~+._-]*")
+_CONTROL = lazy_regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_USERINFO = lazy_regex(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
+_PORT = lazy_regex(r"[0-9]{1,10}", re.ASCII)
+_PLAIN = lazy_regex(r"[A-Za-z0-9%/:=&?~+._-]*")
 _KEEP = "%/:=&?~+!$,;'@()*[]-._"
 
 

@@ -17,6 +17,7 @@ from dataclasses import field
 from pathlib import Path
 
 from ...core.dataclass import dataclass
+from ...core.text import lazy_regex
 from ..host_file import HostFile
 from ..protected_names import PROTECTED_NAMES
 
@@ -162,7 +163,7 @@ class ProtectedPaths:
 
 
 # What `git init` and `git clone` write into the settings of a new repository: nothing in it names a program or a file.
-_PLAIN_SETTINGS = re.compile(
+_PLAIN_SETTINGS = lazy_regex(
     r"""(?:
     \[core\] | \[extensions\] | \[(?:remote|branch)\ "[\w./-]{1,200}"\] |
     \t(?:repositoryformatversion\ =\ [01] | (?:objectformat|refstorage)\ =\ \w{1,20}) |

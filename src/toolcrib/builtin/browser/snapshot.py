@@ -13,15 +13,15 @@ from collections.abc import Callable
 
 from ...core.bound import safe
 from ...core.dataclass import dataclass
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 
 # One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put all of it in single quotes.
-_NODE = re.compile(
+_NODE = lazy_regex(
     r'(?P<said>[a-z]+(?: "(?:[^"\\]|\\.)*")?)(?P<attributes>(?: \[[^\]]*\])*)(?P<rest>(?::.*)?)', re.DOTALL
 )
-_QUOTED = re.compile(r"'(?P<key>(?:[^']|'')*)'(?P<rest>:.*)?", re.DOTALL)
-_REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
-_FORGED = re.compile(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
+_QUOTED = lazy_regex(r"'(?P<key>(?:[^']|'')*)'(?P<rest>:.*)?", re.DOTALL)
+_REF = lazy_regex(r" \[ref=((?:f\d+)?e\d+)\]")
+_FORGED = lazy_regex(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
 _FEW = 4_000  # characters: a small page is shown whole
 _MOSTLY = 0.6  # share of the lines that changed: above it, the whole page is easier to read
 # Characters that some readers treat as line ends.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from ...core.dataclass import dataclass
-from ...core.text import wildcard
+from ...core.text import lazy_regex, wildcard
 
 if TYPE_CHECKING:
     from ..shell.parts import Command, Redirect, Script, Word
@@ -43,7 +43,7 @@ SAFE_VARIABLES = frozenset({
     "SOURCE_DATE_EPOCH",
 })  # fmt: skip
 # A lower-case name belongs to the script (POSIX 8.1) and changes no program; these are the exceptions.
-_OWN_VARIABLE = re.compile(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
+_OWN_VARIABLE = lazy_regex(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
 
 # Options before a subcommand that take the next word as their value. Other options there take no value.
 VALUED = {
@@ -232,12 +232,12 @@ def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *,
     return "maybe" if unread else found
 
 
-_OPERATOR = re.compile(r"[|&;<>()\n]")
+_OPERATOR = lazy_regex(r"[|&;<>()\n]")
 
 
 _FILLER = "\ue000"
 """A private character in place of unknown text, where only a star can match it."""
-_GLOBBED = re.compile(r"[*?\[]")
+_GLOBBED = lazy_regex(r"[*?\[]")
 
 
 def _sample(words: tuple[Word, ...], *, many: bool) -> str:
@@ -438,9 +438,9 @@ class Allowing:
 # Ways to set a variable other than an assignment before a command: `for PATH in x`, `read PATH`, `${PATH:=x}`,
 # `((x=1))`.
 _SETTERS = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "let", "wait", "coproc"})
-_SETS = re.compile(rf"\b(?:for|select|{'|'.join(sorted(_SETTERS))})\b|=|\(\(")
-_COMPUTED = re.compile(r"\(\([^)]*\$[^)]*(?:=|\+\+|--)|\(\([^)]*(?:=|\+\+|--)[^)]*\$")
-_NAMES = re.compile(r"(?<![\w$])(?:\$\{[!#]?)?([A-Z_][A-Z0-9_]{1,})\b(?!\})")
+_SETS = lazy_regex(rf"\b(?:for|select|{'|'.join(sorted(_SETTERS))})\b|=|\(\(")
+_COMPUTED = lazy_regex(r"\(\([^)]*\$[^)]*(?:=|\+\+|--)|\(\([^)]*(?:=|\+\+|--)[^)]*\$")
+_NAMES = lazy_regex(r"(?<![\w$])(?:\$\{[!#]?)?([A-Z_][A-Z0-9_]{1,})\b(?!\})")
 
 
 def sets_variables(typed: str, script: Script) -> bool:

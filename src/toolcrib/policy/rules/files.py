@@ -17,9 +17,10 @@ from typing import Any, cast
 
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
+from ...core.text import lazy_regex
 from ...core.tool import Access, Tool
 
-_HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # lone surrogates, except those that represent bytes
+_HALF = lazy_regex("[\\ud800-\\udc7f\\udd00-\\udfff]")  # lone surrogates, except those that represent bytes
 _ANYTHING = "\ue000"  # a name that no pattern contains
 MAX_ENTRIES = 20_000
 """Entries of a directory that are searched for a match of a rule: about 50 ms."""

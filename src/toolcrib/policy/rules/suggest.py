@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.errors import ConfigError
+from ...core.text import lazy_regex
 from ...core.tool import Tool
 from ..plain import plain_line
 
-_ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.?))", re.DOTALL)
+_ESCAPE = lazy_regex(r"\\(?:u\{([0-9a-f]{1,6})\}|(.?))", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 _QUOTED = {value: f"\\{key}" for key, value in _PLAIN.items()}
 
@@ -49,7 +50,7 @@ def _name(tool: Tool) -> str | None:
     return None if any(c in "*()" or c.isspace() for c in name) else name
 
 
-_WORD = re.compile(r"[\w./:@=+-]+\Z")
+_WORD = lazy_regex(r"[\w./:@=+-]+\Z")
 
 
 def candidates_for(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
@@ -84,8 +85,8 @@ def _domain(url: str) -> str:
 _FORMS: Mapping[str, Callable[[str], str]] = {"path": _folder, "url": _domain}
 
 # Programs whose first word says what they do, and first words that run any code or change what programs do.
-_BY_VERB = re.compile("npm|pnpm|yarn|bun|pip3?|uv|poetry|pdm|pipenv|cargo|go|gem|bundle|composer|git|mvn|gradle|dotnet")
-_ANY_CODE = re.compile(
+_BY_VERB = lazy_regex("npm|pnpm|yarn|bun|pip3?|uv|poetry|pdm|pipenv|cargo|go|gem|bundle|composer|git|mvn|gradle|dotnet")
+_ANY_CODE = lazy_regex(
     "run|exec|x|dlx|tool|config|generate|bisect|submodule|worktree|init|link|script|set|rebase|create|clone|remote"
 )
 

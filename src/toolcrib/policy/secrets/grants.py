@@ -16,7 +16,7 @@ from secrets import token_hex
 
 from ...boundary.proxy.egress_secret import EgressSecret
 from ...core.errors import ConfigError, ToolError
-from ...core.text import matches
+from ...core.text import lazy_regex, matches
 from ...core.tool import Tool
 from ..settings import VARIABLE, SecretSettings
 from ..starts import Starts, of_secret
@@ -26,11 +26,11 @@ log = logging.getLogger("toolcrib.policy")
 
 COMMAND_SECONDS = 30.0
 MAX_BYTES = 64 * 1024
-_REFERENCE = re.compile(r"\$\{secret:([^}\s]{1,200})\}")
+_REFERENCE = lazy_regex(r"\$\{secret:([^}\s]{1,200})\}")
 # Variables granted to commands whose names show that their values are secrets.
-_SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
-_IN_HEADER = re.compile(r"[\x21-\x7e]{1,8000}")
-_NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
+_SECRET_NAME = lazy_regex(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+_IN_HEADER = lazy_regex(r"[\x21-\x7e]{1,8000}")
+_NO_SECRET = lazy_regex(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
 
 
 class Secrets:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ...core.dataclass import dataclass
+from ...core.text import lazy_regex
 
 Accept = Callable[[str], bool]
 
@@ -90,9 +91,9 @@ def _issued(token: str) -> bool:
     return _has_digit(token) or _mixed(token)
 
 
-_NO_WORD = re.compile(r"[a-z]{20}")
+_NO_WORD = lazy_regex(r"[a-z]{20}")
 _TEMPLATE = ("$", "{", "<", "%(", "%s", "[", "*", "...", "…")
-_WORDS = re.compile(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dummy|xxx+|todo|none|null|true|false|test)")
+_WORDS = lazy_regex(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dummy|xxx+|todo|none|null|true|false|test)")
 
 
 def _no_template(value: str) -> bool:
@@ -241,14 +242,14 @@ CONTEXTS: tuple[Pattern, ...] = (
 
 # --- private keys
 
-_FENCE = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----")
-_ENCODED = re.compile(r"[A-Za-z0-9+/=]{16}")
+_FENCE = lazy_regex(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----")
+_ENCODED = lazy_regex(r"[A-Za-z0-9+/=]{16}")
 # A line of the body, perhaps numbered, quoted or part of a diff; and its allowed characters.
-_LINE = re.compile(
+_LINE = lazy_regex(
     r"[^\nA-Za-z0-9+/=]{0,4}(?:\d{1,7}[|:\t ]{1,3})?[^\nA-Za-z0-9+/=]{0,4}"
     r"[A-Za-z0-9+/=]{16,}+[\"',\\+ \r]{0,6}(?:\\n)?[\"',+ ]{0,6}$"
 )
-_FLAT = re.compile(r"(?:\\[nr]|[A-Za-z0-9+/=])++")
+_FLAT = lazy_regex(r"(?:\\[nr]|[A-Za-z0-9+/=])++")
 _MAX_BODY = 32 * 1024
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from ...core.errors import ConfigError
-from ...core.text import one_line
+from ...core.text import lazy_regex, one_line
 from ..regexes import UserPattern, compile_pattern
 from .dumps import DUMPS, in_dump
 from .patterns import CONTEXTS, TOKENS, Span, mask, private_keys
@@ -30,12 +30,12 @@ _MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
 _SHORT = 1_000  # characters; for longer texts RE2 alone is faster
 _ROUNDS = 4
 # A character as its number: in a URL, in the texts of programming languages (also in a text in a text), in HTML.
-_ESCAPED = re.compile(
+_ESCAPED = lazy_regex(
     r"%[0-9A-Fa-f]{2}|\\{1,8}+(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2})"
     r"|&#(?:[xX][0-9A-Fa-f]{1,6}|[0-9]{1,7});"
 )
 # What a terminal does not show: colours (`grep --color` puts them into a match) and characters without a width.
-_UNSEEN = re.compile(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
+_UNSEEN = lazy_regex(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
 _UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from .unsure import Unsure
 
-_ANSI = re.compile(
+_ANSI = lazy_regex(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(\\\\|.)|(.))", re.DOTALL
 )
 _ANSI_SIMPLE = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from ...core.text import lazy_regex
 from .tree import Lit, Param, Piece
 from .unsure import Unsure
 
 MAX_WORDS = 2000  # the largest number of words that braces may make
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_regex(
     r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...core.text import lazy_regex
 from .effect import Effect
 from .parts import Command, Redirect, Word
 from .roles import PATHISH, of_options, plain
@@ -44,7 +45,7 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
 
 
 _PRINTERS = frozenset({"echo", "printf", "cat", "tee", "base64", "xxd", "od", "rev", "tr", "sed", "print"})
-_SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
+_SECRET_NAME = lazy_regex(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
 
 
 def _of_variables(command: Command) -> Iterator[Effect]:

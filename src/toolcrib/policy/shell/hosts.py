@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ...core.text import lazy_regex
 from .table.wordlist import words
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ METADATA_NAMES = words(
 )
 # Addresses of related services, or of services that answer for them: AWS's resolver, Tencent's.
 _BESIDE = words("169.254.169.253 169.254.0.23")
-_WILDCARD_DNS = re.compile(r"(?:^|[.-])(169[.-]254[.-]169[.-]254|100[.-]100[.-]100[.-]200)(?:[.-]|$)")
-_BARE_SCHEME = re.compile(r"https?:(?=[^/\\])", re.IGNORECASE)  # curl accepts `http:host`
+_WILDCARD_DNS = lazy_regex(r"(?:^|[.-])(169[.-]254[.-]169[.-]254|100[.-]100[.-]100[.-]200)(?:[.-]|$)")
+_BARE_SCHEME = lazy_regex(r"https?:(?=[^/\\])", re.IGNORECASE)  # curl accepts `http:host`
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
-from ...core.text import clip, one_line
+from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Judgement
 from .effect import Effect
 from .effects import effects_of
@@ -52,14 +52,14 @@ _APART = frozenset({"process", "serve", "editor"})
 _OBEYS = {"ack": ".ackrc", "shellcheck": ".shellcheckrc"}
 _FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
 # They change a Python environment: with these the project's own is installed into.
-_INSTALLERS = re.compile(
+_INSTALLERS = lazy_regex(
     r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install|(?P<node>npm|pnpm|yarn|bun)"
 )
 _INSTALLING = words("install uninstall add remove sync")
 _INSTALLING_NODE = _INSTALLING | words("i ci rm un update up upgrade dedupe prune link rebuild")
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
-_ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
+_ARGUMENTS = lazy_regex(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
 _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 

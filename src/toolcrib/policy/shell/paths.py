@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
+from ...core.text import lazy_regex
 from ...core.verdict import Verdict
 from .parts import CommandPlace, Word
 from .spots import Spot, find, is_below, where_is
@@ -29,11 +30,11 @@ class Finding(NamedTuple):
     unknown: bool = False
 
 
-_SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
-_SECRET_DIRECTORY = re.compile("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
-_SOCKET = re.compile(places.SOCKETS)
-_PERSISTENT = re.compile("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
-_PERSISTENT_AT_HOME = re.compile("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
+_SECRET = lazy_regex("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
+_SECRET_DIRECTORY = lazy_regex("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
+_SOCKET = lazy_regex(places.SOCKETS)
+_PERSISTENT = lazy_regex("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
+_PERSISTENT_AT_HOME = lazy_regex("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
 _MAX_ENTRIES = 5_000  # in which a link out of the workspace is searched
 
 
@@ -53,7 +54,7 @@ def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found:
     return _judge_change(kind, spot, place)
 
 
-_VARIABLE = re.compile(r"\"?\$\{?\w+\}?\"?/")
+_VARIABLE = lazy_regex(r"\"?\$\{?\w+\}?\"?/")
 _EVERYTHING = (("/",), ("/*",), ("/.*",), ("/..",))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from .parts import Command, Word, plain_name
 from .script_walk import ScriptWalk
 from .tree import Group, Node, PipedCommands, Simple
@@ -36,7 +37,7 @@ def output(command: Command) -> str | None:
 
 
 _LANGUAGES = ("python", "perl", "ruby", "node", "php", "awk", "gawk", "mawk")
-_PRINTS = re.compile(
+_PRINTS = lazy_regex(
     r"""\s*(?:BEGIN\s*\{\s*)?(?:print|puts|say|echo|console\.log)\s*\(?\s*(?:'([^'\\\n]*)'|"([^"\\\n$#@]*)")\s*\)?\s*;?\s*\}?"""
 )
 
@@ -51,7 +52,7 @@ def echo(args: list[str]) -> str | None:
     return " ".join(args) + end
 
 
-_FORMAT = re.compile(r"(?:[^%\\]|%s|%%|\\[nt\\]|\\0(?![0-7]))*", re.DOTALL)
+_FORMAT = lazy_regex(r"(?:[^%\\]|%s|%%|\\[nt\\]|\\0(?![0-7]))*", re.DOTALL)
 _FIXED = {"%%": "%", "\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\0": "\0"}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from ...boundary.network.url import parse_url
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
+from ...core.text import lazy_regex
 from ...core.verdict import Judgement
 from .code import effects_of_code
 from .effect import Effect
@@ -37,12 +38,12 @@ _REGISTRIES = {
 }
 # Options of programs that fetch, with which they send nothing but the address and headers that the line shows, read no
 # file, and take no other way. A group of letters is a group of flags.
-_CURL = re.compile(
+_CURL = lazy_regex(
     r"-[sSfLOIJvigkRN#46]+|-[sSfLOIJvigkRN#46]*o|--(?:silent|show-error|fail|location|remote-name|head|verbose|include"
     r"|globoff|compressed|progress-bar|no-progress-meter|fail-with-body|output|write-out|max-time|connect-timeout"
     r"|retry|retry-delay|http1\.1|http2|create-dirs|user-agent|max-redirs)|-[wmA]"
 )
-_WGET = re.compile(r"-[qvcSN46]+|-[qvcSN46]*[OPtT]|--(?:quiet|no-verbose|continue|spider|timeout|tries)|-nv|-nc|-nd")
+_WGET = lazy_regex(r"-[qvcSN46]+|-[qvcSN46]*[OPtT]|--(?:quiet|no-verbose|continue|spider|timeout|tries)|-nv|-nc|-nd")
 _FETCHERS = {"curl": _CURL, "wget": _WGET}
 # What the rest of a line may be judged to do, where a sandbox confines it to the workspace.
 _BESIDES = frozenset({"shell:create", "shell:write"})

@@ -7,9 +7,9 @@ read are walked in turn. A part that was not read is always a `Problem`; it is n
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from ...core.text import lazy_regex
 from .calls import uncalled
 from .parts import Problem, Script
 from .reader import Reader
@@ -18,11 +18,11 @@ from .unsure import Unsure
 
 MAX_LENGTH = 10_000  # characters
 # Characters that a terminal does not show or that reorder what it shows (Unicode's bidi controls, TR 36).
-_HIDING = re.compile(
+_HIDING = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_UNUSUAL_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_UNUSUAL_SPACE = lazy_regex("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 @lru_cache(maxsize=512)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
 
 _MAX_BYTES = 1 << 20
@@ -22,7 +23,7 @@ _KEYS = (
     "|difffilter|packobjectshook|cmd|path|uploadpack|receivepack|vcs|defaultkeycommand|tool|guitool"
     r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs\s)"
 )
-_NAMES_PROGRAM = re.compile(
+_NAMES_PROGRAM = lazy_regex(
     rf"^\s*(?:\[.*\]\s*)?(?P<key>{_KEYS})\s*(?:=|$)|^\s*\[\s*(?P<section>alias|include|includeif|pager)\b",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -48,9 +49,9 @@ def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
     return None
 
 
-_SECTION = re.compile(r'^\s*\[\s*(?P<name>[\w.-]+)(?:\s+"(?P<of>[^"\\]*)")?\s*\]', re.MULTILINE)
-_VALUE = re.compile(r"^\s*(?P<key>url|pushurl)\s*=\s*(?P<value>[^\s#;\"]+)\s*$", re.IGNORECASE | re.MULTILINE)
-_REWRITES = re.compile(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include", re.IGNORECASE | re.MULTILINE)
+_SECTION = lazy_regex(r'^\s*\[\s*(?P<name>[\w.-]+)(?:\s+"(?P<of>[^"\\]*)")?\s*\]', re.MULTILINE)
+_VALUE = lazy_regex(r"^\s*(?P<key>url|pushurl)\s*=\s*(?P<value>[^\s#;\"]+)\s*$", re.IGNORECASE | re.MULTILINE)
+_REWRITES = lazy_regex(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include", re.IGNORECASE | re.MULTILINE)
 
 
 def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:

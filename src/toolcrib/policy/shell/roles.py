@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...boundary.sensitive_names import sensitive_by
+from ...core.text import lazy_regex
 from .effect import Effect
 from .kinds import PATH_KINDS
 from .parts import Word
@@ -55,7 +56,7 @@ def of_options(call: SortedWords) -> Iterator[Effect]:
         yield from _of_unlisted(name, word)
 
 
-_WRITES = re.compile(r"-[oO]|--?[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr)[\w-]*")
+_WRITES = lazy_regex(r"-[oO]|--?[\w-]*(?:out|log(?!ical)|save|dump|dest|write|report|trace|jar|cache|stderr)[\w-]*")
 _NAMES_PROGRAM = words(
     """
     --to-command --use-compress-program --rsh --rsh-command --rmt-command --pager --pre --pre-invoke --post-invoke
@@ -133,11 +134,11 @@ def _of_revision(word: Word) -> Iterator[Effect]:
 
 
 # A command line that only starts a shell.
-SHELL_ONLY = re.compile(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
-PATHISH = re.compile(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
+SHELL_ONLY = lazy_regex(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
+PATHISH = lazy_regex(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
-_REMOTE = re.compile(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
-HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
+_REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
+HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
 
 
 def of_role(role: str, word: Word) -> Iterator[Effect]:

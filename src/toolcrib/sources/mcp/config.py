@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
+from ...core.text import lazy_regex
 from ...core.variables import expand
 
 TRANSPORTS: Mapping[str, str] = {
@@ -20,8 +21,8 @@ TRANSPORTS: Mapping[str, str] = {
 }  # fmt: skip
 """The accepted spellings of each transport, in lower case and without - and _."""
 
-_SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
-_LOGIN = re.compile(r"://[^/@\s]*@")
+_SECRET = lazy_regex(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
+_LOGIN = lazy_regex(r"://[^/@\s]*@")
 
 
 def _transport(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_operands, of_options, plain
@@ -94,7 +95,7 @@ def _make(call: SortedWords) -> Iterator[Effect]:
                 yield Effect("shell", code.lstrip("-@ "))
 
 
-_FIXES = re.compile(r"-(?:w|i|a|A|e?i)|--(?:fix|write|in-place|fix-only|autofix|autocorrect|init|generate|add).*")
+_FIXES = lazy_regex(r"-(?:w|i|a|A|e?i)|--(?:fix|write|in-place|fix-only|autofix|autocorrect|init|generate|add).*")
 
 
 def _checks(call: SortedWords) -> Iterator[Effect]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_program_word
@@ -76,9 +76,9 @@ QUIET = words(
     """
 )
 
-_NODE_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
-_MEANINGFUL = re.compile(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
-_SAFE_PATH = re.compile(
+_NODE_CODE = lazy_regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
+_MEANINGFUL = lazy_regex(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
+_SAFE_PATH = lazy_regex(
     r"(?:/usr/local/bin|/usr/local/sbin|/usr/bin|/bin|/usr/sbin|/sbin|/opt/homebrew/bin|\$PATH|\$\{PATH\})"
 )
 

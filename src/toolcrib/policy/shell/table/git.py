@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_options, of_program_word, plain
@@ -33,7 +34,7 @@ _PLAIN = r"""(?ix)
     |format\.pretty|merge\.(?:conflictstyle|renames)|init\.defaultbranch|gc\.auto(?:detach)?|tag\.sort|branch\.sort
     """
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
-_FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
+_FORMAT = lazy_regex(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
 
 def setting(word: Word, what: str = "gives git a setting for this command") -> Iterator[Effect]:

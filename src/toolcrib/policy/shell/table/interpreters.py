@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Stdin, Word
 from ..roles import of_operands, of_options
@@ -89,7 +90,7 @@ def _shell(call: SortedWords) -> Iterator[Effect]:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
 
-_OUTPUT = re.compile(r"\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)")
+_OUTPUT = lazy_regex(r"\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)")
 
 
 def _editor(call: SortedWords) -> Iterator[Effect]:

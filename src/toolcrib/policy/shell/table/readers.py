@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ....core.text import lazy_regex
 from ..code import effects_of_code
 from ..effect import Effect
 from ..parts import Word
@@ -97,10 +98,10 @@ _HARMLESS_SED = rf"""(?x)(?:[\s;{{}}]*
       (?:(?!(?P=d))[^\\\n]|\\.|\\\n)*(?P=d)[gpIiMm\d]*(?=[\s;}}]|\Z)
     |y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/(?=[\s;}}]|\Z))
     )*[\s;}}]*(?:\#[^\n]*)?"""
-_SED_RUNS = re.compile(
+_SED_RUNS = lazy_regex(
     r"(?:\A|[\s;{}/\d$!])e\s+([^\n]+)|s(?P<d>[^\s\w])(?:.*?)(?P=d)(.*?)(?P=d)[gpIiMm\d]*e", re.DOTALL
 )
-_SED_FILES = re.compile(r"(?:\A|[\s;{}/\d$!gpI|,#])([wWrR])\s*([^\s;}]+)")
+_SED_FILES = lazy_regex(r"(?:\A|[\s;{}/\d$!gpI|,#])([wWrR])\s*([^\s;}]+)")
 
 
 def sed_effects(script: str) -> Iterator[Effect]:
@@ -152,7 +153,7 @@ def _code(language: str, script: Word) -> Iterator[Effect]:
         yield from effects_of_code(language, script.text)
 
 
-_READS = re.compile(
+_READS = lazy_regex(
     r"\$ENV|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\b(?:load\w*|strenv|envsubst)\b|\bmodulemeta\b|\bsystem\b"
 )
 
@@ -206,7 +207,7 @@ def _special(call: SortedWords) -> Iterator[Effect]:
 
 # --- archives
 
-_COMPRESSORS = re.compile(r"(?:\S*/)?(?:gzip|bzip2|xz|zstd|lz4|lzma|lzip|pigz|pbzip2|lzop|compress)")
+_COMPRESSORS = lazy_regex(r"(?:\S*/)?(?:gzip|bzip2|xz|zstd|lz4|lzma|lzip|pigz|pbzip2|lzop|compress)")
 
 
 def _tar(call: SortedWords) -> Iterator[Effect]:

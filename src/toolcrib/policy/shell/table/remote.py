@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_options, of_role, plain
 from ..sorting import cut, literal
 from .spec import SortedWords
 
-_EXEC_SSH = re.compile(
+_EXEC_SSH = lazy_regex(
     r"(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass|include|match)\b", re.IGNORECASE
 )
-_DAEMON = re.compile(r"(?:docker|podman|containerd|crio)\.sock")
+_DAEMON = lazy_regex(r"(?:docker|podman|containerd|crio)\.sock")
 
 
 def _curl(call: SortedWords) -> Iterator[Effect]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_options, plain
@@ -16,7 +17,7 @@ from .readers import unlisted
 from .spec import SortedWords
 
 _UNKNOWN = Word((None,))
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
+_SECRET = lazy_regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 _WHOLE = "prints the whole environment"
 
 
@@ -99,7 +100,7 @@ def _names(call: SortedWords) -> Iterator[Effect]:
                 yield from assignment(name.partition("[")[0], _UNKNOWN)
 
 
-_COUNTS = re.compile(r"%[^a-zA-Z%]*n")
+_COUNTS = lazy_regex(r"%[^a-zA-Z%]*n")
 
 
 def _printf(call: SortedWords) -> Iterator[Effect]:

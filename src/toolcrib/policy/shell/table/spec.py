@@ -22,12 +22,12 @@ known harm. Values of options that it does not list count by the option's name (
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
 from ....core.dataclass import dataclass
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Command, Word
 
@@ -153,10 +153,10 @@ def _handled(entry: Program, handler: Handler | None) -> Program:
 
 
 _MARKS = ("single", "harmful", "wrapper", "anything")
-_OPTION = re.compile(
+_OPTION = lazy_regex(
     r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<repeats>\*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?"
 )
-_FLAGS = re.compile(r"-[A-Za-z0-9]{2,}")
+_FLAGS = lazy_regex(r"-[A-Za-z0-9]{2,}")
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from ....core.text import lazy_regex
 from ..parts import Word, plain_name
 from ..table import lookup
 from ..table.interpreters import READ_SHELLS
@@ -43,12 +44,12 @@ _JOIN = words_in(
     alacritty foot xfce4-terminal terminator sudo runuser
     """
 )
-_LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
-_ESCAPE = re.compile(
+_LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
+_ESCAPE = lazy_regex(
     r"\s*(?:!|shell\s|\\!|sh\s)\s*(.+)|(?:\\!|PROGRAM\s+')\s*([^']+)|\b(?:spawn|exec|system)\s+([^;\n\]]+)"
 )
-_EDITOR_CODE = re.compile(r"\s*(?:\(|:*(?:py\w*|lua|ruby|perl|tcl|call\s+system|term\w*|shell|sh)\b)")
-_MACRO = re.compile(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)")
+_EDITOR_CODE = lazy_regex(r"\s*(?:\(|:*(?:py\w*|lua|ruby|perl|tcl|call\s+system|term\w*|shell|sh)\b)")
+_MACRO = lazy_regex(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)")
 _TAKES_TEXT = ("-c", "--command", "--session-command", "-e", "-x", "--execute")
 _CLIENTS = words_in(
     """
