@@ -70,20 +70,6 @@ def _apt(call: SortedWords) -> Iterator[Effect]:
         yield Effect("network")
 
 
-def _installs(look: str) -> Handler:
-    """Return a handler for dpkg and rpm: they install unless an option says that they look."""
-    looks = re.compile(look)
-
-    def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from of_options(call)
-        yield from (Effect("network", word) for word in call.operands if "://" in word.start)
-        yield from of_operands(call.operands, "maybe*")
-        if not looks.match((call.command.args[0].text if call.command.args else "") or ""):
-            yield Effect("install")
-
-    return handler
-
-
 def _make(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     for word in (*call.operands, *call.values("--eval", "-E")):
@@ -121,10 +107,6 @@ HANDLERS: dict[str, Handler] = {
     "mvnw sbt lein ant bazel bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage": _by_verb,
     "npx pnpx bunx": _npx,
     "apt:* apt-get:* aptitude nala apt-config": _apt,
-    "dpkg": _installs(
-        r"-[lLsSpcIVC]\b|--(?:list|listfiles|status|search|print|get|contents|info|compare|verify|audit)"
-    ),
-    "rpm": _installs(r"-q|--query|-V|--verify"),
     "make gmake bmake": _make,
     "mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop hadolint yamllint "
     "pycodestyle pyflakes codespell typos golangci-lint staticcheck vulture markdownlint": _checks,

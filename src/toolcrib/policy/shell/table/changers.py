@@ -94,13 +94,6 @@ def _pkill(call: SortedWords) -> Iterator[Effect]:
         yield Effect("process")
 
 
-def _flock(call: SortedWords) -> Iterator[Effect]:
-    """flock creates its lock file if it does not exist."""
-    for word in call.operands[:1]:
-        if not (word.text or "").isdigit():
-            yield Effect("create", word)
-
-
 # --- the machine
 
 
@@ -110,8 +103,6 @@ def _date(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         if not word.start.startswith("+") and not (word.text is None and not word.start):
             yield Effect("system", word, "sets the clock")
-    if call.has("-s", "--set"):
-        yield Effect("system", None, "sets the clock")
 
 
 def _ip(call: SortedWords) -> Iterator[Effect]:
@@ -197,7 +188,6 @@ HANDLERS: dict[str, Handler] = {
     "dd": _dd,
     "kill": _kill,
     "pkill killall skill": _pkill,
-    "flock": _flock,
     "date gdate": _date,
     "ip": _ip,
     "service rc-service": _service,

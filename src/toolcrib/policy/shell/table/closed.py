@@ -157,8 +157,8 @@ ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening
   --summary --info --route
 tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
-date gdate | text* | -uRj -d= -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? --rfc-3339= --rfc-email \
-  --utc --universal
+date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
+  --rfc-3339= --rfc-email --utc --universal
 hostname dnsdomainname domainname nisdomainname | none | -fsiIdAy --fqdn --short | !system
 hostnamectl > - status show hostname | text* | --json= --no-pager
 timedatectl > - status show list-timezones timesync-status | text* | --no-pager --all
@@ -209,12 +209,12 @@ caffeinate | text* | -disum -t= -w= | wrapper anything
 linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything
 nohup chronic unbuffer catchsegv | text* | -pve | wrapper anything
 eval source . setarch numactl | text* | | wrapper anything
-dpkg | text* | -lLsSpC --list --listfiles --status --search
+dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
 dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
-rpm | text* | -qailfRcdp --all --info --list
+rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires --provides | !install
 brew > list help | text*
 gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
@@ -244,7 +244,7 @@ PRINTS = {
     **dict.fromkeys(words("python python2 python3 pypy pypy3 ipython bpython micropython"), words("-V -VV -h")),
     **dict.fromkeys(words("node nodejs ruby"), words("-v -h")), "perl": words("-v -V -h"), "php": words("-v -h -m -i"),
     **dict.fromkeys(words("lua luajit"), words("-v")), **dict.fromkeys(words("java javac"), words("-version")),
-    **dict.fromkeys(words("ssh slogin"), words("-V")),
+    **dict.fromkeys(words("ssh slogin"), words("-V")), "ldconfig": words("-p --print-cache"),
     **dict.fromkeys(words("gcc g++ cc c++ clang clang++"), words("-v -dumpversion -dumpmachine")),
 }  # fmt: skip
 # The programs whose `--version` and `--help` read nothing of the project, besides the closed ones.

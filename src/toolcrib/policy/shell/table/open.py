@@ -35,7 +35,7 @@ icdiff ptx csvcut csvgrep csvlook csvstat csvjson csvsort csvstack csvformat mlr
   otool lipo pahole aspell hunspell ispell pygmentize highlight glow units lsar vim-addon | maybe* | | unknown
 dc xsltproc cowsay cowthink pcre2grep | maybe* | | execute
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z 7za 7zr 7zz unrar rar | text write* | | unknown single
+7z 7za 7zr 7zz unrar rar | text* | | single
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
 ar ranlib | text write read* | | change
 sar neofetch fastfetch screenfetch inxi htop atop | text* | | unknown
@@ -89,7 +89,7 @@ pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= 
 killall5 xkill | text* | | kill-all
 ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
-flock | text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
+flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
 torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper

@@ -265,7 +265,16 @@ def _compress(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call, "read*" if looks else "move*")
 
 
+def _seven(call: SortedWords) -> Iterator[Effect]:
+    """7z's first operand says whether it changes the archive."""
+    reads = bool(call.operands) and call.operands[0].text in ("l", "t", "x", "e")
+    yield from of_operands(call.operands[1:], "read*" if reads else "write read*")
+    yield from (Effect("write", cut(word, 2)) for word in call.command.args if word.start.startswith("-o"))
+    yield Effect("unknown")
+
+
 HANDLERS = {
+    "7z 7za 7zr 7zz unrar rar": _seven,
     "find gfind": _find,
     "sed gsed": _sed,
     "awk gawk mawk nawk": _awk,
