@@ -267,9 +267,10 @@ def _compress(call: SortedWords) -> Iterator[Effect]:
 
 def _seven(call: SortedWords) -> Iterator[Effect]:
     """7z's first operand says whether it changes the archive."""
-    reads = bool(call.operands) and call.operands[0].text in ("l", "t", "x", "e")
-    yield from of_operands(call.operands[1:], "read*" if reads else "write read*")
-    yield from (Effect("write", cut(word, 2)) for word in call.command.args if word.start.startswith("-o"))
+    todo = call.operands[0].text if call.operands else ""
+    yield from of_operands(call.operands[1:], "read*" if todo in ("l", "t", "x", "e") else "write read*")
+    out = [cut(word, 2) for word in call.command.args if word.start.startswith("-o")]
+    yield from of_operands(out or [literal("./x")] * (todo in ("x", "e")), "write*")
     yield Effect("unknown")
 
 
