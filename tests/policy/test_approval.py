@@ -14,6 +14,7 @@ from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
 from toolcrib.policy.preview import MAX_LINE
 from toolcrib.policy.requests import Decision, use_approver
+from toolcrib.policy.rules.suggest import suggest
 from toolcrib.record.approvals import Approvals
 
 
@@ -378,6 +379,22 @@ async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session
     assert told == [f"Wrote the rule `{seen[0].rule}` to /home/me/rules."]
     await w.wipe("b")
     assert len(seen) == 1
+
+
+async def test_always_for_one_call_answers_no_other_call_of_the_tool(world):
+    asked = []
+
+    async def person(request):
+        asked.append(request.rule)
+        return Decision(True, scope="rule") if len(asked) == 1 else False
+
+    w = world(approver=person)
+    w.service.suggest, w.service.remember = suggest, lambda rule: "/home/me/rules"
+    assert not (await w.wipe("a")).is_error
+    assert not (await w.wipe("a")).is_error
+    assert (await w.wipe("b")).error_kind == "denied"
+    assert asked == ['{"tool": "wipe", "exactly": {"path": "a"}}', '{"tool": "wipe", "exactly": {"path": "b"}}']
+    assert w.done == ["a", "a"]
 
 
 async def test_always_with_other_arguments_is_a_yes_for_once(world):

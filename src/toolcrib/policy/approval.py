@@ -106,7 +106,8 @@ class ApprovalService:
         if not granted:
             return False
         line = self._line(request, request.arguments, rule, hosts)
-        return (_asked_by(rule, fixed), _reach(request.tool, line, hosts)) in granted
+        asked_by = _asked_by(rule, fixed)
+        return (asked_by, _reach(request.tool, line, hosts)) in granted or (asked_by, _as_rule(line, hosts)) in granted
 
     def _line(self, request: Call, arguments: Mapping[str, Any], rule: str | None, hosts: tuple[str, ...]) -> str:
         """Return the rule that would allow a call; one about its hosts if the question is about nothing else."""
@@ -363,7 +364,8 @@ class ApprovalService:
         self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], rule: str | None,
         hosts: tuple[str, ...],
     ) -> None:  # fmt: skip
-        """Remember an approval for the session. One that became a rule too: this process has not read the new rule."""
+        """Remember an approval for the session. One that became a rule, too, but only for calls that the same line
+        allows: this process has not read the new rule."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
         arguments = request.arguments
@@ -373,7 +375,8 @@ class ApprovalService:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
             rule, hosts = None, ()  # which hosts the edited call names was not shown
-        reach = _reach(request.tool, self._line(request, arguments, rule, hosts), hosts)
+        line = self._line(request, arguments, rule, hosts)
+        reach = _as_rule(line, hosts) if decision.scope == "rule" else _reach(request.tool, line, hosts)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
@@ -414,6 +417,11 @@ def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:
     """Return what an approval for the session covers: the same command is not the same with other hosts."""
     reach = _covers(tool, line)
     return "\0".join((reach, *hosts)) if reach else ""
+
+
+def _as_rule(line: str, hosts: tuple[str, ...]) -> str:
+    """Return what an approval that became a rule covers: calls that the rule's line allows, whatever their tool."""
+    return "\0".join(("rule", line, *hosts)) if line else ""
 
 
 async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
