@@ -28,25 +28,28 @@ def fill(path):
 async def main(workspace, state, later):
     os.environ["XDG_STATE_HOME"] = state
     async def use():
-        async with Toolbox.open(workspace=workspace, mode="autonomous") as box:
+        mode = "assistant" if later == "asked" else "autonomous"
+        async with Toolbox.open(workspace=workspace, mode=mode) as box:
             calls = {"read_file": {"path": "a"}, "grep": {"pattern": "hello"}, "list_dir": {},
                      "write_file": {"path": "b", "content": "x"}}
+            if later == "asked":
+                calls |= {"delete_file": {"path": "a"}, "exec": {"command": "curl https://example.com"}}
             found = {}
             for name, arguments in calls.items():
                 out = await box.call(name, arguments)
                 found[name] = [out.is_error, out.for_llm]
             return found
-    if later:
+    if later == "later":
         await use()
         os.unlink(os.path.join(workspace, "b"))
     fill(os.path.join(state, "fill"))
     print(json.dumps(await use()))
 
-asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3] == "later"))
+asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3]))
 """
 
 
-@pytest.mark.parametrize("when", ["first", "later"])
+@pytest.mark.parametrize("when", ["first", "later", "asked"])
 def test_reads_go_on(tmp_path: Path, when: str) -> None:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
@@ -69,3 +72,8 @@ def test_reads_go_on(tmp_path: Path, when: str) -> None:
     assert found["write_file"][0] and "could not be recorded" in found["write_file"][1]
     assert not (workspace / "b").exists()
     assert "what changes something is refused" in done.stderr or when == "later"
+    assert "Traceback" not in done.stderr
+    if when == "asked":  # a line for each, where a question cannot be stored
+        for name in ("delete_file", "exec"):
+            assert found[name][0] and "the check of this call failed" in found[name][1]
+            assert f"the call of {name} could not be checked, so it was refused: the record" in done.stderr

@@ -213,7 +213,7 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     except InvalidArguments as error:
         return call, invalid(tool, error)
     except Exception as error:
-        log.exception("authorization of %s failed", tool.name)
+        _log_failure("the call of %s could not be checked, so it was refused: %s", tool, error)
         return call, with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
     return call, answer
 
@@ -230,9 +230,7 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
         except ToolExecutionDenied as error:  # the stored approval is used up
             return with_hint(denied(tool, error))
         except Exception as error:
-            log.error(
-                "the intent of %s could not be recorded", tool.name, exc_info=not isinstance(error, ToolcribError)
-            )
+            _log_failure("the call of %s could not be recorded, so it was not run: %s", tool, error)
             return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
     ctx = call.ctx
     if ctx.wall is not grant.wall or ctx.hosts != grant.hosts:
@@ -243,6 +241,11 @@ async def commit_and_run(stages: Stages, call: Call, grant: Grant, kept: ToolOut
     if stages.tape is not None:
         stages.tape.keep(call, output)
     return output
+
+
+def _log_failure(text: str, tool: Tool, error: Exception) -> None:
+    """Log an error, in one line if it says itself what is wrong (a full disk), else with its traceback."""
+    log.error(text, tool.name, error, exc_info=not isinstance(error, ToolcribError | OSError))
 
 
 async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
