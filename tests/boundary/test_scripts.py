@@ -38,7 +38,10 @@ def relative(ws: Path, words: Sequence[str]) -> list[str]:
         (["sh", "-c", "exit"], []),
         (["cat", "/etc/passwd"], []),
         (["npx", "-y", "@scope/some@1.2"], [".npmrc", "node_modules/.bin/some", "node_modules/@scope/some"]),
-        (["uv", "run", "tools/sub/x.so"], ["pyproject.toml", "tools/sub/x.so", "uv.toml"]),
+        (
+            ["uv", "run", "tools/sub/x.so"],
+            [".python-version", ".python-versions", "pyproject.toml", "tools/sub/x.so", "uv.lock", "uv.toml"],
+        ),
     ],
 )
 def test_what_is_named_and_what_lies_beside_it(tmp_path: Path, words: list[str], found: list[str]) -> None:
@@ -72,6 +75,16 @@ def test_a_script_in_the_top_folder_brings_what_it_imports(tmp_path: Path) -> No
         (["scripts/up"], ["scripts/up", "sub/server.py", "sub/helper.py"]),
         (["cargo", "run"], ["Cargo.toml", "src/app.py", "build.rs"]),
         (["make", "serve"], ["Makefile", "sub/server.py", "sub/helper.py"]),
+        (["make", "-f", "mk/rules", "serve"], ["mk/rules", "mk/more.mk", "part.sh", "sub/server.py"]),
+        (["make", "-C", "sub"], ["sub/Makefile", "part.sh"]),
+        (["npm", "--prefix", "sub", "start"], ["sub/package.json", "part.sh"]),
+        (["bash", "-c", "exec ~+/sub/server.py"], ["sub/server.py", "sub/helper.py"]),
+        (["sh", "-c", "cd /; python3 $OLDPWD/sub/server.py"], ["sub/server.py", "sub/helper.py"]),
+        (["sh", "-c", 'python3 "${PWD%/}/sub/server.py"'], ["sub/server.py", "sub/helper.py"]),
+        (["sh", "-c", 'sh "$(git rev-parse --show-toplevel)"/part.sh'], ["part.sh"]),
+        (["java", "@sub/options"], ["sub/options"]),
+        (["/usr/bin/x", "RUBYOPT=-r./sub/server.py"], ["sub/server.py"]),
+        (["docker", "compose", "up"], ["compose.yaml", "docker-compose.override.yml", ".env"]),
         (["python3", "-m", "elsewhere", "PYTHONPATH=/nowhere:sub"], ["sub/helper.py"]),
         (["python3", "top.py"], ["top.py", "late.py", "optional.py", "second.py"]),
     ],
@@ -89,6 +102,11 @@ def test_what_a_command_names_further_inside(tmp_path: Path, words: list[str], f
         "dist/index.js": 'require("../shared/x"); import("../typed.js")',
         "package.json": '{"scripts": {"start": "node dist/index.js"}}',
         "Makefile": "serve:\n\tpython3 sub/server.py\n",
+        "mk/rules": "include mk/more.mk\nserve:\n\tsh part.sh\n",
+        "mk/more.mk": "more:\n\tpython3 sub/server.py\n",
+        "sub/Makefile": "all:\n\tsh ../part.sh\n",
+        "sub/package.json": '{"scripts": {"start": "sh ../part.sh"}}',
+        "sub/options": "-cp sub",
     }.items():
         fill(tmp_path, name)
         (tmp_path / name).write_text(text)

@@ -40,20 +40,33 @@ _JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order 
 _PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
 _FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
 _SIGNS = lazy_regex(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
-_HERE = lazy_regex(r"\$\{PWD\}|\$PWD\b|\$\(pwd\)|`pwd`")
+_HERE = lazy_regex(r"\$\{(?:OLD)?PWD\}|\$(?:OLD)?PWD\b|\$\(pwd\)|`pwd`|~[+-](?=/)")
+_BEHIND_UNKNOWN = lazy_regex(r"(?:\$\w+|[)}`\"'])(/[^\s;&|<>()\"'`$={},]+)")  # "${PWD%/}/a", "$(git rev-parse …)"/a
 _ENDS = (".py", *_JS[:3], ".json", ".node", *_JS[3:])  # that a program adds to a name
 _WORD_IN_TEXT = lazy_regex(r"[^\s;&|<>()\"'`$={},]+")
-_READ_FOR_WORDS = ("package.json", "Makefile", "makefile", "GNUmakefile", "justfile")
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
+_JUSTFILES = ("justfile", "Justfile", ".justfile")
+_READ_FOR_WORDS = ("package.json", *_MAKEFILES, *_JUSTFILES)
 # Names that Python or a launcher looks for in the folder of a script, or in the current one.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
 _LAUNCHERS: Mapping[str, tuple[str, ...]] = {
-    "uv": ("pyproject.toml", "uv.toml", ".venv"),
-    "poetry": ("pyproject.toml", ".venv"),
-    "npx": (".npmrc",), "npm": (".npmrc", "package.json"), "pnpm": (".npmrc", "package.json"),
-    "yarn": (".yarnrc.yml", ".yarnrc", "package.json"), "bun": ("bunfig.toml", "package.json"),
-    "bunx": ("bunfig.toml",), "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo"),
-    "deno": ("deno.json", "deno.jsonc"), "make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile",),
+    "uv": ("pyproject.toml", "uv.toml", "uv.lock", ".python-version", ".python-versions", ".venv"),
+    "poetry": ("pyproject.toml", "poetry.toml", "poetry.lock", ".venv"),
+    "npx": (".npmrc",), "npm": (".npmrc", "package.json"),
+    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml"),
+    "yarn": (".yarnrc.yml", ".yarnrc", "package.json", ".pnp.cjs", ".pnp.loader.mjs"),
+    "bun": ("bunfig.toml", "package.json"), "bunx": ("bunfig.toml",),
+    "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),
+    "deno": ("deno.json", "deno.jsonc"), "make": _MAKEFILES, "gmake": _MAKEFILES, "just": _JUSTFILES,
+    "bundle": ("Gemfile", "Gemfile.lock", "gems.rb", ".bundle"), "nix": ("flake.nix", "flake.lock"),
+    "mise": ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".tool-versions"),
 }  # fmt: skip
+_COMPOSE = tuple(
+    f"{name}{more}.{end}"
+    for name in ("compose", "docker-compose")
+    for more in ("", ".override")
+    for end in ("yaml", "yml")
+)
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 
 
@@ -74,6 +87,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     """Return what a command that starts in `cwd` runs or loads in writable folders."""
     roots = {os.path.realpath(each) for each in writable}
     folder = os.path.realpath(cwd)
+    launcher = os.path.basename(words[0]) if words else ""
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
     for named in _named(words, folder):
@@ -87,13 +101,14 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         real = os.path.realpath(named)
         if os.path.isfile(real):
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
+        for path, seen_from in _read_by(launcher, real, folder):
+            hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, launcher)))
     for name in _looked_for(words):
         path = os.path.join(folder, name)
         if any(beneath(path, root) for root in roots):
             (kept if name == ".venv" else hashed)[path] = None
-            hashed.update(dict.fromkeys(_included(path, folder)))
-            for script in _code_named(path, folder, roots) if name in _READ_FOR_WORDS else ():
-                hashed.update(dict.fromkeys(_beside(script, roots, folder)))
+            if name in _READ_FOR_WORDS:
+                hashed.update(dict.fromkeys(_commands_in(path, folder, roots, launcher)))
     for script in [path for path in hashed if path.endswith(_JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
         if _JS_INTERNAL.search(_text_of(script)):
@@ -152,10 +167,13 @@ def _named(words: Sequence[str], folder: str) -> Iterator[str]:
         if number == 0 and _in(folder, word) != folder:
             yield _in(folder, word)
         texts = {text for text in (word, word.partition("=")[2]) if len(text) <= 4096}
-        if word[:1] == "-" != word[1:2]:
-            texts.add(word[2:4096])
         if _SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
             texts |= {text for text in _SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
+            behind = (f".{text}" for text in _BEHIND_UNKNOWN.findall(word) if len(text) <= 4096)
+            texts |= {text for text in behind if os.path.lexists(_in(folder, text))}
+        texts |= {text[2:] for text in texts if text[:1] == "-" != text[1:2]} | {
+            text[1:] for text in texts if text[:1] == "@"
+        }
         yield from (path for text in sorted(texts) if text for path in _meant(text, folder))
     after = [text for word in words for text in _SIGNS.split(word)]
     after = after[after.index("-m") + 1 :] if "-m" in after else []
@@ -230,6 +248,8 @@ def _environment_of(path: str) -> str | None:
 def _looked_for(words: Sequence[str]) -> Iterator[str]:
     launcher = os.path.basename(words[0]) if words else ""
     yield from _LAUNCHERS.get(launcher, ())
+    if launcher.endswith("-compose") or "compose" in words[1:]:
+        yield from (*_COMPOSE, ".env")
     if launcher in _RUNS_PACKAGES:
         package = next((word for word in words[1:] if not word.startswith("-")), "")
         name = re.sub(r"(?<=.)@.*", "", package)
@@ -307,9 +327,28 @@ def _modules_named(text: str, folder: str) -> Iterator[str]:
         yield from shadows_of(path)
 
 
+def _read_by(launcher: str, named: str, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the files with commands that a launcher reads because of a word (`make -f FILE`, `npm --prefix FOLDER`),
+    and the folder in which these commands run."""
+    names = [name for name in _LAUNCHERS.get(launcher, ()) if name in _READ_FOR_WORDS]
+    if os.path.isdir(named):
+        yield from ((os.path.join(named, name), named) for name in names)
+    elif names:
+        yield named, folder
+
+
+def _commands_in(path: str, folder: str, roots: Iterable[str], launcher: str) -> Iterator[str]:
+    """Yield what a file with commands brings: what a Makefile includes, and the scripts that are named."""
+    included = dict.fromkeys(_included(path, folder)) if _LAUNCHERS.get(launcher) == _MAKEFILES else {}
+    yield from included
+    for each in (path, *included):
+        for script in _code_named(each, folder, roots):
+            yield from _beside(script, roots, folder)
+
+
 def _included(path: str, folder: str) -> Iterator[str]:
     """Yield what a Makefile includes, also what is not there yet, and what that includes."""
-    pending = [path] if os.path.basename(path).lower().endswith("makefile") else []
+    pending = [path]
     for each in pending:  # it grows
         for line in _MAKE_INCLUDE.findall(_text_of(each)):
             found = [found for word in line.split() for found in (_in(folder, word), *_meant(word, folder))]
