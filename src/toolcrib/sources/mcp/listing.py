@@ -34,8 +34,8 @@ MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_LISTED = 32 * 2**20
 """The most bytes of JSON of all items of a list. What comes after them is not asked for."""
-MAX_SCHEMA = 50_000
-"""The most values of a tool's schema: half a second to compile."""
+MAX_SCHEMA = 10_000
+"""The most values of a tool's schema: a tenth of a second to compile, and no model could read more of it."""
 MAX_FAULTS = 50
 """How many messages about invalid tools are stored."""
 
