@@ -358,7 +358,9 @@ def _included(path: str, folder: str) -> Iterator[str]:
 
 def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the scripts that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
-    for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path))):
+    text = _text_of(path)
+    behind = (f".{found}" for found in _BEHIND_UNKNOWN.findall(text))  # "$(dirname "$0")/lib/a.sh"
+    for word in dict.fromkeys([*_WORD_IN_TEXT.findall(text), *behind]):
         named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
         if any(beneath(named, root) for root in roots) and os.path.isfile(named) and _is_script(named):
             yield named

@@ -208,7 +208,9 @@ class CommandRunner:
 
         def wrapped() -> PreparedCommand:
             cwd = self._folder(working_dir)
-            commits = wall != "read" or any("git" in word for word in argv)  # a command that only reads can show it, too
+            commits = wall != "read" or any(
+                "git" in word for word in argv
+            )  # a command that only reads can show it, too
             person = git_identity(cwd) if sandbox.active and commits else {}
             full = {**person, **command_environment(self._env), **(env or {}), **granted}
             layer = self.effects.begin(sandbox) if self.effects is not None else None

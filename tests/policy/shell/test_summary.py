@@ -56,7 +56,7 @@ def test_never_fails_and_never_moves_the_rest_about(command):
 FILES = {
     "deploy.sh": "echo good", "bin/run": "echo good", "app/main.py": "import helper", "app/helper.py": "x = 1",
     "top.py": "import util", "util.py": "x = 1", "Makefile": "all:", "package.json": "{}", "notes.txt": "n",
-    "a.js": "1",
+    "a.js": "1", "in/Makefile": "include more.mk", "in/more.mk": "X=1", "in/package.json": "{}", "in/m.py": "x = 1",
 }  # fmt: skip
 RUN = {
     "sh deploy.sh": "deploy.sh", "./deploy.sh now": "deploy.sh", "bash -x ./deploy.sh": "deploy.sh",
@@ -64,6 +64,12 @@ RUN = {
     "cd bin && ./run": "bin/run", "python3 app/main.py": "app/helper.py", "python3 top.py": "util.py",
     "python3 -m util": "util.py", "make all": "Makefile", "npm run build": "package.json", "node a.js": "a.js",
     "timeout 5 sh deploy.sh": "deploy.sh", "sh -c 'sh deploy.sh'": "deploy.sh",
+    "sh < deploy.sh": "deploy.sh", "cat deploy.sh | sh": "deploy.sh", "sh dep*.sh": "deploy.sh",
+    'eval "$(<deploy.sh)"': "deploy.sh", 'bash -c "$(cat deploy.sh)"': "deploy.sh", "cp deploy.sh y; sh y": "deploy.sh",
+    "while read l; do $l; done < deploy.sh": "deploy.sh", "find bin -name run -exec sh {} \\;": "bin/run",
+    "make -C in": "in/more.mk", "make -f in/Makefile -I in": "in/Makefile", "npm --prefix=in run x": "in/package.json",
+    "PYTHONPATH=in python3 -m m": "in/m.py", "PATH=$PWD/bin:$PATH run": "bin/run",
+    "pip install ./in": "in/m.py", "pip install -r deploy.sh": "deploy.sh",
 }  # fmt: skip
 
 
@@ -77,7 +83,7 @@ def test_the_files_that_a_command_runs_are_named_with_their_hash(command: str, t
         return code_of(command, str(tmp_path), "/home/me", [str(tmp_path)])
 
     before = line()
-    assert before.startswith("it runs code of ") and line() == before
+    assert before.startswith(("it runs code of ", "it may run code of ")) and line() == before
     (tmp_path / "notes.txt").write_text("other")
     assert line() == before
     (tmp_path / RUN[command]).write_text("evil")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable
 
+from ...boundary.programs import loads_something
 from ...boundary.scripts import fingerprint, loaded_by
 from ..plain import plain_line
 from .effect import Effect
@@ -20,6 +23,7 @@ MANY = 8
 """Of more parts than this, those that do no harm are counted only: a screen has to show the others."""
 MAX_PHRASES = 6
 _TARGET = 80
+_MATCHES = 1_000  # of a pattern
 
 _VERBS = {
     "read": "reads", "list": "lists", "send": "sends", "write": "writes", "create": "makes", "delete": "deletes",
@@ -50,27 +54,64 @@ def summary(command: str, cwd: str, home: str) -> list[str]:
     return lines
 
 
-_RUNS = frozenset({"execute", "unknown", "check"})
+_RUNS = frozenset({"execute", "unknown", "check", "install", "container"})
 _READS_CODE = (".", "source")
+_IN_FOLDER = frozenset({"-C", "--directory", "--prefix", "--cwd", "--dir", "--project"})  # what follows says where
 
 
 def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
     """Return in one line which files below `roots` the commands of a line run or load, and a hash of them as they are
-    now; "" for none. It reads them: run it in a thread."""
+    now; "" for none. A command that names no file runs what the others of the line name. It reads them: run it in a
+    thread."""
     found: dict[str, str] = {}
-    for part in read_script(command, cwd, home).commands:
-        at, name = part.cwd, part.name
-        runs = name in _READS_CODE or bool(_RUNS.intersection(effect.kind for effect in effects_of(part)))
-        if at is not None and name and runs:
-            rest = [text for word in part.words[1:] if (text := word.text)]
-            files = [text for text in rest if os.path.isfile(os.path.join(at, text)) or "-m" in rest]
-            found |= fingerprint(loaded_by([name, *files], at, roots))
+    parts = read_script(command, cwd, home).commands
+    blind = False
+    for part in parts:
+        kinds = {effect.kind for effect in effects_of(part)}
+        runs = part.name in _READS_CODE or not _RUNS.isdisjoint(kinds)
+        if part.cwd is not None and runs and (part.name or part.words):
+            own = fingerprint(
+                loaded_by([part.name or "", *_loading(part, part.cwd, "install" in kinds)], part.cwd, roots)
+            )
+            found |= own
+            blind = blind or not own
+    certain = len(found)
+    for part in parts if blind else ():
+        if part.cwd is not None:
+            folders = [text for word in part.args if (text := word.text)] if part.name == "find" else []
+            found |= fingerprint(loaded_by(["", *_files(part, part.cwd), *folders], part.cwd, roots))
     if not found:
         return ""
     digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     names = [_cut(os.path.relpath(path, cwd)) for path, state in sorted(found.items()) if state != "absent"]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"it runs code of {', '.join(names[:3]) or 'files that are not there yet'}{more} (hash {digest})"
+    verb = "runs" if len(found) == certain else "may run"
+    return f"it {verb} code of {', '.join(names[:3]) or 'files that are not there yet'}{more} (hash {digest})"
+
+
+def _loading(part: Command, at: str, installs: bool) -> list[str]:
+    """Return what says what a command loads: files, modules after -m, folders to work in or install, variables."""
+    texts = [word.text or "" for word in part.args]
+    where = [text for before, text in zip(["", *texts], texts, strict=False) if before in _IN_FOLDER]
+    where += [text for text in texts if text.partition("=")[0] in _IN_FOLDER and "=" in text]
+    where += [text for text in texts if installs and text.startswith((".", "/"))]
+    variables = [
+        f"{name}={''.join(_known(value.parts)).replace('…', '')}"
+        for name, value in part.assigns
+        if name == "PATH" or loads_something(name)
+    ]
+    return [*(filter(None, texts) if "-m" in texts else ()), *_files(part, at), *where, *variables]
+
+
+def _files(part: Command, at: str) -> list[str]:
+    """Return the files that a command names as words, by a pattern, or as its input."""
+    words = [*part.args, *(each.target for each in part.redirects if each.op == "<" and each.target is not None)]
+    texts = [text for word in words if (text := word.text)]
+    for word in words:
+        if word.glob and None not in word.parts:
+            pattern = os.path.join(glob.escape(at), "".join(_known(word.parts)))
+            texts += itertools.islice(glob.iglob(pattern), _MATCHES)
+    return [text for text in texts if os.path.isfile(os.path.join(at, text))]
 
 
 def _said(part: Command, wrappers: set[str]) -> tuple[int, str]:
