@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -59,8 +60,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give a slow test longer before it counts as hanging, unless it says how long itself."""
+@pytest.hookimpl(trylast=True)  # when the others are left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give a slow test longer before it counts as hanging, unless it says how long itself. In the slow suite the files
+    with the fewest tests come first: these take minutes, and would run alone at the end."""
+    if config.getoption("markexpr") == "slow":
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: tests[item.path])
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))

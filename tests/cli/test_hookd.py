@@ -162,10 +162,13 @@ def test_changed_code_ends_it(home: Home) -> None:
     )  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", run], stdin=subprocess.DEVNULL, env=home.env) as first:
         until((home.folder / "socket").exists)
-        assert home.decides("git status") == ("allow", False)
-        module.write_text("changed = 1", encoding="utf-8")
-        assert home.decides("git status") == ("allow", True)
-        assert first.wait(20) == 0
+        try:
+            assert home.decides("git status") == ("allow", False)
+            module.write_text("changed = 1", encoding="utf-8")
+            assert home.decides("git status") == ("allow", True)
+            assert first.wait(20) == 0
+        finally:
+            first.kill()  # else a failure would wait until it is idle
     until(home.pid)  # that event has started another one
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -209,6 +211,15 @@ async def test_a_stopped_worker_writes_nothing_when_it_wakes(
         await engine.aclose()
 
 
+def is_writable(path: Path) -> bool:
+    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+
 async def test_a_stopped_worker_of_a_file_keeps_it(start: Callable[..., Worker], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/jobs.db"
     sleeper, engine = start(url, lease=0.5), DurableEngine(url)
@@ -217,8 +228,13 @@ async def test_a_stopped_worker_of_a_file_keeps_it(start: Callable[..., Worker],
         await engine.submit(Job("work", {"seconds": 0.5}, id="again", repeatable=True))
         for job in ("effects", "again"):
             await until(saw(tmp_path / "log", "begin", job))
-        sleeper.send(signal.SIGSTOP)
-        await until(lambda: sleeper.is_stopped)
+        while True:  # not in the middle of a write: others would wait for that for 30 s
+            sleeper.send(signal.SIGSTOP)
+            await until(lambda: sleeper.is_stopped)
+            if is_writable(tmp_path / "jobs.db"):
+                break
+            sleeper.send(signal.SIGCONT)
+            await asyncio.sleep(0.02)
         other = start(url, "other", lease=0.5)  # it is refused, however long the first one sleeps
         assert await asyncio.to_thread(other.process.wait, DEADLINE) != 0
         assert not lines(tmp_path / "other")
