@@ -39,7 +39,9 @@ $(RUNTIME): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
 demo: $(RUNTIME)
 	@$(RUN)/toolcrib demo
 
-test: check
+# pytest compiles all tests while pyright runs, which has one thread: else each of its processes would
+test: $(READY)
+	@PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -qq --collect-only >/dev/null 2>&1 & $(MAKE) check && wait
 	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal
 
 check: $(READY)

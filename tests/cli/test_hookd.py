@@ -202,6 +202,7 @@ def lying(home: Home, answer: Callable[[socket.socket], None]) -> threading.Thre
     """A process that has the socket, and ends without an answer."""
     home.folder.mkdir(parents=True, mode=0o700)
     listener = listening(home)
+    listener.settimeout(20)  # a failure must not wait for a client for ever
 
     def serve() -> None:
         client, _ = listener.accept()
