@@ -67,6 +67,14 @@ def test_an_open_folder_is_closed_and_a_link_refused(tmp_path, home):
         StateFolder.for_workspace(tmp_path / "ws")
 
 
+def test_a_folder_of_all_users_is_refused_and_stays_theirs(tmp_path, home):
+    path = StateFolder.for_workspace(tmp_path / "ws").spill
+    path.chmod(0o1777)  # as /tmp is
+    with pytest.raises(ConfigError, match="all users share"):
+        StateFolder.for_workspace(tmp_path / "ws")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o1777
+
+
 def test_cleaning(tmp_path, home):
     folder = StateFolder.for_workspace(tmp_path / "ws")
     spill = Spill(folder.spill)

@@ -124,13 +124,16 @@ class StateFolder:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder that only this user can enter. Raises ConfigError if it is a link or belongs to another user."""
+    """Make a folder that only this user can enter. Raises ConfigError if it is a link, belongs to another user, or is
+    one that all users share, such as /tmp."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     st = path.lstat()
     if not stat.S_ISDIR(st.st_mode) or (hasattr(os, "getuid") and st.st_uid != os.getuid()):
         raise ConfigError(f"the state folder {path} is not a directory of this user")
+    if st.st_mode & stat.S_ISVTX:  # root could take it away from all others
+        raise ConfigError(f"the state folder {path} is one that all users share; name a folder in it")
     if st.st_mode & 0o077:
         path.chmod(0o700)
 
