@@ -21,7 +21,7 @@ from toolcrib.core.call import Call, ToolCall
 from toolcrib.core.context import ToolContext, current_context
 from toolcrib.core.errors import ToolError, ToolExecutionDenied
 from toolcrib.core.events import CallFinished, CallProgress, CallStarted
-from toolcrib.core.finish import HINT, HINT_TEXT
+from toolcrib.core.finish import HINT, HINT_TEXT, for_person
 from toolcrib.core.interfaces import Grant, Hook
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
@@ -894,6 +894,14 @@ async def test_secrets_leave_outputs_and_events() -> None:
     output = await registry.execute("t", {"key": "sk-secret"})
     assert output.is_error and "sk-secret" not in output.for_llm
     assert "sk-secret" not in repr(record.all[2:])
+
+
+async def test_secrets_leave_what_a_person_reads_of_a_denial() -> None:
+    said = ToolOutput.error("denied: sk-secret", "denied", for_user="not run: sk-secret")
+    registry = ToolRegistry([made(lambda: "x", name="t")], policy=Fixed(said))
+    registry.stages.redact = lambda text: text.replace("sk-secret", "sk-***")
+    output = await registry.execute("t")
+    assert (for_person(output), output.for_llm) == ("not run: sk-***", f"denied: sk-***{HINT}")
 
 
 async def test_what_is_spilled_is_named_by_its_own_call() -> None:
