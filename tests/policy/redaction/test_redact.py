@@ -107,6 +107,14 @@ DUMPS: dict[str, Callable[[bytes], str]] = {
     "od -tx4": lambda data: lines_of(data, lambda at, part: f"{at:07o} {words_of(part, 4, '08x')}"),
     "od -tx1z": lambda data: lines_of(data, lambda at, part: f"{at:07o} {part.hex(' '):47}  >{shown(part)}<"),
     "od -An -tu1": lambda data: lines_of(data, lambda _, part: "".join(f" {byte:3}" for byte in part)),
+    "od -w5 -A x -tx1z": lambda data: lines_of(
+        data, lambda at, part: f"{at:06x} {part.hex(' '):14}  >{shown(part)}<", 5
+    ),
+    "od -w1 -tu1": lambda data: lines_of(data, lambda at, part: f"{at:07o} {part[0]:3}", 1),
+    "od -td2": lambda data: lines_of(data, lambda at, part: f"{at:07o} {words_of(part, 2, '6')}"),
+    "hexdump -d": lambda data: lines_of(data, lambda at, part: f"{at:07x}   {words_of(part, 2, '05', '   ')}"),
+    "print(byte)": lambda data: lines_of(data, lambda _, part: f"{part[0]}", 1),
+    "%03d": lambda data: " ".join(f"{byte:03}" for byte in data) + "\n",
     "bytes.hex(':')": lambda data: data.hex(":"),
     "list(bytes)": lambda data: str([*data]),
     "\\x": lambda data: "".join(f"\\x{byte:02x}" for byte in data),

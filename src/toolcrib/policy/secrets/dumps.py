@@ -28,6 +28,10 @@ class Dump(NamedTuple):
 _PAIR, _NUMBER = "[2-7][0-9A-Fa-f]", "[0-9a-fA-F]"
 # An address, or the characters beside the numbers.
 _SKIPPED = rf"^(?:{_NUMBER}{{5,7}}(?=[ \t])|{_NUMBER}{{8,16}}(?=[ ]{{2}}))|(?<=[ ])[|>][^\n]*"
+# What may be between two numbers: in a row, and also from the end of a line to the next one.
+_LINE = rf"(?:[|>][^\n]{{0,64}})?\r?\n(?:{_NUMBER}{{5,16}})?[ \t]*"
+_NEXT = rf"(?:[ :,'\"\t]{{1,4}}|[ :,'\"\t]{{0,4}}{_LINE})"
+_NEXT_DECIMAL = rf"(?:[ ,]+|[ ,]*{_LINE})"
 _XXD = rf"^{_NUMBER}{{5,16}}:[ ](?P<xxd>[0-9a-fA-F ]{{2,512}}?)(?:[ ]{{2}}[^\n]*|$)"
 _HEX = (
     rf"(?<![0-9A-Za-z])(?P<run>(?:(?:0x{_NUMBER}(?!{_NUMBER})|(?:0x|\\x)?(?:{_NUMBER}{{2}})++)(?![0-9A-Za-z])"
@@ -35,6 +39,7 @@ _HEX = (
 )
 _OCTAL = r"(?<![0-9])(?P<run>(?:(?:[0-3][0-7]{2}|[01][0-7]{5})(?![0-9])[ \t]{0,4})++)"
 _DECIMAL = r"(?<![0-9])(?P<run>(?:[0-9]{1,3}(?![0-9])[ ,\t]{0,4})++)"
+_DECIMAL_PAIR = r"(?<![0-9])(?P<run>(?:[0-9]{1,5}(?![0-9])[ \t]{0,8})++)"
 _CELLS = r"^(?:[0-9a-f]{6,16})?(?P<run>(?:[ ]{3}[!-~]|[ ]{2}[!-~]{2}|[ ][!-~]{3}|[ ]{4})++)[ ]*$"
 _BESIDE = re.compile(r" {0,64}[|>][^\n]*")
 
@@ -89,7 +94,14 @@ def _octal(run: str) -> str:
 
 
 def _decimal(run: str) -> str:
+    if (one := run.strip(" ,\t")).isdecimal():  # a number on each line: there may be very many
+        return chr(min(int(one), 255))
     return "".join(chr(min(int(number), 255)) for number in re.findall("[0-9]+", run))
+
+
+def _decimal_pair(run: str) -> str:
+    numbers = (min(int(number), 65_535) for number in re.findall("[0-9]+", run))
+    return b"".join(number.to_bytes(2, "little") for number in numbers).decode("latin-1")
 
 
 def _cells(run: str) -> str:
@@ -99,7 +111,7 @@ def _cells(run: str) -> str:
 
 DUMPS = (
     Dump(
-        rf"(?:{_PAIR}[ :,'\"\t]{{1,4}}(?:0x)?){{7}}|(?:(?:{_PAIR}){{2}} {{1,4}}){{4}}|(?:(?:{_PAIR}){{4}} ){{2}}"
+        rf"(?:{_PAIR}{_NEXT}(?:0x)?){{7}}|(?:(?:{_PAIR}){{2}} {{1,4}}){{4}}|(?:(?:{_PAIR}){{4}} ){{2}}"
         rf"|(?:{_PAIR}){{16}}",
         f"{_XXD}|{_SKIPPED}|{_HEX}", _big,
     ),
@@ -108,6 +120,9 @@ DUMPS = (
         f"{_XXD}|{_SKIPPED}|{_HEX}", _little,
     ),
     Dump(r"(?:(?:1[0-7]|0[4-7])[0-7] +){7}|(?: +[01][0-7]{5}){4}", f"{_SKIPPED}|{_OCTAL}", _octal),
-    Dump(r"(?:(?:[3-9][0-9]|1[01][0-9]|12[0-6])[ ,]+){8}", f"{_SKIPPED}|{_DECIMAL}", _decimal),
+    Dump(
+        rf"(?:(?:0?[3-9][0-9]|1[01][0-9]|12[0-6]){_NEXT_DECIMAL}){{8}}", f"{_SKIPPED}|{_DECIMAL}", _decimal
+    ),
+    Dump(r"(?: +(?:0?[89][0-9]{3}|[12][0-9]{4}|3[0-2][0-9]{3})){4}", f"{_SKIPPED}|{_DECIMAL_PAIR}", _decimal_pair),
     Dump(r"(?:   [!-~]){7}", _CELLS, _cells),
 )  # fmt: skip
