@@ -7,7 +7,7 @@ async with Toolbox.open(".") as box, Agent.open(box) as agent:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,7 @@ from .session import AgentSession
 from .session_labels import note_history, note_message, note_report
 from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
+from .stopping import TurnCancelled, stoppable
 from .store import SessionRow, SessionStore
 from .structured import AnswerForm, AnswerSchema
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
@@ -186,8 +187,9 @@ class Agent:
         `files` are images, and texts with the name of their file, which do not count as the person's words. If the
         session waits for the answer to a question, `text` is that answer; a call that waits for approval does not run
         after another message, and its request ends. Without `text` the session goes on where it is. Cancel it to
-        interrupt it; its history stays valid. With `schema`, a JSON Schema or a type (a pydantic model, a dataclass),
-        the answer is data of that form in `Outcome.data`, of a type an instance.
+        interrupt it; its history stays valid. If a person cancels it from elsewhere, the outcome is `interrupted`. With
+        `schema`, a JSON Schema or a type (a pydantic model, a dataclass), the answer is data of that form in
+        `Outcome.data`, of a type an instance.
         """
         session = session or await self.store.do(self.new_session)
         async with session.within(session.running()):
@@ -223,24 +225,29 @@ class Agent:
         watch = asyncio.create_task(self._watch_subagents(session, inner))
         try:
             async with session.within(session.working()):
-                while True:
-                    outcome = await loop.run_session(parts, session, ctx, spent, emit)
-                    working = self.subagents.of(session.id)
-                    if working and outcome.state in ("done", "waiting"):  # their reports come as messages
-                        done = outcome.state == "done"
-                        each = done and spent.has_requests_for(len(working))  # else it gets all reports in one request
-                        await asyncio.wait(working, return_when="FIRST_COMPLETED" if each else "ALL_COMPLETED")
-                        if done:
-                            continue
-                    if outcome.state != "done" or await session.do(session.end_turn):
-                        waits = subagent_waits(await session.do(self.store.children, session.id))
-                        outcome = replace(outcome, waiting=(*outcome.waiting, *waits))
-                        emit(outcome)
-                        return outcome
+                outcome = await _or_cancelled(session, spent, self._turn(parts, session, ctx, spent, emit))
+                emit(outcome)
+                return outcome
         finally:
             watch.cancel()
             self._live.pop(session.id, None)
             await self.subagents.cancel(session.id)
+
+    async def _turn(
+        self, parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit
+    ) -> Outcome:
+        while True:
+            outcome = await loop.run_session(parts, session, ctx, spent, emit)
+            working = self.subagents.of(session.id)
+            if working and outcome.state in ("done", "waiting"):  # their reports come as messages
+                done = outcome.state == "done"
+                each = done and spent.has_requests_for(len(working))  # else it gets all reports in one request
+                await asyncio.wait(working, return_when="FIRST_COMPLETED" if each else "ALL_COMPLETED")
+                if done:
+                    continue
+            if outcome.state != "done" or await session.do(session.end_turn):
+                waits = subagent_waits(await session.do(self.store.children, session.id))
+                return replace(outcome, waiting=(*outcome.waiting, *waits))
 
     async def events(
         self, text: str | None, session: AgentSession | None = None, **more: object
@@ -322,7 +329,8 @@ class Agent:
         async with session.within(session.running(), session.working()):
             if task is not None:
                 await session.do(session.say, task, note=now(), source="parent")
-            return await loop.run_session(parts, session, ctx, spent, lambda event: None)
+            turn = loop.run_session(parts, session, ctx, spent, lambda event: None)
+            return await _or_cancelled(session, spent, turn)
 
     async def _watch_subagents(self, session: AgentSession, ctx: ToolContext) -> None:
         """Go on with background subagents that waited for a person, as soon as they have the answer."""
@@ -361,6 +369,14 @@ class Agent:
                 f"agent.max_cost cannot be enforced: the price of {', '.join(unknown)} is not known. Set agent.prices "
                 "(dollars for a million tokens: [input, output]), or install genai-prices"
             )
+
+
+async def _or_cancelled(session: AgentSession, spent: Spent, turn: Awaitable[Outcome]) -> Outcome:
+    """Return how a turn ended, also if a person cancelled it from elsewhere."""
+    try:
+        return await stoppable(session, turn)
+    except TurnCancelled as error:
+        return loop.ended(session, spent, "interrupted", reason=str(error))
 
 
 def _has_work(subagent: SessionRow) -> bool:

@@ -11,7 +11,8 @@ from .history import NOTHING, ModelCall, ModelTurn, TokenUsage
 from .model import CallBegun, TextDelta, ThinkingDelta, TryFailed
 
 OutcomeState = Literal["done", "waiting", "limit", "refused", "error", "interrupted"]
-"""done: it answered. waiting: a call waits for a person. limit: a limit was reached. refused: the model declined."""
+"""done: it answered. waiting: a call waits for a person. limit: a limit was reached. refused: the model declined.
+interrupted: a person cancelled the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,14 @@ class MessageTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnPaused:
+    """A person paused the turn of a session from elsewhere: its next step waits for them."""
+
+    session: str
+    person: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanChanged:
     """The model changed its todo list."""
 
@@ -108,5 +117,6 @@ AgentEvent = (
     | Compacted
     | MessageTaken
     | PlanChanged
+    | TurnPaused
     | Outcome
 )

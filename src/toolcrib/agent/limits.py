@@ -40,6 +40,10 @@ class Spent:
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count these seconds: a person had paused the run."""
+        self._start += seconds
+
     @property
     def seconds_left(self) -> float | None:
         """How long the run may still take; None without a limit."""

@@ -36,6 +36,7 @@ from .events import (
     ReplyDone,
     ReplyDropped,
     RequestStarted,
+    TurnPaused,
 )
 from .history import (
     NOTHING,
@@ -65,6 +66,7 @@ from .model import (
     UsageSeen,
 )
 from .session_labels import note_answer, note_message
+from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
 from .wires.shared import make_id
@@ -128,17 +130,22 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
     """
     resumed = True
     full = False  # whether the model said that its window is full
+
+    def paused(person: str) -> None:
+        emit(TurnPaused(session.id, person))
+
     while True:
         last = session.last
         if isinstance(last, ModelTurn) and last.calls:
+            await pause(session, spent, paused)
             waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
             if waiting:
                 await session.do(session.wait_for, waiting)
-                return _ended(session, spent, "waiting", waiting=tuple(waiting))
+                return ended(session, spent, "waiting", waiting=tuple(waiting))
             continue
         given = parts.form.data(session.entries) if parts.form is not None else None
         if given is not None:
-            return replace(_ended(session, spent, "done"), data=given[0])
+            return replace(ended(session, spent, "done"), data=given[0])
         answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
@@ -147,27 +154,29 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
             continue
         if answered or last is None:
             if isinstance(last, ModelTurn) and last.stop == "refusal":
-                return _ended(session, spent, "refused")
+                return ended(session, spent, "refused")
             if parts.form is None:
-                return _ended(session, spent, "done")
+                return ended(session, spent, "done")
             if not parts.form.may_remind(session.entries):
-                return _ended(session, spent, "error", reason="the model gave no answer of the form asked for")
+                return ended(session, spent, "error", reason="the model gave no answer of the form asked for")
             await session.do(session.append, user(NOTE, source="system"))
         reached = spent.exceeded()
         if reached:
-            return _ended(session, spent, "limit", reason=f"stopped at {reached}")
+            return ended(session, spent, "limit", reason=f"stopped at {reached}")
+        if await pause(session, spent, paused):
+            continue  # a message may have come
         if isinstance(last, ModelTurn) and last.stop == "interrupted":
             await session.do(session.append, user(INTERRUPTED_NOTE, source="system"))
         try:
             async with asyncio.timeout(spent.seconds_left):
                 if full and not await compact(parts, session, spent, emit, force=True):
-                    return _ended(session, spent, "error", reason="the history does not fit the model's window")
+                    return ended(session, spent, "error", reason="the history does not fit the model's window")
                 await _compact_if_full(parts, session, spent, emit)
                 turn, model = await _ask(parts, session, spent, emit)
         except TimeoutError:
             continue  # the limit of seconds, which ends the loop above
         except ModelError as error:
-            return _ended(session, spent, "error", reason=str(error))
+            return ended(session, spent, "error", reason=str(error))
         resumed = False
         turn = _stored(turn, session, _prefix(parts, session))
         cost = spent.add(turn.usage, model)
@@ -176,11 +185,11 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         full = turn.stop == "context"
         if turn.stop in ("length", "context") and not turn.calls:
             if turn.stop == "length" and not turn.text.strip():
-                return _ended(session, spent, "error", reason=NO_ROOM)
+                return ended(session, spent, "error", reason=NO_ROOM)
             await session.do(session.append, user(LENGTH_NOTE, source="system"))
 
 
-def _ended(
+def ended(
     session: AgentSession,
     spent: Spent,
     state: Any,
@@ -188,6 +197,7 @@ def _ended(
     reason: str = "",
     waiting: tuple[dict[str, Any], ...] = (),
 ) -> Outcome:
+    """Return how a run of a session ended, with what it used."""
     return Outcome(state, session.answer, reason, spent.usage, spent.cost, spent.requests, waiting)
 
 

@@ -26,7 +26,7 @@ from .history import (
     whole_characters,
 )
 from .history import UNANSWERED as NOT_RUN
-from .store import SessionRow, SessionStore
+from .store import SessionRow, SessionStore, Stop
 from .todo import plan_text
 
 P = ParamSpec("P")
@@ -99,7 +99,7 @@ class AgentSession:
     @contextlib.contextmanager
     def working(self) -> Generator[None]:
         """Mark the session as running within this block."""
-        self._update(state="running", waiting=())
+        self._update(state="running", waiting=(), stop="", stopped_by="")
         try:
             yield
         finally:
@@ -156,6 +156,16 @@ class AgentSession:
             self.entries.append(turn)
         return turn
 
+    def paused_by(self) -> str | None:
+        """Return who lets no next step begin: the session, or the one that began it, is paused from elsewhere, or its
+        turn is cancelled. None if it goes on."""
+        parents = [self.row.parent] if self.row.parent else []
+        return self.cancelled_by() or self._store.asked_to("pause", self.id, *parents)
+
+    def cancelled_by(self) -> str | None:
+        """Return who cancelled the turn from elsewhere; None if nobody did."""
+        return self._store.asked_to("cancel", self.id)
+
     def end_turn(self) -> bool:
         """End the turn, unless a message waits. Returns whether it is over: who sends one later learns that."""
         over = self._store.end_turn(self.id)
@@ -188,6 +198,10 @@ class AgentSession:
     def queue(self, text: str, *files: Content) -> bool:
         """Send a message for after the running turn. Returns whether a turn runs, as `steer` does."""
         return self._store.send(self.id, "queue", user(text, *files))
+
+    def ask_to_stop(self, stop: Stop, person: str) -> bool:
+        """Ask the turn that runs to stop, as `SessionStore.ask_to_stop` does. Returns whether one runs."""
+        return self._store.ask_to_stop(self.id, stop, person)
 
     @property
     def question(self) -> dict[str, Any] | None:

@@ -44,4 +44,8 @@ CREATE TABLE IF NOT EXISTS agent_seen (  -- messages from channels that came, so
     """
 ALTER TABLE agent_session ADD COLUMN workspace TEXT;
 """,
+    """
+ALTER TABLE agent_session ADD COLUMN stop TEXT NOT NULL DEFAULT '';
+ALTER TABLE agent_session ADD COLUMN stopped_by TEXT NOT NULL DEFAULT '';
+""",
 )

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 State = Literal["idle", "running", "waiting", "ended"]
 """idle: it waits for a message. waiting: calls of it wait for a person. ended: it was closed."""
+Stop = Literal["", "pause", "cancel"]
 Kind = Literal["steer", "queue"]
 """steer: for the running turn, before its next request. queue: for after the running turn."""
 KEY_SECONDS = 90 * 86400.0
@@ -36,7 +37,8 @@ KEY_SECONDS = 90 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session as it is stored. `usage` and `cost` are those of all its requests."""
+    """One session as it is stored. `usage` and `cost` are those of all its requests. `stop` is what a person wanted of
+    its last turn from elsewhere, and `stopped_by` who that was."""
 
     id: str
     created: float
@@ -50,6 +52,8 @@ class SessionRow:
     usage: TokenUsage
     cost: float | None
     extra: dict[str, Any]
+    stop: Stop
+    stopped_by: str
 
 
 class SessionStore(RecordPart):
@@ -98,7 +102,7 @@ class SessionStore(RecordPart):
         while True:
             now, session_id = time.time(), new_id()
             made = self._run(
-                "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,?,?)"
+                "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,?,?,'','')"
                 " ON CONFLICT (id) DO NOTHING RETURNING id",
                 session_id, now, self._used(now), title, model, system, parent,
                 json.dumps(extra), self._workspace,
@@ -195,7 +199,7 @@ class SessionStore(RecordPart):
         return bool(self._run("SELECT 1 FROM agent_seen WHERE key = ?", f"{self._workspace} {key}"))
 
     def update(self, session_id: str, **changes: Any) -> None:
-        """Change columns of a session: state, waiting, title, model, system, usage, cost, extra."""
+        """Change columns of a session: state, waiting, title, model, system, usage, cost, extra, stop, stopped_by."""
         stored = {
             name: json.dumps(value, default=vars_of) if name in ("waiting", "usage", "extra") else value
             for name, value in changes.items()
@@ -245,8 +249,30 @@ class SessionStore(RecordPart):
         return self._locks.is_held(session_id)
 
     def state_of(self, row: SessionRow) -> str:
-        """Return the state of a session; one that its process left in the middle of a turn is interrupted."""
-        return "interrupted" if row.state == "running" and not self.is_running(row.id) else row.state
+        """Return the state of a session; one that its process left in the middle of a turn is interrupted, and one that
+        goes on only after a person said so is paused."""
+        if row.state != "running":
+            return row.state
+        return "interrupted" if not self.is_running(row.id) else "paused" if row.stop == "pause" else "running"
+
+    # --- stopping
+
+    def ask_to_stop(self, session_id: str, stop: Stop, person: str) -> bool:
+        """Ask for the end of the turn of a session, from any process, or for a pause before its next step; "" lets it
+        go on. Returns whether a turn runs, which does so (agent/stopping.py)."""
+        with self._transaction():
+            if self._state(session_id) != "running" or not self.is_running(session_id):
+                return False
+            sql = "UPDATE agent_session SET stop = ?, stopped_by = ? WHERE id = ?"
+            self._run(sql, stop, person, session_id)
+            return True
+
+    def asked_to(self, stop: Stop, *session_ids: str) -> str | None:
+        """Return who asked one of these sessions to stop like this; None if nobody did."""
+        marks = ",".join("?" * len(session_ids))
+        sql = f"SELECT stopped_by FROM agent_session WHERE stop = ? AND id IN ({marks})"  # noqa: S608
+        rows = self._run(sql, stop, *session_ids)
+        return rows[0]["stopped_by"] if rows else None
 
     # --- turns
 

@@ -39,6 +39,8 @@ PROMPT = """You are a subagent: another agent gave you one task, and you do this
 
 GOES_ON = "After the answer it goes on by itself, and its report comes as a message. Do not repeat its call."
 
+_STOPPED = {"waiting": "waits for an approval", "limit": "stopped at a limit", "interrupted": "was cancelled"}
+
 Run = Callable[["AgentSession", str | None, ToolContext], Awaitable[Outcome]]
 HandOver = Callable[[str, str, str, ToolContext], Awaitable[None]]
 """Gives a background subagent (its id, label and task, and the context of its parent) to whatever runs it as a job."""
@@ -203,7 +205,7 @@ def report_text(label: str, task: str, ended: Outcome | BaseException) -> str:
     elif ended.state == "done":
         how, text = "is done", ended.text
     else:
-        how = {"waiting": "waits for an approval", "limit": "stopped at a limit"}.get(ended.state, "failed")
+        how = _STOPPED.get(ended.state, "failed")
         waits = "".join(f"\n{w['text']}" for w in ended.waiting if w["kind"] == "approval")
         after = f"\n{GOES_ON}" if waits else ""
         text = f"{ended.reason or ended.state}{waits}{after}\n{ended.text}".strip()

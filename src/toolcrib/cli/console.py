@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolcribError, UnknownName
 from ..core.wings import has_wing
 from ..record.approvals import local_records
 from .approvals import records_here
@@ -68,7 +68,7 @@ async def console_beside(options: Options, box: Toolbox) -> AsyncGenerator[None]
 
     record_options = RecordOptions(options.workspace, options.config, options.mode, options.yes, options.json)
     here = lambda: contextlib.nullcontext(box)  # noqa: E731
-    sources = replace(_sources(record_options), build=here, open=here)
+    sources = replace(_sources(record_options), build=here, open=here, has_servers=True)
     host, port = address_of(settings.http, PORT)
     started = partial(say_link, bool(settings.proxy))
     async with opened_console(sources, host, port, started=started, settings=settings):
@@ -131,21 +131,23 @@ def _jobs(options: RecordOptions) -> dict[str, Any]:
     from .jobs.jobs import opened_jobs
     from .jobs.schedule import opened_schedules
 
+    @contextlib.contextmanager
+    def raising(kind: type[ToolcribError]) -> Generator[None]:
+        try:
+            yield
+        except Usage as error:
+            raise kind(str(error)) from None
+
     @contextlib.asynccontextmanager
     async def jobs() -> AsyncGenerator[tuple[JobEngine, Where]]:
-        try:
+        with raising(UnknownName):
             async with opened_jobs(options) as opened:
                 yield opened
-        except Usage as error:
-            raise ConfigError(str(error)) from None
 
     @contextlib.contextmanager
     def schedules() -> Generator[Schedules]:
-        try:
-            with opened_schedules(options) as opened:
-                yield opened
-        except Usage as error:
-            raise ConfigError(str(error)) from None
+        with raising(ConfigError), opened_schedules(options) as opened:
+            yield opened
 
     return {"jobs": jobs, "schedules": schedules}
 

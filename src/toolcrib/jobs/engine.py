@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
-from ..core.errors import ToolcribError
+from ..core.errors import ToolcribError, UnknownName
 
 VERSION = 1
 """The version of a job's stored form. A worker refuses a job with a later one."""
@@ -38,7 +38,7 @@ class JobError(ToolcribError):
     """A job cannot be used: it is unknown, or the engine cannot do what was asked."""
 
 
-class NotThere(JobError):
+class NotThere(JobError, UnknownName):
     """The job, or the database of jobs, that was named does not exist."""
 
 

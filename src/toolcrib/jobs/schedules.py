@@ -16,7 +16,7 @@ from ..record.connection import Where, is_url
 from ..record.database import RecordPart
 from .engine import Job, JobState, pack, unpack
 from .schedule import At, Timing, next_time, timing_from_json, timing_to_json
-from .zones import ScheduleError
+from .zones import NoSuchSchedule, ScheduleError
 
 MAX_NAME = 60
 MAX_SCHEDULES = 1_000
@@ -206,16 +206,16 @@ class Schedules(RecordPart):
         return [_schedule(row) for row in self._here("TRUE ORDER BY due IS NULL, due, name")]
 
     def get(self, name: str) -> Schedule:
-        """Return a schedule. Raises ScheduleError if there is none, with the names that there are."""
+        """Return a schedule. Raises NoSuchSchedule, with the names that there are."""
         rows = self._here("name = ?", _searched(name))
         if not rows:
             known = ", ".join(each.name for each in self.list()[:20])
             others = f"there are: {known}" if known else "there are no schedules yet"
-            raise ScheduleError(f"there is no schedule {name[:MAX_NAME]!r}; {others}")
+            raise NoSuchSchedule(f"there is no schedule {name[:MAX_NAME]!r}; {others}")
         return _schedule(rows[0])
 
     def remove(self, name: str) -> Schedule:
-        """Remove a schedule; what runs goes on. Raises ScheduleError if there is none."""
+        """Remove a schedule; what runs goes on. Raises NoSuchSchedule."""
         found = self.get(name)
         self._run("DELETE FROM schedule WHERE workspace = ? AND name = ? RETURNING name", self._workspace, found.name)
         return found

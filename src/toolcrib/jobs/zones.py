@@ -7,13 +7,18 @@ import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
+from ..core.errors import UnknownName
 from .engine import JobError
 
 MAX_NAME = 64
 
 
 class ScheduleError(JobError):
-    """A schedule cannot be read, kept or found. The text says what to write instead."""
+    """A schedule cannot be read or kept. The text says what to write instead."""
+
+
+class NoSuchSchedule(ScheduleError, UnknownName):
+    """There is no schedule of that name."""
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -144,6 +144,28 @@ def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli:
     assert "✗ exec(" in again.stderr
 
 
+def test_a_run_is_paused_resumed_and_cancelled_from_another_terminal(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    commands = ("echo begun > begun; until test -e go; do sleep 0.1; done", "sleep 600")
+    waits, hangs = ({"name": "exec", "arguments": {"command": command}} for command in commands)
+    path.write_text(json.dumps([{"calls": [waits]}, {"calls": [hangs]}]))
+    terminal = cli.at_terminal("run", "--model", f"scripted:{path}", "--mode", "autonomous", "go", env={"TERM": "dumb"})
+    wait_until((cli.work / "begun").exists)
+    assert "pauses before its next step" in cli("sessions", "pause", "last").stderr
+    assert " paused " in cli("sessions").stdout
+    cli.write("go", "")
+    terminal.expect("paused by cli:")
+    assert "goes on where it runs" in cli("sessions", "resume", "last").stderr
+    terminal.expect("sleep 600")
+    assert "Its turn ends" in cli("sessions", "cancel", "last").stderr
+    terminal.expect("cli:[^ ]* cancelled the turn")
+    assert terminal.wait() == 130
+    row = cli.json("sessions", "--json")[0]
+    assert (row["state"], row["stop"]) == ("idle", "cancel")
+    for word in ("pause", "cancel"):
+        assert "no turn of" in cli("sessions", word, "last", code=2).stderr
+
+
 def test_a_report_is_not_shown_as_words_of_the_person(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     spawned = {"name": "spawn", "arguments": {"task": "look", "label": "look"}}

@@ -20,7 +20,7 @@ from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.config import TextToTrust, TrustStore
 from toolcrib.config.files import read_config_file
 from toolcrib.core.context import ToolContext
-from toolcrib.core.tool import tool
+from toolcrib.core.tool import Tool, tool
 from toolcrib.jobs.engine import JobEngine
 from toolcrib.jobs.host import jobs_file
 from toolcrib.jobs.opening import open_engine
@@ -125,6 +125,12 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "work").mkdir()
     ran = tmp_path / "ran"
+    with Toolbox.open(workspace=tmp_path / "work", builtin=False, tools=[launching(ran)]) as box:
+        yield Room(box, ran, sources_of(box))
+
+
+def launching(ran: Path) -> Tool:
+    """A tool that asks first, and writes what it ran into a file."""
 
     @tool(category="destructive", preview=lambda args, ctx: f"would launch {args['what']}")
     def launch(what: str) -> str:
@@ -133,8 +139,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
             file.write(what + "\n")
         return f"launched {what}"
 
-    with Toolbox.open(workspace=tmp_path / "work", builtin=False, tools=[launch]) as box:
-        yield Room(box, ran, sources_of(box))
+    return launch
 
 
 def findings() -> list[DoctorFinding]:

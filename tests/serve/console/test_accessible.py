@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from toolcrib.serve.console.page import VIEWS
 
 from ...integration.node_tools import installed
 from .conftest import Room
+from .test_jobs import with_engine
 
 AXE = "4.11.0"
 WIDE = """() => [...document.querySelectorAll("body *")].filter((each) => !each.closest(".skip, pre")
@@ -41,12 +44,19 @@ def test_axe_finds_nothing_serious(room: Room, page: Any, scheme: str, width: in
         session.wait_for([{"kind": "question", "run_id": f"{session.id}.1.c", "tool": "ask_user", "question": "All?"}])
     with closing(schedules_of(room.box)) as schedules:
         schedules.add("stars", Every(3_600, 0), Job("message", {"text": "count the stars"}))
+    jobs = [Job("message", {"text": "count"}, id="waits"), Job("call", {"tool": "launch"}, id="failed")]
+    with ThreadPoolExecutor() as other:  # the browser's loop runs in this thread
+        other.submit(asyncio.run, with_engine(room, *jobs, fail=True)).result()
     (Path(room.box.workspace.root) / "toolcrib.toml").write_text("mode = 'observer'")
     room.box.audit.flush()
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
     call = room.box.audit.query(tool="nothing")[0]["call_id"]
-    others = (f"call?id={call}&judge=1", f"session?id={session.id}", "tool?name=launch", "rules?rule=launch")
+    request = room.box.approvals.pending()[0]["id"]
+    others = (
+        f"call?id={call}&judge=1", f"session?id={session.id}", "tool?name=launch", "rules?rule=launch", "job?id=failed",
+        f"inbox?id={request}", "job?id=nothing",
+    )  # fmt: skip
     for view in (*VIEWS, *others):
         page.goto(page.url.rpartition("/")[0] + f"/{view}")
         page.get_by_role("heading", level=1).wait_for()

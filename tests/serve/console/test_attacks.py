@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from .conftest import Open, Room
+from toolcrib.toolbox import Toolbox
+
+from .conftest import Open, Room, launching, listening, sources_of
 
 ATTACKS = """
 const base = BASE, given = "id=IDENT&answer=once&form=FORM";
@@ -97,6 +106,43 @@ def test_a_page_on_another_port(room: Room, console: Open, chromium: Any, evil: 
     assert not any("toolcrib_console" in each for each in Evil.cookies), Evil.cookies
     assert page.evaluate("fetch('inbox').then((got) => got.status)") == 200  # the browser itself is still in
     context.close()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter: pytest's own let nobody else in."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    homes = {name: open_folder / name.lower() for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+    for name, path in homes.items():
+        path.mkdir(mode=0o755)
+        monkeypatch.setenv(name, str(path))
+    (open_folder / "work").mkdir(mode=0o755)
+    control = open_folder / "control"
+    control.write_text("for everybody")
+    with Toolbox.open(workspace=open_folder / "work", builtin=False, tools=[launching(open_folder / "ran")]) as box:
+        room = Room(box, open_folder / "ran", sources_of(box))
+        row = room.ask("a secret rocket")
+        room.box.audit.flush()
+        for console in listening(room.sources):
+            console.enter()
+            assert row["id"] in console.ask("GET", "inbox").text
+            script = [sys.executable, "-I", "-S", str(Path(__file__).with_name("as_another_user.py"))]
+            place = urlsplit(console.base).path.strip("/")
+            given = [console.port, place, row["id"], os.getpid(), control, *homes.values()]
+            done = subprocess.run([*script, *map(str, given)], capture_output=True, text=True, check=True)
+        seen = json.loads(done.stdout)
+        assert seen["answers"] == {
+            "read": 401, "events": 401, "guessed cookie": 401, "answer": 401, "guessed link": 403, "other folder": 404
+        }  # fmt: skip
+        assert (seen["user"], seen["files"], seen["control"]) == (65534, [], [str(control)])
+        assert any(homes["XDG_STATE_HOME"].rglob("*.db"))  # there was something to read
+        assert room.row(row["id"])["state"] == "pending"
 
 
 def test_a_link_to_the_console_from_another_site(console: Open, chromium: Any, evil: int) -> None:

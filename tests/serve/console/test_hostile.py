@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -12,18 +15,26 @@ import pytest
 
 from toolcrib.boundary.sandbox.spec import DoctorFinding
 from toolcrib.builtin.files import FileTools
+from toolcrib.config import TextToTrust
+from toolcrib.config.files import ConfigFile
 from toolcrib.core.context import ToolContext
+from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import tool
 from toolcrib.policy.plain import plain_line
 from toolcrib.policy.preview import visible
 from toolcrib.policy.rules.grammar import Rule, RuleSource
 from toolcrib.policy.starts import StartDoubt
+from toolcrib.record.rows import ApprovalRow, CallRow
+from toolcrib.serve.console.calls import FilePart, OneCall, call_page
 from toolcrib.serve.console.health import SetLimit, health_page
 from toolcrib.serve.console.html import el
+from toolcrib.serve.console.inbox import PER_PAGE, WaitingCalls, inbox_page
 from toolcrib.serve.console.page import Frame, refused
 from toolcrib.serve.console.rules import RuleReport, rules_page
 from toolcrib.serve.console.servers import ChangedTool, ServerReport, ServersReport, servers_page
+from toolcrib.serve.console.tool import OneTool, tool_page
 from toolcrib.sources.mcp import ServerStatus
+from toolcrib.sources.plugins import Plugin
 
 from .conftest import Room
 
@@ -118,18 +129,26 @@ def test_questions(room: Room, page: Any, width: int) -> None:
         fields = ("tool", "category", "reason", "asked_by", "rule", "workspace", "preview", "caller", "arguments")
         new: Any = {**row, **dict.fromkeys(fields, text), "id": f"ap_{number:010x}"}
         room.box.approvals.add(new)
-    page.locator("article").nth(len(HOSTILE) + 4).wait_for()
-    unharmed(page)
-    for text, row in rows.items():
-        article = page.locator(f"article#{row['id']}")
-        assert article.locator("pre").first.text_content() == f"{visible(f'would launch {text}')}\n"
-        boxes = [article.locator("pre").first, article.get_by_role("button", name="Approve once")]
-        assert all(each.bounding_box()["height"] > 10 for each in boxes)
-    shown = page.evaluate(
-        """() => [...document.querySelectorAll("article")].every((each) => each.querySelectorAll("form").length >= 3
-            && each.querySelector("h2").innerText.includes("wants to run") && each.querySelector(".why"))"""
-    )
-    assert shown
+    seen = 0
+    for shown in (PER_PAGE, len(HOSTILE) + 5 - PER_PAGE):
+        page.locator("article").nth(shown - 1).wait_for()
+        unharmed(page)
+        for text, row in rows.items():
+            article = page.locator(f"article#{row['id']}")
+            if not article.count():
+                continue
+            seen += 1
+            assert article.locator("pre").first.text_content() == f"{visible(f'would launch {text}')}\n"
+            boxes = [article.locator("pre").first, article.get_by_role("button", name="Approve once")]
+            assert all(each.bounding_box()["height"] > 10 for each in boxes)
+        assert page.evaluate(
+            """() => [...document.querySelectorAll("article")].every((each) => each.querySelectorAll("form").length >= 3
+                && each.querySelector("h2").innerText.includes("wants to run") && each.querySelector(".why"))"""
+        )
+        if seen < len(HOSTILE):
+            page.get_by_role("link", name="The next ones").click()
+            page.wait_for_url("**after=*")
+    assert seen == len(HOSTILE)
 
 
 def test_calls(room: Room, page: Any) -> None:
@@ -210,6 +229,28 @@ def test_servers_findings_and_rules(text: str) -> None:
         found = Tags(made)
         assert found.tags <= ALLOWED | OUTSIDE
         assert found.attributes <= usual | {"selected", "data-version", "rows", "cols", "spellcheck"}
+        assert CONTROL.search(made) is None
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_trust_plugins_tools_and_long_outputs(text: str) -> None:
+    frame, file = Frame("rules", "secret"), ConfigFile(Path(text), text, text, {})
+    status = {"name": text, "category": text, "source": text, "description": text, "schema": {text: text}}
+    row: Any = {**dict.fromkeys(CallRow.__annotations__, text), "seq": 1, "time": 1.0, "duration": 1.0, "size": 1}
+    request: Any = {**dict.fromkeys(ApprovalRow.__annotations__, text), "created": 1.0, "expires": 1.0}
+    call = OneCall([row], request, [(text, text)], [text], [row], [Path(text)], FilePart(0, 0, text, 1 << 20), [text])
+    tool: Any = SimpleNamespace(**status)
+    pages = (
+        rules_page(RuleReport([], [], {}, untrusted=[TextToTrust(file, text, (text,))]), frame),
+        servers_page(ServersReport([], [Plugin(Path(text), "refused", text, tools=(text,))]), frame),
+        tool_page(OneTool(tool, [text], text, ToolOutput(text, is_error=True, error_kind=text)), frame),  # type: ignore[arg-type]
+        call_page(call, frame), call_page(replace(call, conflicts=[]), frame),
+        inbox_page(WaitingCalls([request], [request], [text], 1, False, el("div", text)), frame),
+    )  # fmt: skip
+    for made in pages:
+        found = Tags(made)
+        assert found.tags <= ALLOWED | OUTSIDE
+        assert not {name for name in found.attributes if name.startswith("on") or name in ("style", "src-doc")}
         assert CONTROL.search(made) is None
 
 

@@ -13,6 +13,7 @@ import pytest
 from toolcrib.agent.store import SessionStore
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.requests import Decision, answer
+from toolcrib.serve.console.inbox import PER_PAGE
 from toolcrib.toolbox import Toolbox
 
 from ...waiting import wait_until
@@ -185,10 +186,63 @@ def test_several_without_a_script(room: Room, console: Open) -> None:
     for given in ({}, {"answer": "rule"}, {"answer": "session"}, {"answer": "edited"}):
         chosen = dict.fromkeys([f"chosen:{row['id']}" for row in rows] if given else [], "on")
         got = console.ask("POST", "answers", {"form": console.form(), "answer": "once", **chosen, **given})
-        assert "Nothing was answered" in got.text
+        assert "Nothing was done" in got.text
     got = console.ask("POST", "answers", {"form": console.form(), "answer": "once", "chosen:<b>": "on"})
-    assert "There is no approval request &lt;b&gt;" in got.text
+    assert "there is no approval request &lt;b&gt;" in got.text
     assert [room.row(row["id"])["state"] for row in rows] == ["pending", "pending"]
+
+
+def test_many_are_shown_by_fifty(room: Room, page: Any) -> None:
+    rows = [room.ask(f"rocket {number:03}") for number in range(PER_PAGE + 10)]
+    page.get_by_text("10 more wait.").wait_for()
+    assert page.locator("article").count() == PER_PAGE
+    assert page.title().startswith(f"Inbox ({PER_PAGE + 10})")
+    page.get_by_role("link", name="The next ones").click()
+    page.locator("article").nth(9).wait_for()
+    ids = page.locator("article").evaluate_all("(all) => all.map((each) => each.id)")
+    assert ids == [row["id"] for row in rows[PER_PAGE:]]
+    shown(page, ids[0]).get_by_role("button", name="Approve once").click()
+    page.get_by_text(f"Approved launch ({ids[0]})").wait_for()
+    page.locator(f"article#{ids[0]}").wait_for(state="detached")
+    assert page.locator("article").count() == 9  # still the page of these
+    page.get_by_role("link", name="All that wait").click()
+    shown(page, rows[0]["id"])
+
+
+def test_what_the_rule_would_have_allowed_comes_when_it_is_opened(room: Room, page: Any) -> None:
+    for number in range(7):
+        row = room.ask("a rocket", session=f"earlier {number}")
+        assert answer(room.box.approvals, row["id"], Decision(number > 0, "no", approver="cli:ann")).kept
+        if number:
+            room.box.call_sync("launch", {"what": "a rocket"}, ToolContext(session_id=f"earlier {number}"))
+    room.ask("something else", session="earlier")
+    row = room.ask("a rocket")
+    room.box.audit.flush()
+    article = shown(page, row["id"])
+    assert "would have allowed 7" not in article.inner_text()
+    article.get_by_text("What its rule would have allowed").click()
+    article.get_by_text("Its rule would have allowed 7 others of the last 8 calls (1 refused).").wait_for()
+    assert "Its session has read: nothing untrusted or private" in article.inner_text()
+    assert article.locator("li").count() == 5
+    another = room.ask("and another")
+    shown(page, another["id"])
+    assert "Its rule would have allowed" in article.inner_text()  # it stays open
+    article.get_by_role("link", name="Try it").click()
+    page.get_by_role("heading", name="Rules").wait_for()
+
+
+def test_one_request_has_a_page(room: Room, console: Open) -> None:
+    row, other = room.ask("one"), room.ask("two")
+    console.enter()
+    text = console.ask("GET", f"inbox?id={row['id']}").text
+    assert "would launch one" in text
+    assert "would launch two" not in text
+    assert "Its rule would have allowed" in text
+    assert answer(room.box.approvals, row["id"], Decision(False, "no", approver="cli:ann")).kept
+    text = console.ask("GET", f"inbox?id={row['id']}").text
+    assert f"{row['id']} " in text
+    assert "by cli:ann: no" in text
+    assert other["id"] not in text
 
 
 def test_the_session_that_asks_and_those_that_began_it(room: Room, page: Any) -> None:
@@ -282,7 +336,7 @@ def test_a_rule_needs_a_second_yes(room: Room, page: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"id": "ap_0000000000", "answer": "once"}, "There is no approval request ap_0000000000"),
+        ({"id": "ap_0000000000", "answer": "once"}, "there is no approval request ap_0000000000"),
         ({"id": "\U0001f680<b>", "answer": "deny"}, "&lt;b&gt;"),
         ({"answer": "yes"}, "names no answer"),
         ({"answer": "rule"}, "type yes"),
@@ -295,6 +349,6 @@ def test_wrong_answers(room: Room, console: Open, given: dict[str, str], said: s
     row = room.ask()
     console.enter()
     got = console.ask("POST", "answer", {"id": row["id"], **given, "form": console.form()})
-    assert got.status == 200
+    assert got.status == (404 if "id" in given else 200)
     assert said in got.text
     assert room.row(row["id"])["state"] == "pending"

@@ -16,7 +16,7 @@ from toolcrib.jobs.opening import open_engine
 from toolcrib.jobs.placing import schedules_of
 from toolcrib.jobs.schedule import Every
 from toolcrib.jobs.schedules import Schedule, ScheduledRun
-from toolcrib.serve.console.jobs import JobList, OneJob, job_page, jobs_page
+from toolcrib.serve.console.jobs import JobList, OneJob, job_page, jobs_page, session_of
 from toolcrib.serve.console.page import Frame
 from toolcrib.serve.console.schedules import ScheduleList, schedules_page
 
@@ -69,7 +69,7 @@ def test_a_job_is_cancelled_and_one_that_failed_runs_again(room: Room, console: 
     dids = [json.loads(row["arguments"] or "")["did"] for row in room.box.audit.query(kind="person")]
     assert dids == ["run again", "cancel", "cancel"]
     got = console.ask("GET", "job?id=none")
-    assert (got.status, "no job none" in got.text) == (500, True)
+    assert (got.status, "no job none" in got.text) == (404, True)
 
 
 def test_a_worker_goes_on_with_a_session(room: Room, console: Open) -> None:
@@ -82,6 +82,26 @@ def test_a_worker_goes_on_with_a_session(room: Room, console: Open) -> None:
     [status] = asyncio.run(with_engine(room)).values()
     assert (status.job.kind, status.job.body["text"], status.job.body["session"]) == ("message", "go on", session.id)
     assert status.job.workspace == str(room.box.workspace.root)
+
+
+def test_a_job_that_is_a_session_is_paused_there(room: Room, console: Open) -> None:
+    from toolcrib.agent.store import SessionStore
+
+    with closing(SessionStore(room.box.state)) as store:
+        old = store.create(model="scripted:x", system="")
+        new = store.create(model="scripted:x", system="", job="asks")
+    state = room.box.state
+    for job, session in (
+        (Job("message", {"text": "x", "session": old.id}), old.id),
+        (Job("message", {"text": "x"}, id="asks"), new.id),
+        (Job("subagent", {"text": "x", "session": old.id, "subagent": new.id}), new.id),
+        (Job("message", {"text": "x"}, id="not-begun"), ""),
+        (Job("call", {"tool": "launch", "session": old.id}), ""),
+    ):
+        assert session_of(state, job) == session
+        made = job_page(OneJob(JobStatus(job, "running", 1.0), {}, "", session), Frame("jobs", "secret"))
+        assert ("A call cannot be paused" in made) == (not session)
+        assert (f'To pause it, pause <a href="session?id={session}">' in made) == bool(session)
 
 
 @pytest.fixture

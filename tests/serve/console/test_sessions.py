@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -23,6 +23,8 @@ from toolcrib.agent.history import (
 )
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionStore
+from toolcrib.core.context import ToolContext
+from toolcrib.core.tool import tool
 from toolcrib.policy.callers import person_at
 from toolcrib.serve.console.sessions import TURNS
 
@@ -106,6 +108,52 @@ def test_a_message_waits_for_the_next_turn(room: Room, console: Open, session: A
     assert "there is no session" in console.ask("POST", "session", {"id": "x", "form": console.form()}).text
 
 
+def test_a_turn_is_paused_resumed_and_cancelled(room: Room, page: Any, session: AgentSession) -> None:
+    me = person_at("console")
+    page.goto(page.url.replace("inbox", f"session?id={session.id}"))
+    assert page.get_by_role("button", name="Pause").count() == 0
+    with session.running(), session.working():  # as a process that runs it
+        page.get_by_role("button", name="Pause before the next step").click()
+        page.get_by_text("It pauses before its next step.").wait_for()
+        assert session.paused_by() == me
+        page.get_by_text("paused", exact=True).wait_for()
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_role("button", name="Pause before the next step").wait_for()
+        assert (session.paused_by(), session.cancelled_by()) == (None, None)
+        page.get_by_role("button", name="Cancel this turn").click()
+        page.get_by_text("Its turn ends within seconds.").wait_for()
+        assert session.cancelled_by() == me
+    page.get_by_role("button", name="Cancel this turn").wait_for(state="detached")
+    assert [note["did"] for note in notes(room)] == ["cancel", "resume", "pause"]
+    assert {(note["person"], note["what"]) for note in notes(room)} == {(me, session.id)}
+
+
+def test_where_no_turn_runs_there_is_nothing_to_stop(console: Open, session: AgentSession) -> None:
+    console.enter()
+    for did in ("pause", "resume", "cancel"):
+        assert f"No turn of {session.id} runs; nothing was changed" in act(console, session.id, did)
+
+
+def test_what_a_session_has_read_is_shown_with_the_call_that_brought_it(
+    room: Room, console: Open, session: AgentSession
+) -> None:
+    @tool(category="network_read")
+    def look(at: str) -> str:
+        """Look at a page."""
+        return f"seen {at}"
+
+    room.box.registry.register(look)
+    console.enter()
+    assert "nothing untrusted or private" in seen(console, id=session.id)
+    for at in ("one", "two"):
+        assert not room.box.call_sync("look", {"at": at}, ToolContext(session_id=session.id)).is_error
+    room.box.audit.flush()
+    first = room.box.audit.query(tool="look")[-1]
+    text = seen(console, id=session.id)
+    assert f'untrusted, first by <a href="call?id={quote(first["call_id"])}"' in text
+    assert "private, first by" not in text
+
+
 def test_a_question_is_answered_once(room: Room, console: Open, session: AgentSession) -> None:
     run = f"{session.id}.1.c1"
     session.wait_for([{"kind": "question", "run_id": run, "tool": "ask_user", "question": "Which <b>one</b>?"}])
@@ -121,7 +169,7 @@ def test_what_waits_for_approval_leads_to_the_inbox(room: Room, console: Open, s
     row = room.ask(session=session.id)
     session.wait_for([{"kind": "approval", "run_id": "r", "tool": "launch", "approval": row["id"]}])
     console.enter()
-    assert f'href="inbox#{row["id"]}"' in seen(console, id=session.id)
+    assert f'href="inbox?id={row["id"]}"' in seen(console, id=session.id)
 
 
 def test_a_long_session_has_pages(console: Open, session: AgentSession) -> None:

@@ -37,6 +37,7 @@ from ..events import (
     ReplyDone,
     ReplyDropped,
     RequestStarted,
+    TurnPaused,
 )
 from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn
 from ..model import TextDelta, ThinkingDelta, TryFailed
@@ -226,7 +227,7 @@ class EditorSession:
                 )
         if outcome.state == "error":
             raise RequestError(-32603, outcome.reason or "the model gave no answer")
-        if outcome.state == "limit":
+        if outcome.state in ("limit", "interrupted"):
             self.update(updates.said(f"\n\n({outcome.reason})"))
         stop: Any = _STOPS.get(outcome.state, "end_turn")
         return PromptResponse(stop_reason=stop, usage=updates.usage(outcome.usage))
@@ -266,6 +267,8 @@ class EditorSession:
                 self._end_calls()
             case Compacted():
                 self.update(updates.thought(f"(history made shorter: {event.before} → {event.after} tokens)"))
+            case TurnPaused():
+                self.update(updates.thought(f"(paused by {event.person}: toolcrib sessions resume {event.session})"))
             case MessageTaken():
                 self.update(updates.thought(f"(a message came: {event.text})"))
             case _:

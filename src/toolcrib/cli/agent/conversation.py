@@ -173,7 +173,7 @@ class Conversation:
             text, self.session, files=files, emit=self.display.show, ctx=replace(self.ctx, channel="agent")
         )
         self.waiting = self.outcome.waiting
-        if self.outcome.state in ("error", "limit"):
+        if self.outcome.state in ("error", "limit", "interrupted"):
             self.note("/continue goes on from here")
         elif self.outcome.waiting:
             asked = any(waits["kind"] == "question" for waits in self.outcome.waiting)

@@ -24,6 +24,7 @@ from ...agent.events import (
     ReplyDone,
     ReplyDropped,
     RequestStarted,
+    TurnPaused,
 )
 from ...agent.history import ModelCall, TokenUsage
 from ...agent.model import CallBegun, TextDelta, ThinkingDelta, TryFailed
@@ -44,7 +45,8 @@ _DIFF_STYLES = {"+": "green", "-": "red"}
 _NAMES = {
     TextDelta: "text", ThinkingDelta: "thinking", CallBegun: "call_begun", RequestStarted: "request",
     ReplyDone: "reply", ReplyDropped: "dropped", TryFailed: "try_failed", CallRun: "call", CallDone: "result",
-    Compacted: "compacted", MessageTaken: "message", PlanChanged: "plan", Outcome: "outcome",
+    Compacted: "compacted", MessageTaken: "message", PlanChanged: "plan", TurnPaused: "paused",
+    Outcome: "outcome",
 }  # fmt: skip
 
 
@@ -140,6 +142,11 @@ class AnswerLines:
             case TryFailed():
                 again = f"; asking again in {event.pause:.1f} s" if event.pause else ""
                 self._screen.line(f"(no reply: {event.reason}{again})", "yellow")
+            case TurnPaused():
+                self._screen.line(
+                    f"(paused by {event.person}; it goes on with: toolcrib sessions resume {event.session})", "yellow"
+                )
+                self._begin("paused")
             case Compacted():
                 what = "outputs of old calls" if event.stage == "outputs" else "old messages, by a summary,"
                 self._screen.line(f"(made the history shorter: {what} {event.before} → {event.after} tokens)", "dim")
@@ -209,7 +216,7 @@ class AnswerLines:
                 self._screen.line(f"  {line}")
 
     def _outcome(self, outcome: Outcome) -> None:
-        if outcome.state in ("error", "limit"):
+        if outcome.state in ("error", "limit", "interrupted"):
             self._screen.line(f"toolcrib: {outcome.reason}", "red")
         if outcome.state == "refused":
             self._screen.line("toolcrib: the model declined to answer", "red")

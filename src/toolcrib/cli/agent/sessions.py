@@ -1,4 +1,4 @@
-"""`toolcrib sessions`: list, show, resume, fork, rewind, export, answer and remove sessions of the agent."""
+"""`toolcrib sessions`: list, show, resume, fork, rewind, export, answer, steer, pause, cancel and remove sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...agent.session_lock import SessionError
+from ...policy.callers import person_at
 from .. import show
-from ..exit_codes import Usage
+from ..exit_codes import OK, Usage
 from ..options import Options, RecordOptions
 from ..reader import Argument, CliCommand, Option, group
 
 if TYPE_CHECKING:
     from ...agent.history import Entry
     from ...agent.session import AgentSession
+    from ...agent.store import Stop
     from ...record.rows import ApprovalRow
 
 SessionId = Annotated[
@@ -74,10 +76,34 @@ def export(options: RecordOptions, session: SessionId) -> None:
 
 
 async def resume(options: Options, session: SessionId) -> int:
-    """Go on with a session in a conversation, as `toolcrib chat --session ID` does."""
+    """Go on with a session: where it runs if it is paused, else in a conversation, as `toolcrib chat --session ID`
+    does."""
     from .chat import chat
 
-    return await chat(options, session=session)
+    found = _session(options, session)
+    if _store(options).state_of(found.row) != "paused":
+        return await chat(options, session=session)
+    found.ask_to_stop("", person_at("cli"))
+    show.say(f"{found.id} goes on where it runs.")
+    return OK
+
+
+def pause(options: RecordOptions, session: SessionId) -> None:
+    """Pause a session that runs, also in another process, before its next step. `resume` lets it go on."""
+    _stop(options, session, "pause")
+
+
+def cancel(options: RecordOptions, session: SessionId) -> None:
+    """End the turn of a session that runs, also in another process, as Ctrl-C does there. The session is kept."""
+    _stop(options, session, "cancel")
+
+
+def _stop(options: RecordOptions, session: str, stop: Stop) -> None:
+    found = _session(options, session)
+    if not found.ask_to_stop(stop, person_at("cli")):
+        raise Usage(f"no turn of {found.id} runs")
+    ends = "Its turn ends" if stop == "cancel" else "It pauses before its next step"
+    show.say(f"{ends}. It goes on with: toolcrib sessions resume {found.id}")
 
 
 def fork(
@@ -231,12 +257,13 @@ def _show_entry(position: int, entry: Entry) -> None:
 
 COMMAND = group(
     sessions,
-    "List, show, resume, fork, rewind, export, answer and remove sessions of the agent.",
+    "List, show, resume, fork, rewind, export, answer, steer, pause, cancel and remove sessions of the agent.",
     {
         "list": CliCommand(sessions), "show": CliCommand(show_session),
         "resume": CliCommand(resume, without=("json",)), "fork": CliCommand(fork), "export": CliCommand(export),
         "rewind": CliCommand(rewind),
-        "answer": CliCommand(answer), "steer": CliCommand(steer), "remove": CliCommand(remove),
+        "answer": CliCommand(answer), "steer": CliCommand(steer), "pause": CliCommand(pause),
+        "cancel": CliCommand(cancel), "remove": CliCommand(remove),
     },
     otherwise="show",
 )  # fmt: skip

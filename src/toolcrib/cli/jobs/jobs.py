@@ -54,7 +54,7 @@ class NoJobs(Usage):
 @asynccontextmanager
 async def opened_jobs(options: Options, db: str | None = None) -> AsyncGenerator[tuple[JobEngine, Where]]:
     """Open the jobs, to look at and to mend, and yield where the record of what they ask is, too. Makes no database.
-    Raises NoJobs if there cannot be any, and Usage if what was named is not there."""
+    Raises NoJobs if there cannot be any, and NotThere if what was named is not there."""
     from ...jobs.engine import NotThere
     from ...jobs.host import jobs_file, open_engine
 
@@ -66,7 +66,7 @@ async def opened_jobs(options: Options, db: str | None = None) -> AsyncGenerator
     try:
         yield engine, state.record
     except NotThere as error:
-        raise Usage(f"{error}; `toolcrib jobs` lists them" if "no job " in str(error) else str(error)) from None
+        raise NotThere(f"{error}; `toolcrib jobs` lists them" if "no job " in str(error) else str(error)) from None
     finally:
         await engine.aclose()
 

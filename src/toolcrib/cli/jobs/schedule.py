@@ -212,13 +212,15 @@ def opened_schedules(options: RecordOptions, *, make: bool = False) -> Generator
     """Open the schedules. With `make` their record on Postgres need not be there."""
     from ...jobs.placing import named_by
     from ...jobs.schedules import Schedules
-    from ...jobs.zones import ScheduleError
+    from ...jobs.zones import NoSuchSchedule, ScheduleError
 
     settings = options.settings(quiet=True)
     state = Options.state(options, settings) if make else options.state(settings)
     schedules = Schedules(state.record, named_by(settings.workspace))
     try:
         yield schedules
+    except NoSuchSchedule:
+        raise
     except ScheduleError as error:  # what was typed does not fit
         raise Usage(str(error)) from None
     finally:

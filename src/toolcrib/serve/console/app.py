@@ -16,7 +16,8 @@ from starlette.routing import Mount, Route
 
 from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError, ToolcribError
+from ...core.errors import ConfigError, ToolcribError, ToolNotFoundError, UnknownName
+from ...core.output import ToolOutput
 from ...core.threads import shared_threads
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
@@ -24,8 +25,8 @@ from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
 from .calls import OpenJournal, call_page, calls_page, export_calls, read_call, read_calls, undo_call
 from .health import health_page, read_limits
-from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox
-from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs, send_by_worker
+from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox, read_request
+from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs
 from .live import RecordWatch
 from .page import VIEWS, Frame, page, refused
 from .rules import Build, Untrusted, act_on_rules, read_rules, rules_page
@@ -38,8 +39,8 @@ STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg"
 
 
 def no_jobs() -> Any:
-    """Raise ConfigError: there is no room for jobs."""
-    raise ConfigError("this installation has no jobs")
+    """Raise UnknownName: there is no room for jobs."""
+    raise UnknownName("this installation has no jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class ConsoleSources:
     list of changes. `build` makes a toolbox of the workspace to look at, `open` one to call tools. `findings` are those
     of `toolcrib doctor`.
     `continue_with` returns the command with which an answered request goes on. `jobs` and `schedules` open those of the
-    workspace. `untrusted` reads the files that a person may trust.
+    workspace. `untrusted` reads the files that a person may trust. `has_servers` says whether this process has the
+    servers that others use.
     """
 
     records: Callable[[], Sequence[Where]]
@@ -63,6 +65,7 @@ class ConsoleSources:
     jobs: OpenJobs = no_jobs
     schedules: OpenSchedules = no_jobs
     untrusted: Untrusted = list
+    has_servers: bool = False
 
     def record(self) -> Where:
         """Return the record of this workspace."""
@@ -78,25 +81,26 @@ class ConsoleViews:
 
     def app(self) -> Starlette:
         """Return the application; all addresses are below one folder."""
+        both = ["GET", "POST"]
         routes = [
             Route("/", self.start),
             Route("/inbox", self.inbox),
-            Route("/answer", self.answer, methods=["POST"]),
-            Route("/answers", self.answers, methods=["POST"]),
+            Route("/answer", self.inbox, methods=["POST"]),
+            Route("/answers", self.inbox, methods=["POST"]),
             Route("/calls", self.calls),
             Route("/call", self.call),
+            Route("/undo", self.call, methods=["POST"]),
             Route("/export", self.export),
-            Route("/undo", self.undo, methods=["POST"]),
             Route("/sessions", self.sessions),
-            Route("/session", self.session, methods=["GET", "POST"]),
+            Route("/session", self.session, methods=both),
             Route("/jobs", self.jobs),
-            Route("/job", self.job, methods=["GET", "POST"]),
+            Route("/job", self.job, methods=both),
             Route("/schedules", self.schedules),
-            Route("/schedule", self.schedule, methods=["POST"]),
-            Route("/rules", self.rules, methods=["GET", "POST"]),
+            Route("/schedule", self.schedules, methods=["POST"]),
+            Route("/rules", self.rules, methods=both),
             Route("/servers", self.servers),
-            Route("/server", self.server, methods=["POST"]),
-            Route("/tool", self.tool, methods=["GET", "POST"]),
+            Route("/server", self.servers, methods=["POST"]),
+            Route("/tool", self.tool, methods=both),
             Route("/health", self.health),
             Route("/views", self.views),
             Route("/events", self.events),
@@ -112,39 +116,33 @@ class ConsoleViews:
         return RedirectResponse("inbox", 303)
 
     async def inbox(self, request: Request) -> Response:
-        """Show what waits."""
-        return await self._inbox(request)
+        """Show what waits, after answering it as a form says."""
+        sources = self._sources
+        act = answer_several if request.url.path.endswith("/answers") else answer_request
+        given, said = await self._done(request, act, sources.records(), sources.continue_with)
 
-    async def answer(self, request: Request) -> Response:
-        """Answer a call that waits, and show what waits then."""
-        return await self._answered(request, answer_request)
+        def show(frame: Frame) -> str:
+            every, here = sources.records(), sources.record()
+            if (ident := given.get("id")) and not said:
+                return inbox_page(read_request(every, here, sources.build, ident), frame)
+            return inbox_page(read_inbox(every, here, given.get("after", "")), frame)
 
-    async def answers(self, request: Request) -> Response:
-        """Answer several calls, and show what waits then."""
-        return await self._answered(request, answer_several)
-
-    async def _answered(self, request: Request, do: Callable[..., str]) -> Response:
-        given, sources = await read_form(request), self._sources
-        said = await shared_threads.run(
-            lambda: do(given, sources.records(), sources.continue_with, request.scope[PERSON])
-        )
-        return await self._inbox(request, said)
+        return await self._shown(request, "inbox", show, said)
 
     async def calls(self, request: Request) -> Response:
         """Show a page of calls."""
-        given = dict(request.query_params)
-        return await self._shown(
-            request, "calls", lambda frame: calls_page(read_calls(self._sources.record(), given), frame)
-        )
+        given, record = dict(request.query_params), self._sources.record()
+        return await self._shown(request, "calls", lambda frame: calls_page(read_calls(record, given), frame))
 
-    async def call(self, request: Request, said: str = "", ident: str | None = None) -> Response:
-        """Show one call."""
-        given = dict(request.query_params) if ident is None else {"id": ident}
+    async def call(self, request: Request) -> Response:
+        """Show one call, after taking back what it changed."""
         sources = self._sources
-        return await self._shown(
-            request, "calls",
-            lambda frame: call_page(read_call(sources.state(), sources.build, sources.journal, given), frame), said,
-        )  # fmt: skip
+        given, said = await self._done(request, undo_call, sources.journal, sources.record())
+
+        def show(frame: Frame) -> str:
+            return call_page(read_call(sources.state(), sources.build, sources.journal, given), frame)
+
+        return await self._shown(request, "calls", show, said)
 
     async def export(self, request: Request) -> Response:
         """Send the calls of a list as lines of JSON."""
@@ -152,31 +150,17 @@ class ConsoleViews:
         headers = {"Content-Disposition": "attachment; filename=calls.jsonl"}
         return StreamingResponse(lines, media_type="application/jsonl", headers=headers)
 
-    async def undo(self, request: Request) -> Response:
-        """Take back what a call changed."""
-        ident = (await read_form(request)).get("id", "")
-        record = self._sources.record()
-        said = await shared_threads.run(undo_call, record, self._sources.journal, ident, request.scope[PERSON])
-        return await self.call(request, said, ident)
-
     async def sessions(self, request: Request) -> Response:
         """Show the sessions of the agent."""
-        return await self._shown(
-            request, "sessions", lambda frame: sessions_page(read_sessions(self._sources.state()), frame)
-        )
+        state = self._sources.state()
+        return await self._shown(request, "sessions", lambda frame: sessions_page(read_sessions(state), frame))
 
     async def session(self, request: Request) -> Response:
         """Show one session, after doing what a form says."""
-        given, said, sources = dict(request.query_params), "", self._sources
-        if request.method == "POST":
-            given = await read_form(request)
-            who = sources.record(), request.scope[PERSON]
-            if given.get("act") == "work":
-                said = await _said(send_by_worker, given, sources.jobs, sources.build, *who)
-            else:
-                said = await _said(act_on_session, given, sources.state(), *who)
+        sources, state = self._sources, self._sources.state()
+        given, said = await self._done(request, act_on_session, state, sources.jobs, sources.build, sources.record())
         return await self._shown(
-            request, "sessions", lambda frame: session_page(read_session(sources.state(), given), frame), said
+            request, "sessions", lambda frame: session_page(read_session(state, given), frame), said
         )
 
     async def jobs(self, request: Request) -> Response:
@@ -186,63 +170,47 @@ class ConsoleViews:
 
     async def job(self, request: Request) -> Response:
         """Show one job, after doing what a form says."""
-        given, said, sources = dict(request.query_params), "", self._sources
-        if request.method == "POST":
-            given = await read_form(request)
-            said = await _said(act_on_job, given, sources.jobs, sources.record(), request.scope[PERSON])
-        found = await read_job(sources.jobs, given.get("id", ""))
+        sources = self._sources
+        given, said = await self._done(request, act_on_job, sources.jobs, sources.record())
+        found = await read_job(sources.jobs, sources.state(), given.get("id", ""))
         return await self._shown(request, "jobs", lambda frame: job_page(found, frame), said)
 
-    async def schedules(self, request: Request, said: str = "") -> Response:
-        """Show the schedules."""
+    async def schedules(self, request: Request) -> Response:
+        """Show the schedules, after doing what a form says."""
+        sources = self._sources
+        _, said = await self._done(request, act_on_schedule, sources.schedules, sources.record())
         return await self._shown(
-            request, "schedules", lambda frame: schedules_page(read_schedules(self._sources.schedules), frame), said
+            request, "schedules", lambda frame: schedules_page(read_schedules(sources.schedules), frame), said
         )
-
-    async def schedule(self, request: Request) -> Response:
-        """Do what a form says with a schedule, and show all."""
-        given, sources = await read_form(request), self._sources
-        said = await _said(act_on_schedule, given, sources.schedules, sources.record(), request.scope[PERSON])
-        return await self.schedules(request, said)
 
     async def rules(self, request: Request) -> Response:
         """Show the rules and try one, after doing what a form says."""
-        given, said, sources = dict(request.query_params), "", self._sources
-        if request.method == "POST":
-            form, given = await read_form(request), {}
-            who = sources.record(), request.scope[PERSON]
-            said = await _said(act_on_rules, form, sources.build, sources.untrusted, *who)
+        sources = self._sources
+        given, said = await self._done(request, act_on_rules, sources.build, sources.untrusted, sources.record())
 
         def show(frame: Frame) -> str:
-            return rules_page(read_rules(sources.build, sources.record(), sources.untrusted, given), frame)
+            tried = {} if said else given
+            return rules_page(read_rules(sources.build, sources.record(), sources.untrusted, tried), frame)
 
         return await self._shown(request, "rules", show, said)
 
-    async def servers(self, request: Request, said: str = "") -> Response:
-        """Show the MCP servers and plugins."""
+    async def servers(self, request: Request) -> Response:
+        """Show the MCP servers and plugins, after doing what a form says."""
         sources = self._sources
-        return await self._shown(
-            request, "servers", lambda frame: servers_page(read_servers(sources.build, sources.record()), frame), said
-        )
+        _, said = await self._done(request, act_on_server, sources.build, sources.open, sources.record())
 
-    async def server(self, request: Request) -> Response:
-        """Do what a form says with a server, and show all."""
-        given, sources = await read_form(request), self._sources
-        who = sources.record(), request.scope[PERSON]
-        return await self.servers(request, await _said(act_on_server, given, sources.build, sources.open, *who))
+        def show(frame: Frame) -> str:
+            return servers_page(read_servers(sources.build, sources.record(), live=sources.has_servers), frame)
+
+        return await self._shown(request, "servers", show, said)
 
     async def tool(self, request: Request) -> Response:
         """Show a tool, after calling it as a form says."""
-        given, said, output, sources = dict(request.query_params), "", None, self._sources
-        if request.method == "POST":
-            given, person = await read_form(request), request.scope[PERSON]
-            session = f"{self._session}-{sha256(person.encode()).hexdigest()[:6]}"
-            try:
-                output = await call_tool(given, sources.open, session, sources.record(), person)
-            except ToolcribError as error:
-                said = f"Nothing was done: {error}."
+        sources, outputs = self._sources, list[ToolOutput]()
+        session = f"{self._session}-{sha256(request.scope[PERSON].encode()).hexdigest()[:6]}"
+        given, said = await self._done(request, call_tool, sources.open, session, outputs, sources.record())
         return await self._shown(
-            request, "servers", lambda frame: tool_page(read_tool(sources.build, given, output), frame), said
+            request, "servers", lambda frame: tool_page(read_tool(sources.build, given, *outputs), frame), said
         )
 
     async def health(self, request: Request) -> Response:
@@ -273,14 +241,25 @@ class ConsoleViews:
         return HTMLResponse(refused("Refused", str(error)), 403)
 
     async def fail(self, request: Request, error: Exception) -> Response:
-        """Answer where something cannot be read."""
-        return HTMLResponse(refused("This cannot be shown", str(error)), 500)
+        """Answer where something cannot be read, or is not there."""
+        if isinstance(error, UnknownName | ToolNotFoundError):
+            return HTMLResponse(refused("Not found", str(error)), 404)
+        return HTMLResponse(refused("This cannot be shown", str(error)), 400 if isinstance(error, ConfigError) else 500)
 
-    async def _inbox(self, request: Request, said: str = "") -> Response:
-        sources = self._sources
-        return await self._shown(
-            request, "inbox", lambda frame: inbox_page(read_inbox(sources.records(), sources.record()), frame), said
-        )
+    async def _done(self, request: Request, act: Callable[..., Any], *values: Any) -> tuple[Mapping[str, str], str]:
+        """Do what a form says, in a thread if that blocks. Return the form, or else what the address has, and what to
+        say of it. Raises UnknownName and ToolNotFoundError."""
+        if request.method != "POST":
+            return request.query_params, ""
+        given, person = await read_form(request), request.scope[PERSON]
+        try:
+            if inspect.iscoroutinefunction(act):
+                return given, await act(given, *values, person)
+            return given, await shared_threads.run(act, given, *values, person)
+        except (UnknownName, ToolNotFoundError):
+            raise
+        except ToolcribError as error:
+            return given, f"Nothing was done: {error}."
 
     async def _shown(self, request: Request, view: str, show: Callable[[Frame], str], said: str = "") -> Response:
         """Make a page, in a thread."""
@@ -290,13 +269,3 @@ class ConsoleViews:
             return show(Frame(view, request.scope[FORM], waiting, said))
 
         return HTMLResponse(await shared_threads.run(work))
-
-
-async def _said(act: Callable[..., Any], given: Mapping[str, str], *values: Any) -> str:
-    """Do what a form says, in a thread if that blocks, and return what to say of it."""
-    try:
-        if inspect.iscoroutinefunction(act):
-            return await act(given, *values)
-        return await shared_threads.run(act, given, *values)
-    except ToolcribError as error:
-        return f"Nothing was done: {error}."

@@ -12,7 +12,7 @@ from typing import Any
 from ...builtin.diffs import bounded_diff
 from ...core.call import inner_id
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError, ToolError
+from ...core.errors import ToolcribError, ToolError, UnknownName
 from ...core.json_values import as_object
 from ...core.text import clip
 from ...record.audit import Audit
@@ -27,7 +27,7 @@ from ...record.state import StateFolder
 from ...record.undoing import UndoConflict, foresee, undo
 from .acts import note_act
 from .html import Child, Markup, el
-from .page import VIEWS, Frame, arguments_of, choice, clock, exact, facts, form, link, live, one_line, page
+from .page import VIEWS, Frame, arguments_of, choice, clock, exact, facts, form, link, live, number_of, one_line, page
 from .rules import Build
 
 OpenJournal = Callable[[], AbstractContextManager[Journal]]
@@ -58,7 +58,7 @@ def read_calls(record: Where, given: Mapping[str, str]) -> CallList:
     before: tuple[float, int] | None = None
     with suppress(ValueError):
         time, _, seq = given.get("before", "").partition(",")
-        before = float(time), int(seq)
+        before = float(time), number_of(seq, 1 << 62)
     with closing(Audit(record)) as audit:
         rows = audit.page(before, PER_PAGE, **wanted)
         running: list[CallRow] = []
@@ -164,7 +164,7 @@ def read_call(state: StateFolder, build: Build, open_journal: OpenJournal, given
         request = next(filter(None, map(audit.approval, rows)), None)
         inner = audit.query(call_id=inner_id(call_id, "*"), limit=PER_PAGE) if "*" not in call_id else []
     if not rows:
-        raise ToolError(f"the record of this workspace has no call {call_id}")
+        raise UnknownName(f"the record of this workspace has no call {call_id}")
     lines: list[tuple[str, str]] = []
     conflicts: list[str] = []
     with open_journal() as journal, suppress(ToolcribError):  # it changed nothing, or is undone
@@ -178,14 +178,14 @@ def read_call(state: StateFolder, build: Build, open_journal: OpenJournal, given
 
 def _part(files: Sequence[Path], given: Mapping[str, str]) -> FilePart | None:
     """Read the part of a file that is wanted; None if none is."""
-    number, at = given.get("file", ""), given.get("at", "0")
-    if not number.isdecimal() or not at.isdecimal() or int(number) >= len(files):
+    number = number_of(given.get("file"), len(files))
+    if number == len(files):
         return None
-    with open(os.open(files[int(number)], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(files[number], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        start = min(int(at), size) // PART * PART
+        start = number_of(given.get("at", "0"), size) // PART * PART
         file.seek(start)
-        return FilePart(int(number), start, file.read(PART).decode("utf-8", "replace"), size)
+        return FilePart(number, start, file.read(PART).decode("utf-8", "replace"), size)
 
 
 def _judged(build: Build, rows: Sequence[CallRow]) -> list[str]:
@@ -212,22 +212,31 @@ def _judged(build: Build, rows: Sequence[CallRow]) -> list[str]:
         return [*steps, f"the verdict: {verdict}"]
 
 
+def has_read(record: Where, session: str | None) -> Child:
+    """Return the labels of what a session has read, each with the call that brought it first."""
+    found: list[Child] = []
+    with closing(Audit(record)) as audit:
+        for label in ("untrusted", "private"):
+            for row in audit.query(session_id=session, label=label, after=0, limit=1) if session else ():
+                found += [f"{label}, first by ", link(el("bdi", row["tool"]), "call", {"id": row["call_id"]}), " at ",
+                          clock(row["time"]), " "]  # fmt: skip
+    return found or "nothing untrusted or private, as far as the record knows"
+
+
 def _arguments(rows: Sequence[CallRow]) -> str:
     return next((each["arguments"] for each in reversed(rows) if each["arguments"]), "")
 
 
-def undo_call(record: Where, open_journal: OpenJournal, call_id: str, person: str) -> str:
-    """Take back what a call changed, and return a sentence for the person."""
+def undo_call(given: Mapping[str, str], open_journal: OpenJournal, record: Where, person: str) -> str:
+    """Take back what a call changed, and return a sentence for the person. Raises ToolcribError."""
+    note_act(record, person, "undo", given.get("id", ""))
     try:
-        note_act(record, person, "undo", call_id)
         with open_journal() as journal:
-            done = undo(journal, call_id)
+            done = undo(journal, given.get("id", ""))
     except UndoConflict as error:
         return (
             f"Nothing was undone: {'; '.join(error.conflicts)}. At a terminal, `toolcrib undo --force` does it anyway."
         )
-    except ToolcribError as error:
-        return f"Nothing was undone: {error}."
     return f"Undone: {'; '.join(done.lines)}. `toolcrib undo {done.undo_id}` brings it back."
 
 
@@ -283,7 +292,11 @@ def _files(call: OneCall, ident: str) -> list[Child]:
 def _steps(judged: Sequence[str] | None, ident: str) -> Child:
     if judged is None:
         return el("p", link("How it would be judged now, step by step", "call", {"id": ident, "judge": "1"}))
-    return [el("h2", "How it would be judged now"), el("ol", [el("li", one_line(each)) for each in judged])]
+    return [
+        el("h2", "How it would be judged now"),
+        el("p", "By the rules, settings and files of today. What was decided then is above."),
+        el("ol", [el("li", one_line(each)) for each in judged]),
+    ]
 
 
 def _facts(row: CallRow) -> Markup:
@@ -302,7 +315,7 @@ def _facts(row: CallRow) -> Markup:
             link("transcript", "session", {"id": row["session_id"]}) if _is_agents(row) else None,
         ],
         "channel": row["channel"],
-        "labels": ", ".join(map(str, as_object(plain_data(row["labels"])).values())),
+        "labels of its output": ", ".join(map(str, as_object(plain_data(row["labels"])).values())),
         "took": f"{(row['duration'] or 0) * 1000:.1f} ms",
         "output": f"{row['size'] or 0:,} characters",
         "row": f"{row['seq']}:{row['hash']}",

@@ -5,38 +5,45 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ...config.remembered import remember
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError, ToolcribError
+from ...core.errors import ConfigError, ToolcribError, UnknownName
 from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
 from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow
+from .calls import has_read
 from .html import Child, Markup, el
-from .page import Frame, arguments_of, clock, exact, facts, form, link, page, sure
+from .page import Frame, arguments_of, check_sure, clock, exact, facts, folded, form, link, page, sure
+from .rules import Build, allowed_by
 from .sessions import askers
 
 if TYPE_CHECKING:
     from ...agent.store import SessionRow
 
-MAX_SHOWN = 100
+PER_PAGE = 50
 """How many waiting calls a page has; the oldest first."""
 ANSWERS = 20
+UNKNOWN = "there is no approval request {}; it may have been removed"
 CHOSEN, SEVERAL = "chosen:", "several"
 """How the boxes of calls begin their names, and the form that they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCalls:
-    """What waits and what was answered, and the records that could not be read."""
+    """A page of what waits, what was answered, and the records that could not be read. `later` is how many wait after
+    those of the page, and `more` what is known of the only one."""
 
-    waiting: list[ApprovalRow]
-    answered: list[ApprovalRow]
-    faults: list[str]
+    waiting: Sequence[ApprovalRow]
+    answered: Sequence[ApprovalRow] = ()
+    faults: Sequence[str] = ()
+    later: int = 0
+    first: bool = True
+    more: Child = None
     sessions: Mapping[str, Sequence[SessionRow]] = field(default_factory=dict[str, "Sequence[SessionRow]"])
     """The sessions of the agent that ask, by the ids of requests: each with those that began it, the nearest first."""
     here: frozenset[str] = frozenset()
@@ -45,44 +52,75 @@ class WaitingCalls:
 
 def count_waiting(records: Iterable[Where]) -> int:
     """Return how many calls wait."""
-    return len(read_inbox(records, count_only=True).waiting)
+    return len(_pending(records, []))
 
 
-def read_inbox(records: Iterable[Where], here: Where | None = None, *, count_only: bool = False) -> WaitingCalls:
-    """Read all records. `here` is that of this workspace."""
-    waiting: list[ApprovalRow] = []
-    answered: list[ApprovalRow] = []
-    faults: list[str] = []
-    sessions: dict[str, Sequence[SessionRow]] = {}
-    mine: frozenset[str] = frozenset()
+def _pending(records: Iterable[Where], faults: list[str]) -> list[tuple[ApprovalRow, Where]]:
+    """Return what waits, the oldest first, each with its record."""
+    found: list[tuple[ApprovalRow, Where]] = []
     for record in dict.fromkeys(records):
         try:
             with contextlib.closing(Approvals(record)) as approvals:
-                found = approvals.pending()
-                waiting += found
-                if not count_only:
-                    sessions |= askers(record, found[:MAX_SHOWN])
-                    mine = frozenset(row["id"] for row in found) if record == here else mine
-                    answered += [row for row in approvals.recent() if row["state"] != "pending"]
+                found += [(row, record) for row in approvals.pending()]
         except ToolcribError as error:
             faults.append(f"{shown(record)}: {error}")
-    waiting.sort(key=lambda row: (row["created"], row["id"]))
-    answered.sort(key=lambda row: (row["created"], row["id"]), reverse=True)
-    return WaitingCalls(waiting, answered[:ANSWERS], faults, sessions, mine)
+    return sorted(found, key=lambda each: _place(each[0]))
+
+
+def _place(row: ApprovalRow) -> str:
+    """Return where a request is in the list: an older one has a smaller place."""
+    return f"{row['created']:020.6f},{row['id']}"
+
+
+def read_inbox(records: Iterable[Where], here: Where | None = None, after: str = "") -> WaitingCalls:
+    """Read a page of what waits in all records, after a place in the list. `here` is the record of this workspace."""
+    faults: list[str] = []
+    answered: list[ApprovalRow] = []
+    every = list(dict.fromkeys(records))
+    pending = [each for each in _pending(every, faults) if _place(each[0]) > after]
+    for record in every:
+        with contextlib.suppress(ToolcribError), contextlib.closing(Approvals(record)) as approvals:
+            answered += [row for row in approvals.recent() if row["state"] != "pending"]
+    answered.sort(key=_place, reverse=True)
+    found = _with_sessions(pending[:PER_PAGE], here)
+    return replace(found, answered=answered[:ANSWERS], faults=faults, later=len(pending[PER_PAGE:]), first=not after)
+
+
+def _with_sessions(found: Sequence[tuple[ApprovalRow, Where]], here: Where | None) -> WaitingCalls:
+    sessions: dict[str, Sequence[SessionRow]] = {}
+    for record in dict.fromkeys(record for _, record in found):
+        with contextlib.suppress(ToolcribError):  # who began it is not known
+            sessions |= askers(record, [row for row, its in found if its == record])
+    mine = frozenset(row["id"] for row, record in found if record == here)
+    return WaitingCalls([row for row, _ in found], sessions=sessions, here=mine)
+
+
+def read_request(records: Iterable[Where], here: Where, build: Build, ident: str) -> WaitingCalls:
+    """Read one request, with what its rule would have allowed and what its session has read. Raises UnknownName."""
+    for record in dict.fromkeys(records):
+        with find_request(ident, [record]) as found:
+            if found is None:
+                continue
+            row = found[1]
+        if row["state"] != "pending":
+            return WaitingCalls((), [row], first=False)
+        more: list[Child] = [el("p", "Its session has read: ", has_read(record, row["session_id"]))]
+        if record == here and row["rule"] and row["asked_by"] is None:
+            with contextlib.suppress(ToolcribError):  # the rule was written by another version
+                more.insert(0, allowed_by(build, here, row["rule"], row["call_id"]))
+        return replace(_with_sessions([(row, record)], here), first=False, more=el("div", more, data_more=True))
+    raise UnknownName(UNKNOWN.format(ident))
 
 
 def answer_request(
     given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
 ) -> str:
-    """Answer a request as a form says, and return a sentence for the person, whom the record names. Blocks."""
-    ident = given.get("id", "")
-    try:
-        decision = _decision(given, person)
-    except ConfigError as error:
-        return f"Nothing was answered: {error}."
+    """Answer a request as a form says, and return a sentence for the person, whom the record names. Blocks. Raises
+    ToolcribError."""
+    ident, decision = given.get("id", ""), _decision(given, person)
     with find_request(ident, records) as found:
         if found is None:
-            return f"There is no approval request {ident}. It may have been removed."
+            raise UnknownName(UNKNOWN.format(ident))
         approvals, row = found
         workspace = row["workspace"]
         remembering = None if workspace is None else partial(remember, workspace, "allow")
@@ -96,17 +134,19 @@ def answer_request(
 def answer_several(
     given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
 ) -> str:
-    """Answer all requests that a form names, each once, and return a sentence for each. Blocks."""
-    chosen = [name for name in given if name.startswith(CHOSEN)][:MAX_SHOWN]
+    """Answer all requests that a form names, each once, and return a sentence for each. Blocks. Raises ConfigError."""
+    chosen = [name.removeprefix(CHOSEN) for name in given if name.startswith(CHOSEN)][:PER_PAGE]
     if given.get("answer") not in ("once", "deny"):
-        return "Nothing was answered: the form names no answer."
+        raise ConfigError("the form names no answer")
     if not chosen:
-        return "Nothing was answered: no call was chosen."
-    every = list(records)
-    each = {"answer": given["answer"], "reason": given.get("reason", "")}
-    return "\n".join(
-        answer_request({"id": name.removeprefix(CHOSEN), **each}, every, continue_with, person) for name in chosen
-    )
+        raise ConfigError("no call was chosen")
+    every, said = list(records), list[str]()
+    for ident in chosen:
+        try:
+            said.append(answer_request({**given, "id": ident}, every, continue_with, person))
+        except ToolcribError as error:
+            said.append(f"{error}.")
+    return "\n".join(said)
 
 
 def _decision(given: Mapping[str, str], person: str) -> Decision:
@@ -125,25 +165,25 @@ def _decision(given: Mapping[str, str], person: str) -> Decision:
             raise ConfigError("the arguments should be a JSON object, in braces")
         return Decision(True, arguments=cast("dict[str, object]", arguments), approver=person)
     if said == "rule":
-        if given.get("sure", "").strip().lower() != "yes":
-            raise ConfigError("to write a rule, type yes")
+        check_sure(given, "to write a rule")
         return Decision(True, scope="rule", approver=person)
     raise ConfigError("the form names no answer")
 
 
 def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
     """Return the page."""
-    left = len(inbox.waiting) - MAX_SHOWN
+    older = None if inbox.first else el("p", link("All that wait, the oldest first", "inbox", {}))
     return page(
         frame,
         "Inbox",
         [el("p", fault, class_="fault", role="alert") for fault in inbox.faults],
         el(
             "section",
+            older,
             _several(frame) if len(inbox.waiting) > 1 and frame.form else None,
-            [_waiting(row, inbox, frame) for row in inbox.waiting[:MAX_SHOWN]]
-            or el("p", "No call waits for an answer."),
-            el("p", f"{left} more wait; these are the oldest.") if left > 0 else None,
+            [_waiting(row, inbox, frame) for row in inbox.waiting] or el("p", "No call waits for an answer."),
+            el("p", f"{inbox.later} more wait. ", link("The next ones", "inbox", {"after": _place(inbox.waiting[-1])}))
+            if inbox.later else None,
             id="waiting", data_live=True, aria_label="Calls that wait",
         ),
         el("h2", "Answered"),
@@ -180,8 +220,10 @@ def _waiting(row: ApprovalRow, inbox: WaitingCalls, frame: Frame) -> Markup:
         exact(row["preview"]),
         el("p", el("strong", "why it asks: "), row["reason"], class_="why"),
         [el("p", line, class_="about") for line in about],
-        el("p", link("What this rule would do to the calls of the record", "rules", {"rule": row["rule"]}))
-        if row["rule"] and row["asked_by"] is None else None,
+        inbox.more or folded(
+            "What its rule would have allowed, and what its session has read",
+            el("p", link("On a page of its own", "inbox", {"id": ident})), data_from=f"inbox?id={ident}",
+        ),
         facts({
             "who asks": who_asks(row),
             **_asking_session(row, inbox),

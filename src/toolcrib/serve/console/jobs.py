@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolError
 from ...core.threads import shared_threads
+from ...core.wings import has_wing
 from ...policy.preview import fit
 from ...record.connection import Where
+from ...record.state import StateFolder
 from .acts import note_act
 from .html import Child, Markup, el
 from .page import MAX_ARGUMENTS, Frame, as_json, clock, exact, facts, form, link, live, page
 from .rules import Build
 
 if TYPE_CHECKING:
-    from ...jobs.engine import JobEngine, JobStatus, Served
+    from ...jobs.engine import Job, JobEngine, JobStatus, Served
 
 OpenJobs = Callable[[], "AbstractAsyncContextManager[tuple[JobEngine, Where]]"]
 """Opens the jobs, with the record of what they ask. Raises ToolcribError if there are none."""
@@ -86,15 +88,16 @@ def _alone(status: JobStatus, workers: Mapping[str, Served]) -> Child:
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """A job, the workers, and what it printed or reported."""
+    """A job, the workers, what it printed or reported, and the session that it goes on with; "" if it is a call."""
 
     status: JobStatus
     workers: Mapping[str, Served]
     printed: str
+    session: str = ""
 
 
-async def read_job(jobs: OpenJobs, ident: str) -> OneJob:
-    """Read one job. Raises ToolcribError if there is none."""
+async def read_job(jobs: OpenJobs, state: StateFolder, ident: str) -> OneJob:
+    """Read one job. Raises UnknownName if there is none."""
     from ...jobs.engine import FINAL
     from ...jobs.job_tool import stored_events, text_of
     from ...jobs.runner import text_of_output
@@ -104,13 +107,28 @@ async def read_job(jobs: OpenJobs, ident: str) -> OneJob:
         printed = text_of_output(status.output) if status.state in FINAL else ""
         if not printed:
             printed = "".join([text_of(event) for event in await stored_events(engine, ident)])
-        return OneJob(status, await engine.workers(), printed)
+        session = await shared_threads.run(session_of, state, status.job)
+        return OneJob(status, await engine.workers(), printed, session)
+
+
+def session_of(state: StateFolder, job: Job) -> str:
+    """Return the session of the agent that a job goes on with; "" for a call, and for one that has not begun."""
+    from ...jobs.bodies import MessageBody
+
+    named = job.body.get("session" if job.kind == MessageBody.KIND else "subagent")
+    if named or job.kind != MessageBody.KIND or not has_wing("agent"):
+        return str(named or "")
+    from ...agent.store import SessionStore
+
+    with closing(SessionStore(state)) as store:
+        begun = store.of_job(job.id)
+    return begun.id if begun is not None else ""
 
 
 def job_page(found: OneJob, frame: Frame) -> str:
     """Return the page of one job."""
     status, job = found.status, found.status.job
-    session = job.body.get("session")
+    session = found.session or job.body.get("session")
     return page(
         frame,
         job.id,
@@ -135,7 +153,7 @@ def job_page(found: OneJob, frame: Frame) -> str:
             el("h2", "What it does"),
             exact(fit(as_json(dict(job.body)), MAX_ARGUMENTS), diff=False),
             [el("h2", "Output"), exact(fit(found.printed, MAX_ARGUMENTS), diff=False)] if found.printed else None,
-            _acts(status, frame),
+            _acts(found, frame),
             name="This job",
         ),
     )  # fmt: skip
@@ -143,13 +161,19 @@ def job_page(found: OneJob, frame: Frame) -> str:
 
 def _waits(key: str) -> Child:
     kind, _, ident = key.partition(":")
-    return el("a", ident, href=f"inbox#{ident}") if kind == "approval" else key
+    return link(ident, "inbox", {"id": ident}) if kind == "approval" else key
 
 
-def _acts(status: JobStatus, frame: Frame) -> Markup:
-    ident = status.job.id
+def _acts(found: OneJob, frame: Frame) -> Markup:
+    status, ident = found.status, found.status.job.id
     if status.state in ("queued", "running", "parked"):
-        return form(frame, "job", el("button", "Cancel this job", name="act", value="cancel", class_="no"), id=ident)
+        pause: Child = "A call cannot be paused. If you cancel it, it can run again, from its beginning."
+        if found.session:
+            pause = "To pause it, pause ", link("its session", "session", {"id": found.session}), "."
+        return form(
+            frame, "job", el("p", pause) if status.state == "running" else None,
+            el("button", "Cancel this job", name="act", value="cancel", class_="no"), id=ident,
+        )  # fmt: skip
     if status.state == "done":
         return Markup()
     return form(

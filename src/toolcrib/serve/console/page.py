@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from ...builtin.diffs import changed_words
 from ...core.dataclass import dataclass
+from ...core.errors import ConfigError
 from ...core.wings import has_wing
 from ...policy.preview import fit, visible
 from .html import Child, Markup, el
@@ -121,6 +122,12 @@ def sure() -> Markup:
     return el("label", "Type yes ", el("input", name="sure", autocomplete="off", size=5))
 
 
+def check_sure(given: Mapping[str, str], to: str) -> None:
+    """Raise ConfigError if a form lacks that confirmation."""
+    if given.get("sure", "").strip().lower() != "yes":
+        raise ConfigError(f"{to}, type yes")
+
+
 def link(text: Child, view: str, query: Mapping[str, str], *, item: bool = False) -> Markup:
     """Return a link to a view. The keys go from item to item."""
     return el("a", text, href=f"{view}?{urlencode(query, errors='replace')}", data_item=item)
@@ -135,6 +142,11 @@ def choice(name: str, known: Iterable[str], chosen: str) -> Markup:
 def facts(found: Mapping[str, Child]) -> Markup:
     """Return what is known of a thing; what is empty is left out."""
     return el("dl", *(el("div", el("dt", name), el("dd", value)) for name, value in found.items() if value))
+
+
+def number_of(text: str | None, most: int) -> int:
+    """Return the number that an address has, at most this; this also for anything else."""
+    return min(int(text), most) if text and text.isdecimal() and len(text) < 16 else most
 
 
 def one_line(text: str) -> str:

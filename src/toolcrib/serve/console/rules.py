@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager
 from ...config import TextToTrust, TrustStore
 from ...config.remembered import forget, remember
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError, ToolcribError, ToolError
+from ...core.errors import ToolcribError, ToolError
 from ...core.text import clip
 from ...core.verdict import Verdict
 from ...policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
-from ...policy.rules.history import Changed, PastCall, Suggestion, changes, suggestions
+from ...policy.rules.history import Changed, PastCall, Suggestion, changes, covered, suggestions
 from ...record.connection import Where
 from ...record.filters import read_time
 from ...toolbox import Toolbox
 from ...toolbox.past_calls import recorded_calls
 from .acts import note_act
 from .html import Child, Markup, el
-from .page import MAX_ARGUMENTS, Frame, choice, exact, folded, form, link, live, one_line, page, sure
+from .page import MAX_ARGUMENTS, Frame, check_sure, choice, exact, folded, form, link, live, one_line, page, sure
 
 Build = Callable[[], AbstractContextManager[Toolbox]]
 Untrusted = Callable[[], Sequence[TextToTrust]]
@@ -29,7 +29,7 @@ OWN = ("user", "remembered")
 """The layers of the rules that a person's own commands write."""
 TRIED = 5_000
 SINCE = "30d"
-EXAMPLES = 20
+EXAMPLES, FIRST = 20, 5
 _VERDICTS: Mapping[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
 
 
@@ -71,6 +71,20 @@ def read_rules(build: Build, record: Where, untrusted: Untrusted, given: Mapping
         except ToolcribError as error:
             return RuleReport(rules, warnings, given, fault=str(error), untrusted=texts)
     return RuleReport(rules, warnings, given, len(calls), unread, changed, suggested, untrusted=texts)
+
+
+def allowed_by(build: Build, record: Where, rule: str, but: str) -> Child:
+    """Return which calls of the record a rule alone would have allowed, besides one. Raises ToolcribError."""
+    with build() as box:
+        calls, _ = recorded_calls(box, record, read_time(SINCE), TRIED)
+        only = box.rules.only([parse_rule(rule, "allow", RuleSource("tried"))])
+        found = [each for each in covered(calls, only) if each.call_id != but]
+    refused = sum(each.denied for each in found)
+    return [
+        el("p", f"Its rule would have allowed {len(found)} others of the last {len(calls)} calls ({refused} refused). ",
+           link("Try it", "rules", {"rule": rule})),
+        el("ul", [el("li", _call(each)) for each in found[:FIRST]], class_="rows") if found else None,
+    ]  # fmt: skip
 
 
 def rules_page(found: RuleReport, frame: Frame) -> str:
@@ -174,8 +188,7 @@ def _to_trust(text: TextToTrust, frame: Frame) -> Markup:
 def act_on_rules(given: Mapping[str, str], build: Build, untrusted: Untrusted, record: Where, person: str) -> str:
     """Write or remove a rule, or trust a file exactly as it was shown. Raises ToolcribError."""
     act, written = given.get("act", ""), given.get("rule", "").strip()
-    if given.get("sure", "").strip().lower() != "yes":
-        raise ConfigError("to change rules or trust, type yes")
+    check_sure(given, "to change rules or trust")
     if act == "trust":
         path, digest = given.get("path", ""), given.get("digest", "")
         found = [each.file for each in untrusted() if (str(each.file.path), each.file.digest) == (path, digest)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...builtin.diffs import bounded_diff
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError, ToolError
+from ...core.errors import ToolError
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.starts import StartDoubt
@@ -22,7 +22,7 @@ from ...sources.mcp import ServerStatus
 from ...toolbox import Toolbox
 from .acts import note_act
 from .html import Child, Markup, el
-from .page import Frame, as_json, clock, exact, facts, folded, form, link, live, page, sure
+from .page import Frame, as_json, check_sure, clock, exact, facts, folded, form, link, live, page, sure
 from .rules import Build
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Open = Callable[[], AbstractAsyncContextManager[Toolbox]]
 """Opens a toolbox of the workspace, in which calls can run."""
 DAYS = 7
+ELSEWHERE = "This is what is stored of them. What they do in a process that serves, the console of that process shows: \
+toolcrib config set serve.console.http 127.0.0.1:8810, then toolcrib serve --http 127.0.0.1:8808"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,12 @@ class ServersReport:
     servers: Sequence[ServerReport]
     plugins: Sequence[Plugin] = ()
     others: Sequence[str] = ()
+    live: bool = True
+    """Whether the process of the console has the servers."""
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
-def read_servers(build: Build, record: Where) -> ServersReport:
+def read_servers(build: Build, record: Where, *, live: bool) -> ServersReport:
     """Read the servers of the settings and what is known of them. None is started."""
     with closing(Audit(record)) as audit:
         counts = {row["tool"]: row for row in audit.count("tool", since=time.time() - DAYS * 86_400)}
@@ -74,7 +78,7 @@ def read_servers(build: Build, record: Where) -> ServersReport:
         plugins = list(box.plugins) if has_wing("plugins") else []
         known = {name for server in servers for name in server.tools}
         others = [name for name in box.registry.names if name not in known]
-        return ServersReport(servers, plugins, others, counts)
+        return ServersReport(servers, plugins, others, live, counts)
 
 
 def _report(box: Toolbox, status: ServerStatus) -> ServerReport:
@@ -96,6 +100,7 @@ def servers_page(report: ServersReport, frame: Frame) -> str:
         "Servers",
         live(
             "servers",
+            el("p", ELSEWHERE) if report.servers and not report.live else None,
             [_server(each, report.counts, frame) for each in report.servers]
             or el("p", "No MCP servers are configured. `toolcrib mcp add` adds one."),
             name="MCP servers",
@@ -203,8 +208,7 @@ async def act_on_server(given: Mapping[str, str], build: Build, opened: Open, re
 
 def _accept(given: Mapping[str, str], build: Build, record: Where, person: str) -> str:
     name = given.get("name", "")
-    if given.get("sure", "").strip().lower() != "yes":
-        raise ConfigError("to accept changes, type yes")
+    check_sure(given, "to accept changes")
     with build() as box:
         box.mcp.tools(name)
         report = _report(box, box.mcp.servers[name])

@@ -9,25 +9,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError, ToolError
+from ...core.errors import ToolcribError, ToolError, UnknownName
 from ...core.text import clip
+from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.preview import fit
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder, state_path
 from .acts import note_act
+from .calls import has_read
 from .html import Child, Markup, el
-from .page import MAX_ARGUMENTS, Frame, arguments_of, clock, exact, facts, folded, form, link, live, one_line, page
+from .jobs import OpenJobs, send_by_worker
+from .page import (
+    MAX_ARGUMENTS,
+    Frame,
+    arguments_of,
+    clock,
+    exact,
+    facts,
+    folded,
+    form,
+    link,
+    live,
+    number_of,
+    one_line,
+    page,
+)  # fmt: skip
+from .rules import Build
 
 if TYPE_CHECKING:
     from ...agent.history import CallResult, Entry, ModelCall
-    from ...agent.store import SessionRow, SessionStore
+    from ...agent.store import SessionRow, SessionStore, Stop
 
 MAX_SESSIONS = 100
 TURNS = 100
 """Turns on a page, the latest ones."""
 MAX_PARENTS = 20
+STOPS: Mapping[str, tuple[Stop, str, str]] = {
+    "pause": ("pause", "Pause before the next step", "It pauses before its next step."),
+    "resume": ("", "Resume", "It goes on."),
+    "cancel": ("cancel", "Cancel this turn", "Its turn ends within seconds. It goes on with the next message."),
+}
+"""What each act asks of a turn that runs, its button, and what to say then."""
 _IDENT = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
@@ -90,8 +114,8 @@ class OneSession:
     parents: Sequence[SessionRow]
     children: Sequence[SessionRow]
     waiting: Sequence[Mapping[str, Any]]
-    message: str = ""
-    """The job that runs it, or ran it."""
+    read: Child = None
+    """The labels of what it has read."""
 
 
 def read_session(state: StateFolder, given: Mapping[str, str]) -> OneSession:
@@ -102,12 +126,11 @@ def read_session(state: StateFolder, given: Mapping[str, str]) -> OneSession:
     with closing(SessionStore(state)) as store:
         row = _found(store, given.get("id", ""))
         entries = store.turns(row.id)
-        before = int(given["before"]) if given.get("before", "").isdecimal() else len(entries)
-        end = min(before, len(entries))
+        end = number_of(given.get("before"), len(entries))
         first = max(end - TURNS, 0)
         return OneSession(
             row, store.state_of(row), entries[first:end], first, parents_of(store, row), store.children(row.id),
-            waits_of(store, row.id), str(row.extra.get("job") or ""),
+            waits_of(store, row.id), has_read(state.record, row.id),
         )  # fmt: skip
 
 
@@ -150,7 +173,7 @@ def askers(record: Where, rows: Iterable[ApprovalRow]) -> dict[str, list[Session
 def _found(store: SessionStore, ident: str) -> SessionRow:
     row = store.get(ident) if ident else None
     if row is None or row.id != ident:
-        raise ToolError(f"there is no session {ident!r} in this workspace")
+        raise UnknownName(f"there is no session {ident!r} in this workspace")
     return row
 
 
@@ -162,7 +185,7 @@ def session_page(session: OneSession, frame: Frame) -> str:
     return page(
         frame,
         row.title or row.id,
-        live("about", _about(session), name="About this session"),
+        live("about", _about(session), _stops(session, frame), name="About this session"),
         live("waits", [_waits(each, frame, row.id) for each in session.waiting], name="What it waits for"),
         el("h2", "Transcript"),
         el("p", earlier),
@@ -193,15 +216,24 @@ def _about(session: OneSession) -> Markup:
                       for each in session.children],
         "copy of": row.extra.get("forked_from")
         and link(str(row.extra["forked_from"]), "session", {"id": str(row.extra["forked_from"])}),
-        "job": session.message and link(session.message, "job", {"id": session.message}),
+        "job": row.extra.get("job") and link(str(row.extra["job"]), "job", {"id": str(row.extra["job"])}),
+        "has read": session.read,
         "calls": link("in the record", "calls", {"session": row.id}),
     })  # fmt: skip
+
+
+def _stops(session: OneSession, frame: Frame) -> Markup:
+    """Return what ends or pauses the turn that runs, in whatever process."""
+    acts = {"running": ("pause", "cancel"), "paused": ("resume", "cancel")}.get(session.state, ())
+    buttons = [el("button", STOPS[act][1], name="act", value=act) for act in acts]
+    return form(frame, "session", *buttons, id=session.row.id) if acts else Markup()
 
 
 def _waits(waits: Mapping[str, Any], frame: Frame, ident: str) -> Markup:
     who = f"The subagent {waits['subagent']}" if waits.get("subagent") else "The session"
     if waits["kind"] == "approval":
-        return el("p", f"{who} waits for your answer: ", el("a", str(waits["tool"]), href=f"inbox#{waits['approval']}"))
+        request = link(str(waits["tool"]), "inbox", {"id": str(waits["approval"])})
+        return el("p", f"{who} waits for your answer: ", request)
     run = str(waits["run_id"])
     return el(
         "article",
@@ -276,8 +308,16 @@ def _acts(ident: str, turns: int, frame: Frame) -> list[Child]:
     ]  # fmt: skip
 
 
-def act_on_session(given: Mapping[str, str], state: StateFolder, record: Where, person: str) -> str:
+async def act_on_session(
+    given: Mapping[str, str], state: StateFolder, jobs: OpenJobs, build: Build, record: Where, person: str
+) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
+    if given.get("act") == "work":
+        return await send_by_worker(given, jobs, build, record, person)
+    return await shared_threads.run(_act, given, state, record, person)
+
+
+def _act(given: Mapping[str, str], state: StateFolder, record: Where, person: str) -> str:
     from ...agent.session import AgentSession
     from ...agent.store import SessionStore
 
@@ -285,13 +325,17 @@ def act_on_session(given: Mapping[str, str], state: StateFolder, record: Where, 
     with closing(SessionStore(state)) as store:
         row = _found(store, ident)
         if act == "fork":
-            turn = given.get("turn", "")
             note_act(record, person, "fork", ident)
-            copy = store.fork(row.id, int(turn) if turn.isdecimal() else None)
+            turns = len(store.turns(row.id))
+            copy = store.fork(row.id, number_of(given.get("turn"), turns))
             return f"Forked as {copy.id}. It goes on with: toolcrib run --session {copy.id} '…'"
+        session = AgentSession(store, row)
+        if act in STOPS:
+            note_act(record, person, act, ident)
+            stop, _, said = STOPS[act]
+            return said if session.ask_to_stop(stop, person) else f"No turn of {ident} runs; nothing was changed."
         if not text:
             raise ToolError("there is no text to send")
-        session = AgentSession(store, row)
         if act == "answer":
             note_act(record, person, "answer", f"{ident}: {text}")
             try:

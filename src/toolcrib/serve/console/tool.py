@@ -16,7 +16,7 @@ from ...policy.preview import fit
 from ...record.connection import Where
 from .acts import note_act
 from .html import el
-from .page import MAX_ARGUMENTS, Frame, as_json, exact, facts, folded, form, live, page
+from .page import MAX_ARGUMENTS, Frame, as_json, exact, facts, folded, form, link, live, page
 from .rules import Build
 from .servers import Open
 
@@ -80,7 +80,7 @@ def _output(output: ToolOutput | None) -> list[Any]:
     if output is None:
         return []
     ident = output.meta.get("approval_id")
-    pending = el("p", el("a", "Answer it in the inbox", href=f"inbox#{ident}"), ", then call again.")
+    pending = el("p", link("Answer it in the inbox", "inbox", {"id": str(ident)}), ", then call again.")
     others = [each.type for each in output.content if each.type != "text"]
     return [
         el("h2", "Output" if not output.is_error else f"Not done: {output.error_kind}"),
@@ -90,8 +90,10 @@ def _output(output: ToolOutput | None) -> list[Any]:
     ]
 
 
-async def call_tool(given: Mapping[str, str], opened: Open, session: str, record: Where, person: str) -> ToolOutput:
-    """Call a tool as a form says. Raises ToolcribError if it cannot be called at all."""
+async def call_tool(
+    given: Mapping[str, str], opened: Open, session: str, outputs: list[ToolOutput], record: Where, person: str
+) -> str:
+    """Call a tool as a form says, and keep the output. Raises ToolcribError if it cannot be called at all."""
     name = given.get("name", "")
     try:
         arguments: Any = json.loads(given.get("arguments", ""))
@@ -102,4 +104,5 @@ async def call_tool(given: Mapping[str, str], opened: Open, session: str, record
     async with opened() as box:
         await shared_threads.run(note_act, record, person, "call", name)
         ctx = replace(box.context, channel="console", session_id=session, sender_id=person)
-        return await box.call(name, cast("dict[str, Any]", arguments), ctx)
+        outputs.append(await box.call(name, cast("dict[str, Any]", arguments), ctx))
+    return ""

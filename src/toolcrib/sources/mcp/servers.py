@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...core.errors import ConfigError
+from ...core.errors import ConfigError, UnknownName
 from ...core.registry import ToolRegistry
 from ...policy.starts import StartDoubt
 from .client_services import ClientServices, LoginDoor
@@ -37,6 +37,10 @@ HELD_SECONDS = 3.0
 """After this time a server that is still starting makes place for the next one: it waits for something else."""
 FIRST_RETRY, LAST_RETRY = 10.0, 300.0
 """Seconds until servers that failed at the start are tried again. The delay doubles each time, up to the last value."""
+
+
+class NoSuchServer(ConfigError, UnknownName):
+    """There is no MCP server of that name."""
 
 
 class McpServers:
@@ -286,7 +290,7 @@ class McpServers:
         server = self._servers.get(name)
         if server is None:
             known = ", ".join(self._servers) or "none"
-            raise ConfigError(f"there is no MCP server {name!r}; configured: {known}")
+            raise NoSuchServer(f"there is no MCP server {name!r}; configured: {known}")
         return server
 
     async def _refresh(self, servers: list[Upstream], *, logs: bool = True) -> dict[Upstream, McpFailure]:

@@ -115,8 +115,11 @@ if (document.body.dataset.again !== undefined) {
     for (const button of event.target.querySelectorAll("button")) button.disabled = true;
     const said = document.getElementById("said");
     try {
-      const page = await load("POST", event.target.getAttribute("action"), sent.toString());
-      show(page);
+      const action = event.target.getAttribute("action");
+      const page = await load("POST", action, sent.toString());
+      // A page of something else than this address has, or of somebody who is not let in, only says what was done.
+      if (page.getElementById("main") && (!location.search || location.pathname.endsWith(`/${action}`))) show(page);
+      else refresh();
       said.textContent = (page.getElementById("said") ?? page.querySelector("main p")).textContent;
     } catch {
       said.textContent = "The console did not answer. Nothing is known of this answer: look at the list again.";
@@ -125,6 +128,13 @@ if (document.body.dataset.again !== undefined) {
     scrollTo(0, 0);
   });
 }
+
+// What is long, or takes time, comes when somebody opens it.
+addEventListener("toggle", async (event) => {
+  const from = event.target.open && event.target.dataset.from;
+  const found = from && (await load("GET", from).catch(() => null))?.querySelector("[data-more]");
+  if (found) event.target.replaceChildren(event.target.firstElementChild, document.importNode(found, true));
+}, true);
 
 // A key counts only for the item that has the focus, and not in the moment in which it got it.
 let focused = 0;
