@@ -179,7 +179,7 @@ def read_call(state: StateFolder, build: Build, open_journal: OpenJournal, given
 def _part(files: Sequence[Path], given: Mapping[str, str]) -> FilePart | None:
     """Read the part of a file that is wanted; None if none is."""
     number = number_of(given.get("file"), len(files))
-    if number == len(files):
+    if number == len(files) or not given.get("at", "0").isdecimal():
         return None
     with open(os.open(files[number], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         size = os.fstat(file.fileno()).st_size
