@@ -146,7 +146,7 @@ def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli:
 
 def test_a_run_is_paused_resumed_and_cancelled_from_another_terminal(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
-    commands = ("echo begun > begun; until test -e go; do sleep 0.1; done", "sleep 600")
+    commands = ("echo > begun; until test -e go; do sleep 0.1; done", "echo > again; sleep 600")
     waits, hangs = ({"name": "exec", "arguments": {"command": command}} for command in commands)
     path.write_text(json.dumps([{"calls": [waits]}, {"calls": [hangs]}]))
     terminal = cli.at_terminal("run", "--model", f"scripted:{path}", "--mode", "autonomous", "go", env={"TERM": "dumb"})
@@ -156,7 +156,7 @@ def test_a_run_is_paused_resumed_and_cancelled_from_another_terminal(cli: Cli, t
     cli.write("go", "")
     terminal.expect("paused by cli:")
     assert "goes on where it runs" in cli("sessions", "resume", "last").stderr
-    terminal.expect("sleep 600")
+    wait_until((cli.work / "again").exists)
     assert "Its turn ends" in cli("sessions", "cancel", "last").stderr
     terminal.expect("cli:[^ ]* cancelled the turn")
     assert terminal.wait() == 130

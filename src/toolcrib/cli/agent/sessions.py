@@ -211,13 +211,13 @@ def _turns(count: int) -> str:
     return f"the turns 0 to {count - 1}" if count else "no turns"
 
 
-def _store(options: RecordOptions) -> Any:
+def _store(options: Options) -> Any:
     from ...agent.store import SessionStore
 
     return SessionStore(options.state())
 
 
-def _session(options: RecordOptions, session_id: str) -> AgentSession:
+def _session(options: Options, session_id: str) -> AgentSession:
     from ...agent.session import AgentSession
 
     store = _store(options)

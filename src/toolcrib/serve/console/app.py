@@ -189,7 +189,7 @@ class ConsoleViews:
         given, said = await self._done(request, act_on_rules, sources.build, sources.untrusted, sources.record())
 
         def show(frame: Frame) -> str:
-            tried = {} if said else given
+            tried: Mapping[str, str] = {} if said else given
             return rules_page(read_rules(sources.build, sources.record(), sources.untrusted, tried), frame)
 
         return await self._shown(request, "rules", show, said)
