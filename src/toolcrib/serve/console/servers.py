@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Open = Callable[[], AbstractAsyncContextManager[Toolbox]]
 """Opens a toolbox of the workspace, in which calls can run."""
 DAYS = 7
-ELSEWHERE = "This is what is stored of them. What they do in a process that serves, the console of that process shows: \
+ELSEWHERE = "This is what is stored of them. A process that serves them has a console that shows them as they are: \
 toolcrib config set serve.console.http 127.0.0.1:8810, then toolcrib serve --http 127.0.0.1:8808"
 
 
