@@ -139,7 +139,9 @@ def test_a_file_is_trusted_exactly_as_it_was_shown(room: Room, console: Open) ->
 
 def test_the_inbox_leads_to_what_a_rule_would_do(room: Room, page: Any) -> None:
     row = room.ask()
-    page.locator(f"#{row['id']}").get_by_role("link", name="What this rule would do").click()
+    article = page.locator(f"#{row['id']}")
+    article.get_by_text("What its rule would have allowed").click()
+    article.get_by_role("link", name="Try it").click()
     page.get_by_text("would get another verdict").wait_for()
     assert page.get_by_role("textbox", name="Rule").input_value() == row["rule"]
 
