@@ -306,6 +306,15 @@ async def test_repeated_lines_take_linear_time(room):
     assert time.process_time() - started < 40  # 200 s when each place was compared from its beginning
 
 
+async def test_many_hunks_take_no_time_for_the_places_after_them(room):
+    room.put("big.txt", "".join(f"x{number % 7}\n" for number in range(100_000)))
+    patch = "*** Begin Patch\n*** Update File: big.txt\n" + "@@ x3\n x4\n-x5\n+y\n" * 2_000 + "*** End Patch\n"
+    started = time.process_time()
+    await room.ok("apply_patch", patch=patch)
+    assert time.process_time() - started < 4  # more than 20 s when each hunk listed all places
+    assert (room.root / "big.txt").read_text().count("y\n") == 2_000
+
+
 def test_a_patch_of_too_many_files_is_refused_before_it_is_looked_at():
     with pytest.raises(ToolError, match="at most 1,000"):
         parse_patch(v4a("\n".join(f"*** Add File: f{n}\n+x" for n in range(1001))))

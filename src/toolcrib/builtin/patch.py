@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import stat
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..boundary.path_judgement import judge_path, made_by
@@ -284,8 +286,9 @@ def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
         lines[-1] += "\r"  # because lines may be added after it
     out: list[str] = []
     position = drift = 0
+    searched = _Searched(bare)
     for number, hunk in enumerate(hunks, 1):
-        at, form = _find(bare, hunk, position, drift, f"hunk {number} for {path}", text, path)
+        at, form = _find(searched, hunk, position, drift, f"hunk {number} for {path}", text, path)
         if form:
             notes.append(f"Hunk {number} for {path} applied without comparing {form}")
         if hunk.line is not None:
@@ -308,57 +311,78 @@ def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
     return result + "\n" if closed else result.removesuffix("\r")
 
 
-def _find(lines: list[str], hunk: Hunk, start: int, drift: int, what: str, text: str, path: str) -> tuple[int, str]:
+class _Searched:
+    """The lines of a file as one text for each form, made once for all hunks: `str.find` takes linear time."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._texts: dict[_Form, tuple[str, list[int]]] = {}
+
+    def _text(self, form: _Form) -> tuple[str, list[int]]:
+        """Return the text, in which a line break comes before each line, and where the line breaks are."""
+        if form not in self._texts:
+            formed = [form(line) for line in self.lines]
+            starts = [*itertools.accumulate((len(line) + 1 for line in formed), initial=0)]
+            self._texts[form] = "\n".join(["", *formed, ""]), starts
+        return self._texts[form]
+
+    def places(self, form: _Form, wanted: list[str], begin: int) -> Iterator[int]:
+        """Yield the places of the wanted lines from line `begin` on."""
+        text, starts = self._text(form)
+        part = _part(form, wanted)
+        at = text.find(part, starts[begin])
+        while at >= 0:
+            yield bisect_left(starts, at)
+            at = text.find(part, at + 1)
+
+    def nearest(self, form: _Form, wanted: list[str], begin: int, expected: int) -> int | None:
+        """Return the place of the wanted lines that is nearest to a line; of two the first."""
+        text, starts = self._text(form)
+        part, middle = _part(form, wanted), starts[min(max(expected, begin), len(self.lines))]
+        offsets = text.rfind(part, starts[begin], middle + len(part) - 1), text.find(part, middle)
+        found = [bisect_left(starts, at) for at in offsets if at >= 0]
+        return min(found, key=lambda at: abs(at - expected), default=None)
+
+
+def _part(form: _Form, wanted: list[str]) -> str:
+    return "\n".join(["", *map(form, wanted), ""])
+
+
+def _find(searched: _Searched, hunk: Hunk, start: int, drift: int, what: str, text: str, path: str) -> tuple[int, str]:
     """Return where the hunk's old lines begin, and which differences the search ignored."""
-    begin = start
+    begin, count = start, len(searched.lines)
     for anchor in hunk.anchors:
-        begin = _after_anchor(lines, anchor, begin, start, what)
+        begin = _after_anchor(searched, anchor, begin, start, what)
     old = hunk.old
     if not old:
         if hunk.line is not None:
-            return min(max(hunk.line - 1 + drift, begin), len(lines)), ""
-        return (begin if hunk.anchors and not hunk.at_end else len(lines)), ""
+            return min(max(hunk.line - 1 + drift, begin), count), ""
+        return (begin if hunk.anchors and not hunk.at_end else count), ""
+    end = count - len(old)
     for name, form in _FORMS:
-        wanted = [form(line) for line in old]
-        formed = [form(line) for line in lines] if name else lines
-        found = _places(formed, wanted, begin)
-        if not found and hunk.anchors and begin > start:
-            found = _places(formed, wanted, begin - 1)[:1]  # the first line of context may repeat the anchor
-        if hunk.at_end:
-            found = [at for at in found if at + len(old) == len(lines)] or found
-        if not found:
+        if hunk.at_end and end >= begin and next(searched.places(form, old, end), None) == end:
+            return end, name
+        first = next(searched.places(form, old, begin), None)
+        if first is None and hunk.anchors and begin > start:  # the first line of context may repeat the anchor
+            first = next(searched.places(form, old, begin - 1), None)
+        if first is None:
             continue
         if hunk.line is not None:
-            expected = hunk.line - 1 + drift
-            return min(found, key=lambda at: abs(at - expected)), name
-        if len(found) > 1 and not hunk.anchors and not (hunk.at_end and found[0] + len(old) == len(lines)):
+            nearest = searched.nearest(form, old, begin, hunk.line - 1 + drift)
+            return first if nearest is None else nearest, name
+        if not hunk.anchors and len(found := [*searched.places(form, old, begin)]) > 1:
             named = ", ".join(str(at + 1) for at in found[:10])
             raise ToolError(
                 f"{what} fits {len(found)} places (lines {named}); say which with '@@ a line above it' or more context"
             )
-        return found[0], name
+        return first, name
     hint = miss_hint(text, "\n".join(old), path)
     raise ToolError(f"{what} was not found. {hint}" if hint else f"{what} was not found; read the file again")
 
 
-def _after_anchor(lines: list[str], anchor: str, begin: int, start: int, what: str) -> int:
-    for form in (str, str.strip):
-        for at in range(begin, len(lines)):
-            if form(lines[at]) == form(anchor):
-                return at + 1
+def _after_anchor(searched: _Searched, anchor: str, begin: int, start: int, what: str) -> int:
+    for form in (_FORMS[0][1], str.strip):
+        found = next(searched.places(form, [anchor], begin), None)
+        if found is not None:
+            return found + 1
     raise ToolError(f"{what}: no line {anchor!r} from line {start + 1} on; copy the anchor exactly, or leave it out")
-
-
-def _places(lines: list[str], wanted: list[str], begin: int) -> list[int]:
-    """Return the places of the wanted lines from line `begin` on. Searches one text: `str.find` takes linear time."""
-    text = "\n".join(["", *lines[begin:], ""])
-    part = "\n".join(["", *wanted, ""])
-    found: list[int] = []
-    number, counted = begin, 0
-    at = text.find(part)
-    while at >= 0:
-        number += text.count("\n", counted, at)
-        counted = at
-        found.append(number)
-        at = text.find(part, at + 1)
-    return found
