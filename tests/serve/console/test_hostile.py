@@ -141,10 +141,13 @@ def test_questions(room: Room, page: Any, width: int) -> None:
             assert article.locator("pre").first.text_content() == f"{visible(f'would launch {text}')}\n"
             boxes = [article.locator("pre").first, article.get_by_role("button", name="Approve once")]
             assert all(each.bounding_box()["height"] > 10 for each in boxes)
-        assert page.evaluate(
-            """() => [...document.querySelectorAll("article")].every((each) => each.querySelectorAll("form").length >= 3
-                && each.querySelector("h2").innerText.includes("wants to run") && each.querySelector(".why"))"""
-        )
+        for article in page.locator("article").all():
+            article.scroll_into_view_if_needed()  # what is far away is painted when somebody comes to it
+            page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+            assert article.evaluate(
+                """(each) => each.querySelectorAll("form").length >= 3 && each.querySelector("h2").innerText
+                    .includes("wants to run") && each.querySelector(".why").innerText !== "" """
+            )
         if seen < len(HOSTILE):
             page.get_by_role("link", name="The next ones").click()
             page.wait_for_url("**after=*")
