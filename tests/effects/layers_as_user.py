@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from toolcrib.boundary import git_settings
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap_backend, select_sandbox
@@ -47,7 +48,8 @@ def picture(folder: Path, *, pry: bool = True) -> dict[str, object]:
 def main() -> None:
     base = Path(sys.argv[1])
     os.umask(0o022)
-    bubblewrap_backend.candidates()  # loaded while we may still read our own installation
+    bubblewrap_backend.candidates()  # loaded while we may still read our own installation, as this is:
+    assert git_settings.named_by_git
     if len(sys.argv) > 2:
         uid = int(sys.argv[2])
         os.chown(base, uid, uid)
