@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,7 +87,30 @@ def test_a_script_in_the_top_folder_brings_what_it_imports(tmp_path: Path) -> No
         (["java", "@sub/options"], ["sub/options"]),
         (["/usr/bin/x", "RUBYOPT=-r./sub/server.py"], ["sub/server.py"]),
         (["docker", "compose", "up"], ["compose.yaml", "docker-compose.override.yml", ".env"]),
-        (["python3", "-m", "elsewhere", "PYTHONPATH=/nowhere:sub"], ["sub/helper.py"]),
+        (["docker", "compose", "up"], ["Dockerfile", "image/Dockerfile", "image/own.docker", "volume.txt", "part.sh"]),
+        (["docker", "compose", "-f", "image/extra.yml", "up"], ["image/.env", "image/Dockerfile"]),
+        (["sh", "-c", "docker build -t x . && docker run -i x"], ["Dockerfile"]),
+        (
+            ["cargo", "run", "--manifest-path", "rs/Cargo.toml"],
+            ["rs/build.rs", "rs/src/main.rs", ".cargo", "src/app.py"],
+        ),
+        (["uvicorn", "pack.app:app"], ["pack/app.py", "pack/other.py", "late.py"]),
+        (["gunicorn", "-w", "2", "top:make()"], ["top.py", "late.py"]),
+        (["uv", "run", "flask", "--app=pack.deep.app", "run"], ["pack/__init__.py", "pack/deep/app.py"]),
+        (["sh", "-c", "exec hypercorn pack.deep.app:app"], ["pack/__init__.py", "pack/deep/app.py"]),
+        (["fastmcp", "run", "sub/server.py:mcp"], ["sub/server.py", "sub/helper.py"]),
+        (["fastmcp", "run"], ["fastmcp.json", "sub/server.py", "sub/helper.py"]),
+        (["fastmcp", "run", "conf/server.json"], ["conf/server.json", "sub/server.py", "conf/beside.py"]),
+        (["just", "serve"], ["justfile", ".env"]),
+        (["yarn", "start"], [".yarn/releases", ".yarn/plugins", "dist/index.js"]),
+        (["deno", "run", "srv/deep/s.ts"], ["import_map.json", "deno.json", "srv/deno.json", "part.sh"]),
+        (["npx", "tsx@4", "srv/deep/s.ts"], ["tsconfig.json", "srv/tsconfig.json", "node_modules/.bin/tsx"]),
+        (["node", "--import", "tsx", "srv/deep/s.ts"], ["tsconfig.json"]),
+        (["node", "--experimental-default-config-file", "srv/deep/s.ts"], ["node.config.json"]),
+        (["bash", "-lc", "exec npm start"], ["package.json", "dist/index.js"]),
+        (["ruby", "sub/s.rb"], ["Gemfile", ".bundle"]),
+        (["go", "run", "./cmd"], ["go.mod", "go.work"]),
+        (["python3", "-m", "elsewhere", "PYTHONPATH=/nowhere:sub:later"], ["sub/helper.py", "later"]),
         (["python3", "top.py"], ["top.py", "late.py", "optional.py", "second.py"]),
     ],
 )
@@ -110,11 +134,65 @@ def test_what_a_command_names_further_inside(tmp_path: Path, words: list[str], f
         "sub/Makefile": "all:\n\tsh ../part.sh\n",
         "sub/package.json": '{"scripts": {"start": "sh ../part.sh"}}',
         "sub/options": "-cp sub",
+        "compose.yaml": "services: {a: {build: {context: ./image, dockerfile: own.docker}}}\n"
+        "volumes: ['./volume.txt:/volume.txt:ro', './part.sh:/part.sh']\n",
+        "image/own.docker": "FROM scratch\n",
+        "image/extra.yml": "",
+        "volume.txt": "",
+        "rs/Cargo.toml": "",
+        "rs/src/main.rs": "",
+        "pack/__init__.py": "",
+        "pack/app.py": "import late\n",
+        "pack/other.py": "",
+        "pack/deep/app.py": "",
+        "fastmcp.json": '{"source": {"path": "sub/server.py"}}',
+        "conf/server.json": '{"source": "sub/server.py:mcp", "more": "beside.py"}',
+        "conf/beside.py": "",
+        "deno.json": '{"tasks": {"start": "sh part.sh"}}',
+        "srv/deep/s.ts": "",
     }.items():
         fill(tmp_path, name)
         (tmp_path / name).write_text(text)
     assert set(found) <= set(names := relative(tmp_path, words))
     assert not {"unrelated.py", "data.json", "src/app.py"}.difference(found).intersection(names)
+
+
+def test_what_the_manifest_of_an_archive_names_counts(tmp_path: Path) -> None:
+    """Java loads it, and what the manifests of those name, whether it is there or not."""
+    long = f"lib/{'x' * 80}.jar"
+    for name, classes in {"build/s.jar": f"lib/a%20b.jar {long} ../../out.jar", "build/lib/a b.jar": "c/"}.items():
+        fill(tmp_path, name)
+        lines = f"Manifest-Version: 1.0\r\nClass-Path: {classes}"
+        folded = "\r\n ".join(lines[at : at + 70] for at in range(0, len(lines), 70))
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("META-INF/MANIFEST.MF", f"{folded}\r\n")
+    found = relative(tmp_path, ["java", "-jar", "build/s.jar"])
+    assert found == sorted(["build/s.jar", "build/lib/a b.jar", f"build/{long}", "build/lib/c"])
+    (tmp_path / "build/s.jar").write_bytes(b"PK no archive")
+    assert relative(tmp_path, ["java", "-jar", "build/s.jar"]) == ["build/s.jar"]
+
+
+def test_a_launcher_looks_in_the_folders_above(tmp_path: Path) -> None:
+    fill(tmp_path, "rs/deep/Cargo.toml", "src/app.py")
+    found = fingerprint(loaded_by(["cargo", "run"], tmp_path / "rs/deep", [tmp_path]))
+    names = {os.path.relpath(path, tmp_path) for path in found}
+    assert {"rs/deep/src", "rs/.cargo", ".cargo", "Cargo.toml"} <= names
+    assert "src/app.py" not in names and not any(name.startswith("..") for name in names)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["docker", "run", "-i", "postgres:latest"],
+        ["server", "--url=http://app:main/x", "--lang", "go", "v1.2:x"],
+        ["python3", "sub/server.py", "notes.other"],
+    ],
+)
+def test_what_only_looks_like_a_module_or_a_launcher(tmp_path: Path, words: list[str]) -> None:
+    fill(tmp_path, "sub/server.py", "app.py", "Dockerfile", "other.py")
+    loaded = loaded_by(words, tmp_path, [tmp_path])
+    assert not loaded.modules
+    assert {os.path.relpath(path, tmp_path) for path in loaded.hashed} <= {"sub", "sub/server.py"}
 
 
 def test_the_packages_of_node_are_protected_and_not_in_the_fingerprint(tmp_path: Path) -> None:
@@ -211,6 +289,14 @@ PLANTED = [
     (["node", "server"], {}, {"server.js": ""}, "server", RUN_JS),
     (["node", "s.mjs"], {}, {"s.mjs": "import '#in'", "package.json": '{"imports": {"#in": "./in.cjs"}}', "in.cjs": ""},
      "in.cjs", RUN_JS),
+    (["sh", "-c", "exec make -s"], {}, {"Makefile": "all:\n\t@true\n"}, "GNUmakefile", RUN_MAKE + "all:\n"),
+    (["python3", "-mpack.server"], {}, {"pack/server.py": "import html.parser\n"}, "_markupbase.py", RUN),
+    (["python3", "-mpack"], {}, {"pack/__main__.py": "import json\n"}, "json.py", RUN),
+    (["python3", "sub/s.py"], {"PYTHONPATH": "later"}, {"sub/s.py": "import new\n"}, "later/new.py", RUN),
+    (["python3", "-m", "a.b.c"], {}, {"a/b/c.py": "", "a/__init__.py": ""}, "a/__init__.py", RUN),
+    (["cargo", "run", "-q", "--offline", "--manifest-path", "rs/Cargo.toml"], {"HOME": os.environ.get("HOME", "")},
+     {"rs/Cargo.toml": '[package]\nname = "x"\nversion = "0.1.0"\n', "rs/src/main.rs": "fn main() {}"},
+     "rs/build.rs", 'fn main() { std::fs::write("../ran", "").unwrap(); }\n'),
     (["make", "-s"], {}, {"Makefile": "-include local.mk\nall:\n\t@true\n"}, "local.mk", RUN_MAKE),
     (["make", "-s"], {}, {"Makefile": "include a.mk\nall:\n\t@true\n", "a.mk": "-include b.mk"}, "b.mk", RUN_MAKE),
 ]  # fmt: skip

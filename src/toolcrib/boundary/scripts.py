@@ -4,9 +4,11 @@ A server's command is `python server.py`, `node dist/main.js`, `uv run tool.py`,
 known in full without running it. Taken together here are: each word that is a file or folder there, also within the
 text of `bash -c` and in variables that make a program load something; a module after `-m`; for a script all files of
 its folder, or, if that is the top folder of the workspace, the modules there that it imports; what JavaScript imports
-from other folders, and the files that a shell script names; and what the usual launchers look for first. Where Python
-looks in the top folder for every module, a new one there counts, whatever its name. Installed packages are not in the
-fingerprint (there are too many), but protected, too. docs/security.md says what is left out.
+from other folders, the archives that a manifest of Java names, and the scripts that a shell script or a file of
+settings names; a module with a package or an attribute (`srv.app:app`); and what launchers look for first
+(`launchers.py`). Where Python looks in the top folder for every module, a new one there counts, whatever its name.
+Installed packages are not in the fingerprint (there are too many), but protected, too. docs/security.md says what is
+left out.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
+from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .programs import beneath
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
@@ -38,36 +41,18 @@ _SHELL = (".sh", ".bash")
 SCRIPTS = (".py", *_JS, *_SHELL, ".rb", ".pl", ".php", ".lua")
 _JS_ENDS = ("", ".js", ".json", ".node", "/index.js", *_JS[1:])  # in the order in which node looks for them
 _PYTHON = lazy_regex(r"(?:python|pypy|uv)[\d.]*")
-_FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc]|--module|\.")  # options and operands that make Python look in this folder
-_SIGNS = lazy_regex(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
+_FROM_HERE = lazy_regex(r"-[A-Za-z]*[mc].*|--module|\.")  # options and operands that make Python look in this folder
 _HERE = lazy_regex(r"\$\{(?:OLD)?PWD\}|\$(?:OLD)?PWD\b|\$\(pwd\)|`pwd`|~[+-](?=/)")
 _BEHIND_UNKNOWN = lazy_regex(r"(?:\$\w+|[)}`\"'])(/[^\s;&|<>()\"'`$={},]+)")  # "${PWD%/}/a", "$(git rev-parse …)"/a
 _ENDS = (".py", *_JS[:3], ".json", ".node", *_JS[3:])  # that a program adds to a name
+_NAME = lazy_regex(r"\w+(?:\.\w+)*")
+_SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml")
+_MODULE = lazy_regex(r"(?:(?<![\w./:-])|(?<=-[A-Za-z]))([^\W\d]\w*(?:\.[^\W\d]\w*)*)(:[^\W\d])?")  # `srv.app`, `a:b`
+_FOLDERS = lazy_regex(r"\w*(?:PATH|LIB)=(.*)")  # a variable with folders, also with those that are not there yet
+_CLASS_PATH = lazy_regex(r"^Class-Path:(.*)$", re.MULTILINE | re.IGNORECASE)
 _WORD_IN_TEXT = lazy_regex(r"[^\s;&|<>()\"'`$={},]+")
-_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
-_JUSTFILES = ("justfile", "Justfile", ".justfile")
-_READ_FOR_WORDS = ("package.json", *_MAKEFILES, *_JUSTFILES)
-# Names that Python or a launcher looks for in the folder of a script, or in the current one.
+# Names that Python looks for in the folder of a script.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
-_LAUNCHERS: Mapping[str, tuple[str, ...]] = {
-    "uv": ("pyproject.toml", "uv.toml", "uv.lock", ".python-version", ".python-versions", ".venv"),
-    "poetry": ("pyproject.toml", "poetry.toml", "poetry.lock", ".venv"),
-    "npx": (".npmrc",), "npm": (".npmrc", "package.json"),
-    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml"),
-    "yarn": (".yarnrc.yml", ".yarnrc", "package.json", ".pnp.cjs", ".pnp.loader.mjs"),
-    "bun": ("bunfig.toml", "package.json"), "bunx": ("bunfig.toml",),
-    "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),
-    "deno": ("deno.json", "deno.jsonc"), "make": _MAKEFILES, "gmake": _MAKEFILES, "just": _JUSTFILES,
-    "bundle": ("Gemfile", "Gemfile.lock", "gems.rb", ".bundle"), "nix": ("flake.nix", "flake.lock"),
-    "mise": ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".tool-versions"),
-}  # fmt: skip
-_COMPOSE = tuple(
-    f"{name}{more}.{end}"
-    for name in ("compose", "docker-compose")
-    for more in ("", ".override")
-    for end in ("yaml", "yml")
-)
-_RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +72,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     """Return what a command that starts in `cwd` runs or loads in writable folders."""
     roots = {os.path.realpath(each) for each in writable}
     folder = os.path.realpath(cwd)
-    launcher = os.path.basename(words[0]) if words else ""
+    names = looked_for_by(words)
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
     for named in _named(words, folder):
@@ -101,14 +86,14 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         real = os.path.realpath(named)
         if os.path.isfile(real):
             hashed.update(dict.fromkeys([real, *_beside(real, roots, folder)]))
-        for path, seen_from in _read_by(launcher, real, folder):
-            hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, launcher)))
-    for name in _looked_for(words):
-        path = os.path.join(folder, name)
-        if any(beneath(path, root) for root in roots):
-            (kept if name == ".venv" else hashed)[path] = None
-            if name in _READ_FOR_WORDS:
-                hashed.update(dict.fromkeys(_commands_in(path, folder, roots, launcher)))
+        for path, seen_from in _read_by(names, real, folder):
+            hashed.update(dict.fromkeys(_commands_in(path, seen_from, roots, names)))
+    for path, name, at in dict.fromkeys(_looked_for(names, folder, tuple(hashed), roots)):
+        (kept if name == ".venv" else hashed)[path] = None
+        if name in WITH_COMMANDS:
+            hashed.update(dict.fromkeys(_commands_in(path, at, roots, names)))
+    for jar in [path for path in hashed if path.endswith(".jar")]:
+        hashed.update(dict.fromkeys(_on_class_path(jar, roots)))
     for script in [path for path in hashed if path.endswith(_JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
         if _JS_INTERNAL.search(_text_of(script)):
@@ -162,26 +147,40 @@ def _named(words: Sequence[str], folder: str) -> Iterator[str]:
     for number, word in enumerate(words):
         if "\0" in word or len(word) > 65_536:
             continue
-        if number == 0 and not os.path.dirname(word) and not _SIGNS.search(word):
+        if number == 0 and not os.path.dirname(word) and not SIGNS.search(word):
             continue  # a program on PATH
         if number == 0 and _in(folder, word) != folder:
             yield _in(folder, word)
+        if variable := _FOLDERS.fullmatch(word):
+            paths = (_in(folder, text) for text in variable[1].split(os.pathsep) if text and len(text) <= 4096)
+            yield from (path for path in paths if path != folder and not os.path.lexists(path))
         texts = {text for text in (word, word.partition("=")[2]) if len(text) <= 4096}
-        if _SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
-            texts |= {text for text in _SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
+        if SIGNS.search(word):  # the text of `bash -c` or `python -c`, a variable with several folders
+            texts |= {text for text in SIGNS.split(_HERE.sub(".", word)) if len(text) <= 4096}
             behind = (f".{text}" for text in _BEHIND_UNKNOWN.findall(word) if len(text) <= 4096)
             texts |= {text for text in behind if os.path.lexists(_in(folder, text))}
         texts |= {text[2:] for text in texts if text[:1] == "-" != text[1:2]} | {
             text[1:] for text in texts if text[:1] == "@"
         }
         yield from (path for text in sorted(texts) if text for path in _meant(text, folder))
-    after = [text for word in words for text in _SIGNS.split(word)]
+    after = [text for word in words for text in SIGNS.split(word)]
     after = after[after.index("-m") + 1 :] if "-m" in after else []
-    for name in (each for each in after if each and len(each) < 4096 and "\0" not in each):
-        module = os.path.join(folder, *name.split("."))
+    modules = [os.path.join(folder, *name.split(".")) for name in after if len(name) < 4096 and _NAME.fullmatch(name)]
+    for module in (*modules, *_modules_with_dots(words, folder)):
         yield from (path for path in (module, f"{module}.py") if path != folder and os.path.lexists(path))
+        for above in itertools.takewhile(lambda above: above != folder, map(str, Path(module).parents)):
+            yield from [f"{above}/__init__.py"] if os.path.isdir(above) else []
         if os.path.dirname(module) == folder and os.path.lexists(f"{module}.py"):
             yield from shadows_of(module)
+
+
+def _modules_with_dots(words: Sequence[str], folder: str) -> Iterator[str]:
+    """Yield the paths, without an ending, of modules that are named with a package or an attribute."""
+    for word in words:
+        for name, attribute in _MODULE.findall(word) if len(word) <= 65_536 else ():
+            path = os.path.join(folder, *name.split("."))
+            if (attribute or "." in name) and any(map(os.path.isfile, (f"{path}.py", f"{path}/__init__.py"))):
+                yield path
 
 
 def _meant(text: str, folder: str) -> Iterator[str]:
@@ -212,7 +211,9 @@ def _in(folder: str, text: str) -> str:
 
 def _looks_here(words: Sequence[str], folder: str) -> bool:
     """Return whether a command makes Python look for all modules in the folder where it starts."""
-    texts = [text for word in words for text in (_SIGNS.split(_HERE.sub(".", word)) if _SIGNS.search(word) else [word])]
+    if next(_modules_with_dots(words, folder), None):
+        return True
+    texts = [text for word in words for text in (SIGNS.split(_HERE.sub(".", word)) if SIGNS.search(word) else [word])]
     python = False
     for text in texts:
         if python and (_FROM_HERE.fullmatch(text) or (text and _in(folder, text) == folder)):
@@ -245,17 +246,41 @@ def _environment_of(path: str) -> str | None:
     return prefix if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else None
 
 
-def _looked_for(words: Sequence[str]) -> Iterator[str]:
-    launcher = os.path.basename(words[0]) if words else ""
-    yield from _LAUNCHERS.get(launcher, ())
-    if launcher.endswith("-compose") or "compose" in words[1:]:
-        yield from (*_COMPOSE, ".env")
-    if launcher in _RUNS_PACKAGES:
-        package = next((word for word in words[1:] if not word.startswith("-")), "")
-        name = re.sub(r"(?<=.)@.*", "", package)
-        if name and not name.startswith((".", "/")):
-            yield f"node_modules/{name}"
-            yield f"node_modules/.bin/{name.rpartition('/')[2]}"
+def _looked_for(
+    names: frozenset[str], folder: str, named: Iterable[str], roots: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield where launchers look for files with these names, the name, and the folder: the one where they start, those
+    of settings and of JavaScript that are named, and those above."""
+    own = {folder, *(os.path.dirname(path) for path in named if os.path.basename(path) in names or _is_settings(path))}
+    for at in sorted(own | {os.path.dirname(path) for path in named if names and path.endswith(_JS)}):
+        for place in (at, *map(str, Path(at).parents)):
+            if any(beneath(place, root) for root in roots):
+                found = (name for name in names if name not in NOT_ABOVE or place in own)
+                yield from ((os.path.join(place, name), name, place) for name in sorted(found))
+
+
+def _is_settings(path: str) -> bool:
+    return path.endswith(_SETTINGS) and os.path.isfile(path)
+
+
+def _on_class_path(jar: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield the archives and folders that Java loads because the manifest of an archive names them."""
+    import zipfile  # few commands need it
+    import zlib
+    from urllib.parse import unquote
+
+    pending = [jar]
+    for each in pending:  # it grows
+        try:
+            with zipfile.ZipFile(each) as archive, archive.open("META-INF/MANIFEST.MF") as file:
+                text = re.sub(r"\r?\n ", "", file.read(_MAX_BYTES).decode("utf-8", "replace"))
+        except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
+            continue
+        for name in (name for line in _CLASS_PATH.findall(text) for name in line.split()):
+            path = os.path.normpath(os.path.join(os.path.dirname(each), unquote(name.removeprefix("file:"))))
+            if "\0" not in path and any(beneath(path, root) and path != root for root in roots):
+                yield path
+                pending += [path] if path not in pending and len(pending) < _MAX_FILES else []
 
 
 def _beside(script: str, roots: Iterable[str], cwd: str) -> Iterator[str]:
@@ -327,23 +352,34 @@ def _modules_named(text: str, folder: str) -> Iterator[str]:
         yield from shadows_of(path)
 
 
-def _read_by(launcher: str, named: str, folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the files with commands that a launcher reads because of a word (`make -f FILE`, `npm --prefix FOLDER`),
-    and the folder in which these commands run."""
-    names = [name for name in _LAUNCHERS.get(launcher, ()) if name in _READ_FOR_WORDS]
+def _read_by(names: Iterable[str], named: str, folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the files with commands that a launcher reads because of a word (`make -f FILE`, `npm --prefix FOLDER`,
+    any settings), and the folders from which what they name is seen."""
+    read = [name for name in names if name in WITH_COMMANDS]
     if os.path.isdir(named):
-        yield from ((os.path.join(named, name), named) for name in names)
-    elif names:
+        yield from ((os.path.join(named, name), named) for name in read)
+    elif read or _is_settings(named):
         yield named, folder
+        if _is_settings(named) and os.path.dirname(named) != folder:
+            yield named, os.path.dirname(named)
 
 
-def _commands_in(path: str, folder: str, roots: Iterable[str], launcher: str) -> Iterator[str]:
-    """Yield what a file with commands brings: what a Makefile includes, and the scripts that are named."""
-    included = dict.fromkeys(_included(path, folder)) if _LAUNCHERS.get(launcher) == _MAKEFILES else {}
+def _commands_in(path: str, folder: str, roots: Collection[str], names: frozenset[str]) -> Iterator[str]:
+    """Yield what a file with commands brings: what a Makefile includes, the scripts that are named, and what
+    containers are built from."""
+    included = dict.fromkeys(_included(path, folder)) if not names.isdisjoint(MAKEFILES) else {}
     yield from included
     for each in (path, *included):
         for script in _code_named(each, folder, roots):
             yield from _beside(script, roots, folder)
+    if DOCKERFILE in names and _is_settings(path):
+        words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path)))]
+        paths = [_in(folder, word) for word in words if word and len(word) < 4096]
+        contexts = [each for each in paths if os.path.isdir(each) and any(beneath(each, root) for root in roots)]
+        yield from (os.path.join(each, DOCKERFILE) for each in contexts)
+        for at in dict.fromkeys([folder, *contexts]):
+            files = (_in(at, word) for word in words if word and len(word) < 4096)
+            yield from (each for each in files if os.path.isfile(each) and any(beneath(each, root) for root in roots))
 
 
 def _included(path: str, folder: str) -> Iterator[str]:
@@ -360,7 +396,8 @@ def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the scripts that a text (of a shell script, a Makefile, package.json) names, seen from a folder."""
     text = _text_of(path)
     behind = (f".{found}" for found in _BEHIND_UNKNOWN.findall(text))  # "$(dirname "$0")/lib/a.sh"
-    for word in dict.fromkeys([*_WORD_IN_TEXT.findall(text), *behind]):
+    words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, *word.split(":")))
+    for word in dict.fromkeys([*words, *behind]):
         named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
         if any(beneath(named, root) for root in roots) and os.path.isfile(named) and _is_script(named):
             yield named

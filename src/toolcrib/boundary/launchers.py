@@ -1,0 +1,70 @@
+"""The files that launchers look for by fixed names, so that no word of a command line names them.
+
+A row counts if all words of its key are in the command, also within the text of `bash -c`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..core.text import lazy_regex
+
+SIGNS = lazy_regex(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
+DOCKERFILE = "Dockerfile"
+MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
+_JUSTFILES = ("justfile", "Justfile", ".justfile")
+_COMPOSE = tuple(
+    f"{name}{more}.{end}"
+    for name in ("compose", "docker-compose")
+    for more in ("", ".override")
+    for end in ("yaml", "yml")
+)
+_DENO = ("deno.json", "deno.jsonc")
+_MISE = ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml")
+_COMPOSED = (*_COMPOSE, ".env", DOCKERFILE)
+_GEMS = ("Gemfile", "Gemfile.lock", "gems.rb", ".bundle")
+_YARN = (".pnp.cjs", ".pnp.loader.mjs", ".yarn/releases", ".yarn/plugins")
+_NODE_SETTINGS = ("node.config.json",)
+_LOOKED_FOR: Mapping[str, tuple[str, ...]] = {
+    "uv": ("pyproject.toml", "uv.toml", "uv.lock", ".python-version", ".python-versions", ".venv"),
+    "poetry": ("pyproject.toml", "poetry.toml", "poetry.lock", ".venv"), "fastmcp": ("fastmcp.json",),
+    "npx": (".npmrc",), "npm": (".npmrc", "package.json"),
+    "pnpm": (".npmrc", "package.json", ".pnpmfile.cjs", "pnpm-workspace.yaml"),
+    "yarn": (".yarnrc.yml", ".yarnrc", "package.json", *_YARN),
+    "bun": ("bunfig.toml", "package.json", "tsconfig.json", "jsconfig.json"), "bunx": ("bunfig.toml",),
+    "tsx": ("tsconfig.json",), "ts-node": ("tsconfig.json",),
+    "--experimental-default-config-file": _NODE_SETTINGS, "--experimental-config-file": _NODE_SETTINGS,
+    "deno": (*_DENO, "deno.lock", "import_map.json", "package.json"),
+    "cargo": ("Cargo.toml", "Cargo.lock", "build.rs", "src", ".cargo", "rust-toolchain", "rust-toolchain.toml"),
+    "go run": ("go.mod", "go.sum", "go.work"), "ruby": _GEMS, "bundle": _GEMS,
+    "make": MAKEFILES, "gmake": MAKEFILES, "just": (*_JUSTFILES, ".env"),
+    "nix": ("flake.nix", "flake.lock"), "mise": (*_MISE, ".tool-versions"),
+    "compose": _COMPOSED, "docker-compose": _COMPOSED, "podman-compose": _COMPOSED,
+    "docker build": (DOCKERFILE,), "podman build": (DOCKERFILE, "Containerfile"),
+}  # fmt: skip
+WITH_COMMANDS = frozenset({
+    "package.json", "fastmcp.json", "bunfig.toml", *MAKEFILES, *_JUSTFILES, *_COMPOSE, *_DENO, *_MISE,
+})  # fmt: skip
+"""Those that name the scripts that a launcher runs."""
+NOT_ABOVE = frozenset({"src", "build.rs", DOCKERFILE, "Containerfile"})
+"""Those that lie next to a launcher's own file; the others are looked for in the folders above, too."""
+_RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
+_PACKAGE = lazy_regex(r"((?:@[\w.-]+/)?[A-Za-z][\w.-]*)(?:@.*)?")
+
+
+def looked_for_by(words: Sequence[str]) -> frozenset[str]:
+    """Return the names of files that the launchers in a command look for."""
+    texts = [text for word in words if len(word) <= 65_536 for text in SIGNS.split(word)]
+    there = {re.sub(r"(?<=.)@.*", "", os.path.basename(text)) for text in texts}
+    rows = (names for key, names in _LOOKED_FOR.items() if there.issuperset(key.split()))
+    return frozenset(name for names in (*rows, _packages(texts)) for name in names)
+
+
+def _packages(texts: Sequence[str]) -> Iterator[str]:
+    """Yield where the package is whose program `npx` and the like run, if it is installed here."""
+    at = next((number for number, text in enumerate(texts, 1) if os.path.basename(text) in _RUNS_PACKAGES), len(texts))
+    operands = [found[1] for text in texts[at:] if (found := _PACKAGE.fullmatch(text))]
+    for name in operands[:2]:  # the second may be the program, after --package
+        yield from (f"node_modules/{name}", f"node_modules/.bin/{name.rpartition('/')[2]}")
