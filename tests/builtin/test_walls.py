@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib import Toolbox
 from toolcrib.boundary.landlock_calls import ABI_REFER, landlock_abi
-from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, found_files, select_sandbox
 from toolcrib.builtin.command_answer import ONLY_CHANGES, ONLY_READS
 from toolcrib.core.call import Call
 from toolcrib.core.context import EMPTY_CONTEXT, Wall
@@ -158,7 +158,8 @@ async def test_what_lies_next_to_a_secret_is_readable(box: OpenToolbox, secret: 
     assert output.for_llm.startswith("inside\nplain\n.env\na.txt\ndeep\nlink\nway-out\nExit code: 0")
 
 
-async def test_a_secret_that_came_later_is_withheld_too(box: OpenToolbox) -> None:
+async def test_a_secret_that_came_later_is_withheld_too(box: OpenToolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(found_files, "_MAX_SECONDS", 0.0)  # what a search finds is remembered for up to so long
     assert (await run(box, "cat a.txt", "read")).meta["exit_code"] == 0
     (box.workspace.root / ".env").write_text("PLANTED\n")
     assert "PLANTED" not in (await run(box, "cat .env", "read")).for_llm

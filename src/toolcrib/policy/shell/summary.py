@@ -80,13 +80,13 @@ def code_of(command: str, cwd: str, home: str, roots: Iterable[str]) -> str:
         if part.cwd is not None:
             folders = [text for word in part.args if (text := word.text)] if part.name == "find" else []
             found |= fingerprint(loaded_by(["", *_files(part, part.cwd), *folders], part.cwd, roots))
-    if not found:
-        return ""
+    if all(state == "absent" for state in found.values()):
+        return ""  # as soon as one is there, the line is, too
     digest = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     names = [_cut(os.path.relpath(path, cwd)) for path, state in sorted(found.items()) if state != "absent"]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     verb = "runs" if len(found) == certain else "may run"
-    return f"it {verb} code of {', '.join(names[:3]) or 'files that are not there yet'}{more} (hash {digest})"
+    return f"it {verb} code of {', '.join(names[:3])}{more} (hash {digest})"
 
 
 def _loading(part: Command, at: str, installs: bool) -> list[str]:
