@@ -287,6 +287,8 @@ PLANTED = [
     (["perl", "-Ilib", "-e", "use Foo"], {}, {"lib/Foo.pm": "1;"}, "lib/Foo.pm", "system('touch ran'); 1;"),
     (["node", "sub/server"], {}, {"sub/server.js": ""}, "sub/server.js", RUN_JS),
     (["node", "server"], {}, {"server.js": ""}, "server", RUN_JS),
+    (["node", "sub/s.mjs"], {}, {"sub/s.mjs": "import 'foo'", "mine.cjs": RUN_JS}, "package.json",
+     '{"name": "foo", "exports": "./mine.cjs"}'),
     (["node", "s.mjs"], {}, {"s.mjs": "import '#in'", "package.json": '{"imports": {"#in": "./in.cjs"}}', "in.cjs": ""},
      "in.cjs", RUN_JS),
     (["sh", "-c", "exec make -s"], {}, {"Makefile": "all:\n\t@true\n"}, "GNUmakefile", RUN_MAKE + "all:\n"),

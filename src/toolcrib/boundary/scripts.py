@@ -35,6 +35,9 @@ _PYTHON_IMPORT = lazy_regex(
 )
 _JS_IMPORT = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
 _JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
+_JS_PACKAGE = lazy_regex(
+    r"""(?:from|import|require)\s*\(?\s*["'][^./"'\n]"""
+)  # the nearest package.json may take the name
 _MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")
@@ -96,8 +99,8 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         hashed.update(dict.fromkeys(_on_class_path(jar, roots)))
     for script in [path for path in hashed if path.endswith(_JS)]:
         kept.update(dict.fromkeys(_packages_of(script, roots)))
-        if _JS_INTERNAL.search(_text_of(script)):
-            hashed.update(dict.fromkeys(_explained(script, folder, roots)))
+        if _JS_PACKAGE.search(text := _text_of(script)):
+            hashed.update(dict.fromkeys(_explained(script, folder, roots, _JS_INTERNAL.search(text) is not None)))
     modules = {os.path.dirname(path) for path in hashed if _is_python(path)} & roots
     if _looks_here(words, folder) and any(beneath(folder, root) for root in roots):
         (modules.add if folder in roots else hashed.setdefault)(folder)
@@ -230,13 +233,14 @@ def _is_python(path: str) -> bool:
     return path.endswith(".py") or _is_run_by(path, b"python")
 
 
-def _explained(script: str, cwd: str, roots: Iterable[str]) -> Iterator[str]:
-    """Yield the settings of the packages that a script of JavaScript is in, and the scripts that they name."""
+def _explained(script: str, cwd: str, roots: Iterable[str], internal: bool) -> Iterator[str]:
+    """Yield the settings of the packages that a script of JavaScript is in: one with the `name` of a package takes its
+    place. With `internal` names, also the scripts that they name."""
     for folder in map(str, Path(script).parents):
         if any(beneath(folder, root) for root in roots):
             path = os.path.join(folder, "package.json")
             yield path
-            for named in _code_named(path, folder, roots):
+            for named in _code_named(path, folder, roots) if internal else ():
                 yield from _beside(named, roots, cwd)
 
 
