@@ -15,8 +15,10 @@ from toolcrib.agent import RunLimits, stopping
 from toolcrib.agent.events import AgentEvent, CallRun, TurnPaused
 from toolcrib.agent.history import ModelTurn, ResultTurn, user
 from toolcrib.agent.model import ModelEvent, ModelRequest, TextDelta
+from toolcrib.agent.session import AgentSession
 from toolcrib.agent.session_tables import STEPS
 from toolcrib.agent.store import SessionStore
+from toolcrib.core.errors import ToolcribError
 from toolcrib.record.state import StateFolder
 
 from ..waiting import pass_time, until
@@ -128,6 +130,20 @@ async def test_a_pause_is_before_the_next_step_and_its_time_does_not_count() -> 
             outcome = await running
         assert (outcome.state, outcome.text) == ("done", "all done")
         assert [event for event in seen if isinstance(event, TurnPaused)] == [TurnPaused(session.id, "console:ann")]
+
+
+async def test_a_record_that_cannot_be_read_pauses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tool(category="memory")
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    def unreachable(self: AgentSession) -> str | None:
+        raise ToolcribError("the record cannot be reached")
+
+    monkeypatch.setattr(AgentSession, "paused_by", unreachable)
+    async with agent({"calls": [call("work")]}, {"text": "all done", "after": "worked"}, tools=[work]) as made:
+        assert (await made.run("go")).text == "all done"
 
 
 async def test_a_paused_turn_runs_no_call_and_can_be_cancelled() -> None:

@@ -54,12 +54,15 @@ async def pause(session: AgentSession, spent: Spent, tell: Callable[[str], objec
     time does not count for the limits of the turn."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    person = await session.do(session.paused_by)
+    person = None
+    with contextlib.suppress(ToolcribError):  # the record cannot be read at present: the turn goes on, as without this
+        person = await session.do(session.paused_by)
     if person is None:
         return False
     tell(person)
     while person is not None:
         await asyncio.sleep(LOOK_SECONDS)
-        person = await session.do(session.paused_by)
+        with contextlib.suppress(ToolcribError):
+            person = await session.do(session.paused_by)
     spent.leave_out(loop.time() - begun)
     return True
