@@ -70,6 +70,8 @@ MERGE = (
 )
 CASES = [  # settings, what is planted, what the person does
     ("[core]\n\thooksPath = .githooks\n", ".githooks/pre-commit", COMMIT),
+    ("[core]\r\n\thooksPath = .githooks\r\n", ".githooks/pre-commit", COMMIT),
+    ("[core]\n\thooksPath = \"hooks\fown\"\n", "hooks\fown/pre-commit", COMMIT),
     ("[core] hooksPath=./tools/hooks/\n", "tools/hooks/pre-commit", COMMIT),
     ("[core]\n\thooksPath = .husky/_\n", ".husky/pre-commit", COMMIT),
     ("[core]\n\tfsmonitor = tools/fsm\n", "tools/fsm", "status"),

@@ -35,9 +35,7 @@ _PYTHON_IMPORT = lazy_regex(
 )
 _JS_IMPORT = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'](\.{1,2}/[^"'\n]+)["']""")
 _JS_INTERNAL = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["']#""")  # a name that package.json explains
-_JS_PACKAGE = lazy_regex(
-    r"""(?:from|import|require)\s*\(?\s*["'][^./"'\n]"""
-)  # the nearest package.json may take the name
+_JS_PACKAGE = lazy_regex(r"""(?:from|import|require)\s*\(?\s*["'][^./"'\n]""")  # package.json may take the name
 _MAKE_INCLUDE = lazy_regex(r"^[ \t]*[-s]?include[ \t]+(.+)$", re.MULTILINE)
 _JS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 _SHELL = (".sh", ".bash")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from ..core.registry import ToolRegistry
 from ..core.tool import Tool
@@ -78,7 +79,7 @@ def named(
     needed: list[str] = list(tool.schema.get("required", ()))
     alone = arguments[ALONE]
     if _is_arguments(alone, tool):
-        raise Usage(f"{alone!r} is all arguments as JSON: write --args {alone!r}")
+        raise Usage(f"{alone!r} is all arguments as JSON: write --args {shlex.quote(alone)}")
     if len(needed) == 1 and needed[0] not in arguments:
         return {needed[0] if key == ALONE else key: value for key, value in arguments.items()}
     takes = needed or list(tool.schema.get("properties", ()))
@@ -86,7 +87,7 @@ def named(
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
 
 
-def _is_arguments(text: object, tool: Tool) -> bool:
+def _is_arguments(text: object, tool: Tool) -> TypeGuard[str]:
     """Whether a text is a JSON object, and each of its keys a parameter of the tool."""
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return False

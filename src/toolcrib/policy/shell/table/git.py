@@ -15,7 +15,7 @@ from .spec import SortedWords
 from .wordlist import in_order, words
 
 # Settings whose value is, or names, code that git runs or loads.
-_RUNS = r"""(?ix)
+_RUNS = lazy_regex(r"""(?ix)
     core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|attributesfile)
     |diff\.external|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)|merge\..+\.driver
     |(?:mergetool|difftool|browser|man|guitool|pager|tar|trailer)(?:\..+)?\.(?:cmd|path|command|program)|pager\..+
@@ -24,15 +24,15 @@ _RUNS = r"""(?ix)
     |remote\..+\.(?:uploadpack|receivepack|vcs|proxy)|sendemail\..*(?:cmd|smtpserver).*|init\.templatedir
     |include(?:if\..+)?\.path|url\..+\.(?:pushinsteadof|insteadof)|submodule\..+\.update|web\.browser|instaweb\..*
     |ssh\.variant|extensions\..+|help\.browser
-    """
+    """)
 # Settings that only decide how things are shown or compared.
-_PLAIN = r"""(?ix)
+_PLAIN = lazy_regex(r"""(?ix)
     (?:color|advice|column|author|committer|i18n|pretty)\..+|status\.(?!submodulesummary).+|user\.(?:name|email)
     |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|whitespace|commentchar)
     |diff\.(?:algorithm|context|renames|renamelimit|noprefix|mnemonicprefix|colormoved|submodule|wordregex)
     |log\.(?:date|decorate|follow|showroot)|grep\.(?:linenumber|column|patterntype)|blame\.(?:showemail|date)
     |format\.pretty|merge\.(?:conflictstyle|renames)|init\.defaultbranch|gc\.auto(?:detach)?|tag\.sort|branch\.sort
-    """
+    """)
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = lazy_regex(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
@@ -41,11 +41,11 @@ def setting(word: Word, what: str = "gives git a setting for this command") -> I
     """`-c name=value`: git runs the values of some settings."""
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
-    if re.fullmatch(_RUNS, name.strip()):
+    if _RUNS.fullmatch(name.strip()):
         yield from _value(name.strip(), value)
     elif not name or (None in word.parts and "=" not in word.start):
         yield Effect("unknown", word, "gives git a setting that is known only when it runs", "shell:unknown-option")
-    elif not re.fullmatch(_PLAIN, name.strip()):
+    elif not _PLAIN.fullmatch(name.strip()):
         yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
@@ -97,7 +97,7 @@ def _config(call: SortedWords) -> Iterator[Effect]:
         operands = operands[1:]
     name = (operands[0].text if operands else None) or ""
     value = (operands[1].text if len(operands) > 1 else None) or ""
-    runs = re.fullmatch(_RUNS, name) is not None and not call.has("--unset", "--unset-all")
+    runs = _RUNS.fullmatch(name) is not None and not call.has("--unset", "--unset-all")
     if runs and (value.strip() not in ("", "cat", "less", "true", "false") or name.lower() == "core.hookspath"):
         yield Effect("persist", literal(value), f"makes git run something from now on ({name})", "shell:persist-git")
     files = [word for option, word in call.odd if option in ("-f", "--file")]

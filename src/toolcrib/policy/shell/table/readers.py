@@ -91,13 +91,13 @@ def unlisted(call: SortedWords) -> Iterator[Effect]:
 # --- sed: only what prints is harmless
 
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/[IM]?)"
-_HARMLESS_SED = rf"""(?x)(?:[\s;{{}}]*
+_HARMLESS_SED = lazy_regex(rf"""(?x)(?:[\s;{{}}]*
     (?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?\s*!?\s*
     (?:[=dDgGhHlnNpPxz](?=[\s;}}]|\Z)|[qQ]\s*\d*(?=[\s;}}]|\Z)|[{{]
     |s(?P<d>[^\s\w\\\[])(?:(?!(?P=d))[^\\\n\[]|\\.|\[\^?\]?(?:(?!(?P=d))[^\]\n])*\])*(?P=d)
       (?:(?!(?P=d))[^\\\n]|\\.|\\\n)*(?P=d)[gpIiMm\d]*(?=[\s;}}]|\Z)
     |y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/(?=[\s;}}]|\Z))
-    )*[\s;}}]*(?:\#[^\n]*)?"""
+    )*[\s;}}]*(?:\#[^\n]*)?""")
 _SED_RUNS = lazy_regex(
     r"(?:\A|[\s;{}/\d$!])e\s+([^\n]+)|s(?P<d>[^\s\w])(?:.*?)(?P=d)(.*?)(?P=d)[gpIiMm\d]*e", re.DOTALL
 )
@@ -106,7 +106,7 @@ _SED_FILES = lazy_regex(r"(?:\A|[\s;{}/\d$!gpI|,#])([wWrR])\s*([^\s;}]+)")
 
 def sed_effects(script: str) -> Iterator[Effect]:
     """Yield the effects of a script: none if it certainly only prints, else what its text shows of harm."""
-    if re.fullmatch(_HARMLESS_SED, script):
+    if _HARMLESS_SED.fullmatch(script):
         return
     yield Effect("unknown", None, "runs a sed script that does more than print", UNKNOWN_CODE)
     for match in _SED_RUNS.finditer(script):
