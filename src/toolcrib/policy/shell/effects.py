@@ -82,7 +82,8 @@ def _of_program(command: Command) -> Iterable[Effect]:
         return [Effect("execute", command.words[0], f"runs {command.name}, whose code is not known", "shell:script")]
     known = lookup(name)
     if known is None:
-        return [Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")]
+        unknown = Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")
+        return [unknown, *of_words(name, _OTHER, command.args, command)]
     found = of_words(name, known, command.args, command)
     pip = lookup("pip") if name.startswith(("python", "pypy")) else None
     for at, word in enumerate(command.args):
@@ -92,6 +93,7 @@ def _of_program(command: Command) -> Iterable[Effect]:
 
 
 _HELP = ("--help", "--version")
+_OTHER = Program("maybe*")
 
 
 def of_words(

@@ -33,7 +33,9 @@ def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) ->
     reader.via = (*via, plain_name(words[0].text) or name)
     for inner in inners:
         if inner.inside and not shell:
-            continue
+            if not inner.words:
+                continue
+            inner.inside = False  # some systems have a program with the name of the builtin (`env command rm x`)
         reader.stdin = stdin if inner.fed else Stdin()
         home = reader.state.home
         if not keeps_home(words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import FunctionType
 
 from .spec import Program, rows
 
@@ -14,12 +15,8 @@ def _table() -> dict[str, Program]:
     from .gitrows import GIT_CLOSED, GIT_OPEN
     from .open import OPEN
 
-    handlers = {
-        name: handler
-        for family in (builders, changers, git, interpreters, readers, remote, shell)
-        for names, handler in family.HANDLERS.items()
-        for name in names.split()
-    }
+    families = (builders, changers, git, interpreters, readers, remote, shell)
+    handlers = {k: each for family in families for k, each in vars(family).items() if isinstance(each, FunctionType)}
     table: dict[str, Program] = {"git": Program(options=git.GLOBAL, handler=git.settings, closed=True)}
     for text, closed in ((CLOSED, True), (GIT_CLOSED, True), (OPEN, False), (GIT_OPEN, False)):
         rows(text, table, handlers, closed=closed)

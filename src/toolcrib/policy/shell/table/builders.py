@@ -9,7 +9,7 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_operands, of_options, plain
-from .spec import Handler, SortedWords
+from .spec import SortedWords
 from .wordlist import words
 
 _RUNS = words(
@@ -27,7 +27,7 @@ _LOOKS = words(
 _DISCARDS = words("clean cache prune")
 
 
-def _by_verb(call: SortedWords) -> Iterator[Effect]:
+def by_verb(call: SortedWords) -> Iterator[Effect]:
     """Yield what the first operand of a package manager means: the project's own code, or an installation."""
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else ""
@@ -54,23 +54,21 @@ def _by_verb(call: SortedWords) -> Iterator[Effect]:
         yield Effect("execute", None, "runs the project's own code or settings", "shell:project-code")
 
 
-def _npx(call: SortedWords) -> Iterator[Effect]:
+def npx(call: SortedWords) -> Iterator[Effect]:
     """npx runs a program that the project has installed; another one it fetches first."""
     yield from of_options(call)
     named = call.operands[0] if call.operands and not call.has("-p", "--package", "-c", "--call") else Word((None,))
     yield Effect("fetch-and-run", named)
 
 
-def _apt(call: SortedWords) -> Iterator[Effect]:
+def apt(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
-    if call.name in ("apt-cache", "apt-config"):
-        yield Effect("unknown", None, "is a use of apt that is not known here", "shell:unknown-use")
-    elif call.operands:
+    if call.operands:
         yield Effect("install")
         yield Effect("network")
 
 
-def _make(call: SortedWords) -> Iterator[Effect]:
+def make(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     for word in (*call.operands, *call.values("--eval", "-E")):
         text = word.text or ""
@@ -84,7 +82,7 @@ def _make(call: SortedWords) -> Iterator[Effect]:
 _FIXES = lazy_regex(r"-(?:w|i|a|A|e?i)|--(?:fix|write|in-place|fix-only|autofix|autocorrect|init|generate|add).*")
 
 
-def _checks(call: SortedWords) -> Iterator[Effect]:
+def checks(call: SortedWords) -> Iterator[Effect]:
     """Linters and formatters that only report; their settings in the workspace can name code."""
     found = list(plain(call))
     fixes = any(_FIXES.fullmatch(word.text or "--fix") for word in call.command.args if word.start.startswith("-"))
@@ -97,17 +95,4 @@ def _checks(call: SortedWords) -> Iterator[Effect]:
     yield Effect("check")
 
 
-_FORMATTERS = words("black isort rustfmt yapf autopep8 mdformat swiftformat")
-
-
-HANDLERS: dict[str, Handler] = {
-    "pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx npm:* cnpm pnpm "
-    "yarn bun cargo go gem:* brew:* port snap flatpak choco winget scoop opam luarocks bundle bundler composer "
-    "mix rebar3 stack cabal ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew "
-    "mvnw sbt lein ant bazel bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage": _by_verb,
-    "npx pnpx bunx": _npx,
-    "apt:* apt-get:* aptitude nala apt-config": _apt,
-    "make gmake bmake": _make,
-    "mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop hadolint yamllint "
-    "pycodestyle pyflakes codespell typos golangci-lint staticcheck vulture markdownlint": _checks,
-}
+_FORMATTERS = ("black", "isort")

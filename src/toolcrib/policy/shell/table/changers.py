@@ -10,10 +10,10 @@ from ..parts import Word
 from ..roles import of_operands, of_options, of_role
 from ..sorting import cut, literal
 from .readers import unlisted
-from .spec import Handler, SortedWords
+from .spec import SortedWords
 
 
-def _chmod(call: SortedWords) -> Iterator[Effect]:
+def chmod(call: SortedWords) -> Iterator[Effect]:
     """chmod: a mode may begin with a dash (`chmod -x file`), and some modes let a file run with its owner's rights."""
     words = [word for word in call.command.args if not _CHMOD_OPTION.fullmatch(word.text or "")]
     mode = words[0].text if words else ""
@@ -30,7 +30,7 @@ _CHMOD_OPTION = re.compile(r"--[a-z-]*|-[Rvcf]+")
 _SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
-def _ln(call: SortedWords) -> Iterator[Effect]:
+def ln(call: SortedWords) -> Iterator[Effect]:
     """`ln TARGET… LINK`: a symbolic TARGET is relative to the link's folder, a hard one to the command's folder."""
     yield from of_options(call)
     operands = list(call.operands)
@@ -52,7 +52,7 @@ def _ln(call: SortedWords) -> Iterator[Effect]:
         yield Effect("create", place or literal("."))
 
 
-def _dd(call: SortedWords) -> Iterator[Effect]:
+def dd(call: SortedWords) -> Iterator[Effect]:
     for word in call.command.args:
         start = word.start
         if start.startswith(("of=", "if=")):
@@ -61,7 +61,7 @@ def _dd(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", word, "has words known only when it runs", "shell:unknown-option")
 
 
-def _kill(call: SortedWords) -> Iterator[Effect]:
+def kill(call: SortedWords) -> Iterator[Effect]:
     """kill: a signal to all processes is denied; to others than its own jobs a person decides, or a sandbox."""
     words = list(call.command.args)
     if words and words[0].text in ("-l", "-L", "--list", "--table"):
@@ -85,7 +85,7 @@ def _kill(call: SortedWords) -> Iterator[Effect]:
             yield Effect("process", word)
 
 
-def _pkill(call: SortedWords) -> Iterator[Effect]:
+def pkill(call: SortedWords) -> Iterator[Effect]:
     pattern = call.operands[0].text if call.operands else None
     wide = pattern in ("", ".", ".*", "^", "$", "[a-z]", "systemd", "init", "sshd", "dbus-daemon", "launchd")
     if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (call.operands and wide):
@@ -97,7 +97,7 @@ def _pkill(call: SortedWords) -> Iterator[Effect]:
 # --- the machine
 
 
-def _date(call: SortedWords) -> Iterator[Effect]:
+def date(call: SortedWords) -> Iterator[Effect]:
     """`date +FORMAT` prints; any other operand sets the clock."""
     yield from of_options(call)
     for word in call.operands:
@@ -105,7 +105,7 @@ def _date(call: SortedWords) -> Iterator[Effect]:
             yield Effect("system", word, "sets the clock")
 
 
-def _ip(call: SortedWords) -> Iterator[Effect]:
+def ip(call: SortedWords) -> Iterator[Effect]:
     """`ip addr` and `ip route show` only look; everything else changes something."""
     yield from of_options(call)
     texts = [text or "?" for text in call.texts()]
@@ -115,7 +115,7 @@ def _ip(call: SortedWords) -> Iterator[Effect]:
         yield Effect("firewall")
 
 
-def _service(call: SortedWords) -> Iterator[Effect]:
+def service(call: SortedWords) -> Iterator[Effect]:
     """service: only `service NAME status` looks, and nothing comes after it."""
     texts = call.texts()
     if call.unlisted == ("--status-all",) and not texts:
@@ -126,14 +126,14 @@ def _service(call: SortedWords) -> Iterator[Effect]:
         yield Effect("execute", call.operands[0])
 
 
-def _crontab(call: SortedWords) -> Iterator[Effect]:
+def crontab(call: SortedWords) -> Iterator[Effect]:
     if [word.text for word in call.command.args] in (["-l"], ["-V"]):
         yield Effect("unknown", None, "reads the user's schedule, outside the workspace", "shell:read-outside")
     else:
         yield Effect("persist", None, "makes commands run later, or deletes the user's schedule")
 
 
-def _ps(call: SortedWords) -> Iterator[Effect]:
+def ps(call: SortedWords) -> Iterator[Effect]:
     """BSD's `e` (`ps auxe`) shows the environment of every process."""
     yield from of_options(call)
     if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or any(
@@ -142,7 +142,7 @@ def _ps(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
 
 
-def _getent(call: SortedWords) -> Iterator[Effect]:
+def getent(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     database = call.operands[0].text if call.operands else None
     if database in ("shadow", "gshadow"):
@@ -153,14 +153,14 @@ def _getent(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, "lists the users of the machine", "shell:read-outside")
 
 
-def _disk(call: SortedWords) -> Iterator[Effect]:
+def disk(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l", "--list", "-x") and not call.unsure:
         yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")
     else:
         yield Effect("device")
 
 
-def _pager(call: SortedWords) -> Iterator[Effect]:
+def pager(call: SortedWords) -> Iterator[Effect]:
     """less: `less +!command file` runs a command at once."""
     yield from of_options(call)
     yield from unlisted(call)
@@ -173,28 +173,10 @@ def _pager(call: SortedWords) -> Iterator[Effect]:
             yield Effect("read", word)
 
 
-def _page(call: SortedWords) -> Iterator[Effect]:
+def page(call: SortedWords) -> Iterator[Effect]:
     """man and info: a page by name is the system's; a file may include others."""
     yield from of_options(call)
     for word in call.operands:
         if word.text is None or "/" in word.text or word.text.startswith("+"):
             yield from of_role("maybe", word)
             yield Effect("execute", word, "formats a file of its own", "shell:unknown-use")
-
-
-HANDLERS: dict[str, Handler] = {
-    "chmod": _chmod,
-    "ln link": _ln,
-    "dd": _dd,
-    "kill": _kill,
-    "pkill killall skill": _pkill,
-    "date gdate": _date,
-    "ip": _ip,
-    "service rc-service": _service,
-    "crontab at batch": _crontab,
-    "ps": _ps,
-    "getent": _getent,
-    "fdisk": _disk,
-    "more most pg less": _pager,
-    "man whatis apropos info": _page,
-}

@@ -30,7 +30,7 @@ find gfind | list* | -H -P -name= -iname= -path= -ipath= -wholename= -iwholename
   -printf= -empty -readable -writable -executable -nouser -nogroup -true -false -not -a -o -and -or -print -print0 \
   -ls -prune -quit -depth -daystart -mount -xdev -noleaf -warn -nowarn -ignore_readdir_race -O1 -O2 -O3 -help \
   -version --help --version -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir | single \
-  harmful
+  harmful @find
 fd fdfind | text list* | -HIugsiaplF01 -t=* -e=* -d= -E=* -S= -c= -j= -o= --type=* --extension=* --max-depth= \
   --min-depth= --exact-depth= --exclude=* --size= --changed-within= --changed-before= --color= --threads= \
   --max-results= --hidden --no-ignore --glob --full-path --absolute-path --list-details --case-sensitive \
@@ -76,8 +76,9 @@ grep egrep fgrep pcregrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=tex
   --exclude-dir=* --label= --binary-files= --color? --colour? --extended-regexp --fixed-strings --basic-regexp \
   --perl-regexp --ignore-case --no-ignore-case --invert-match --word-regexp --line-regexp --count \
   --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages --byte-offset \
-  --with-filename --no-filename --line-number --null --text --recursive --null-data --line-buffered --initial-tab
-zgrep bzgrep xzgrep zstdgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C=
+  --with-filename --no-filename --line-number --null --text --recursive --null-data --line-buffered --initial-tab | \
+  @grep
+zgrep bzgrep xzgrep zstdgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
   --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-filesize= \
   --max-columns= --threads= --replace= --sort= --sortr= --color= --encoding= --after-context= --before-context= \
@@ -85,28 +86,28 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
   --no-line-number --count --json --count-matches --files-with-matches --files-without-match --fixed-strings \
   --ignore-case --smart-case --case-sensitive --word-regexp --multiline --multiline-dotall --only-matching --pcre2 \
   --pretty --vimgrep --stats --trim --with-filename --no-filename --invert-match --text --column --quiet \
-  --no-messages --passthru --line-regexp --null --unrestricted | harmful
+  --no-messages --passthru --line-regexp --null --unrestricted | harmful @grep
 ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --depth= --color --group --hidden \
-  --count | harmful
-ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful
+  --count | harmful @grep
+ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful @grep
 sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --separate --unbuffered \
-  --null-data --line-length= --posix --sandbox -i?!change --in-place?!change -f=exec --file=exec | harmful
+  --null-data --line-length= --posix --sandbox -i?!change --in-place?!change -f=exec --file=exec | harmful @sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
-  -i=exec --include=exec -o?!change --pretty-print?!change | harmful
+  -i=exec --include=exec -o?!change --pretty-print?!change | harmful @awk
 jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp \
   --sort-keys --exit-status --raw-input --color-output --monochrome-output --ascii-output --join-output --seq \
-  --stream --arg= --argjson= --args --jsonargs | harmful
-yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful
+  --stream --arg= --argjson= --args --jsonargs | harmful @jq
+yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
 xmllint | remote* | --noout --format --xpath= | harmful
 xxd | read write | -abBceEiprRuv -c= -l= -s= -g= -o= -n= -R= | harmful
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
 nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --numeric-sort --format= --all --headers | \
-  harmful
-strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful
+  harmful @special
+strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful @special
 objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --section=* --disassemble? --syms --dynamic-syms --demangle? | \
-  harmful
-addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful
+  harmful @special
+addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful @special
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | \
   -bqrstz -a= -l= --algorithm= --tag --zero --quiet
 base64 base32 basenc | read* | -dDi -w= --wrap= --decode | harmful
@@ -116,27 +117,34 @@ seq | text* | -w -s= -f= --format=
 bc | none | -lqsw --quiet
 factor numfmt expr | text* | -dhz -d= --format= --suffix= --delimiter=
 yes : true false sleep logname arch tty break continue return shift times caller pwd dirs type echo ulimit umask \
-  logout exit help disown bg unalias export declare typeset local readonly alias kill trap test [ [[ let getopts wait \
-  unset printf set shopt busybox toybox | text* | | anything
+  logout exit help disown bg unalias trap | text* | | anything
+export declare typeset local readonly | text* | | anything @declare
+alias | text* | | anything @alias
+kill | text* | | anything @kill
+test [ [[ | text* | | anything @tests
+let getopts wait unset | text* | | anything @names
+printf | text* | | anything @printf
+set shopt | text* | | anything @options
+busybox toybox | text* | | anything @applets
 nproc | none | --all --ignore=
 cal ncal | text* | -13yjhNbw -m= -d= -A= -B=
 figlet toilet fortune tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
 pdfinfo | read* | -f= -l= -enc= -meta -box -isodates -rawdates | single harmful
-identify | read* | -format= -verbose -ping -quiet | single harmful
+identify | read* | -format= -verbose -ping -quiet | single harmful @special
 ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -show_chapters -show_error \
-  -of= -print_format= -output_format= -select_streams= -i=read -pretty -count_frames | single harmful
-mediainfo | read* | --Output=maybe -f | harmful
-less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful
-more | text* | -# -cdeflpsu -n= | harmful
-most pg | text* | | harmful
+  -of= -print_format= -output_format= -select_streams= -i=read -pretty -count_frames | single harmful @special
+mediainfo | read* | --Output=maybe -f | harmful @special
+less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful @pager
+more | text* | -# -cdeflpsu -n= | harmful @pager
+most pg | text* | | harmful @pager
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | read* | -fqv | harmful
 zdiff zcmp | read* | -abBiqrsuw | harmful
 zipinfo | read text* | -12hlmstvzMTZ
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --lzma \
-  --full-time --numeric-owner --wildcards --exclude=* --strip-components= --totals | harmful
-unzip | read text* | -lvtZzqpcCajX -x=* | harmful
+  --full-time --numeric-owner --wildcards --exclude=* --strip-components= --totals | harmful @tar
+unzip | read text* | -lvtZzqpcCajX -x=* | harmful @unzip
 gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 | read* | -cdltvfqk --stdout --decompress --list \
-  --test --verbose --quiet | harmful
+  --test --verbose --quiet | harmful @compress
 whoami groups users | none
 id | text* | -agGnruzZ --user --group --name --zero
 uname | none | -asnrvmpio --all
@@ -151,49 +159,49 @@ getconf infocmp | text* | -a
 pgrep pidof | text* | -afilnovwxcsq -u=* -U=* -d= -P=* -t=* -g=* --full --list-name --exact --count --delimiter=
 pstree | text* | -aAchglnpstTuUZ
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
-  --format= --user=* --headers
+  --format= --user=* --headers | @ps
 top | none | -bcHiSs1 -n= -d= -p=* -u= -o= -w?
 ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes \
   --summary --info --route
 tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
-  --rfc-3339= --rfc-email --utc --universal
+  --rfc-3339= --rfc-email --utc --universal | @date
 hostname dnsdomainname domainname nisdomainname | none | -fsiIdAy --fqdn --short | !system
 hostnamectl > - status show hostname | text* | --json= --no-pager
 timedatectl > - status show list-timezones timesync-status | text* | --no-pager --all
 localectl > - status list-locales list-keymaps | text* | --no-pager
 loginctl > - list-sessions session-status show-session list-users user-status show-user list-seats | text* | \
   --no-pager --all --full
-getent | text* | -i
+getent | text* | -i | @getent
 dmesg | none | -HTLdektuxrPJ -l= -f= --level= --decode --color? -c!log -C!log --clear!log --read-clear!log -n!kernel \
   -D!kernel -E!kernel -F=read -K=read -w | harmful
 sysctl | name* | -aAeNnbqXx --all --ignore | !kernel
 ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats -statistics -oneline -pretty -f= \
-  -family= | single
+  -family= | single @ip
 ifconfig | text none* | -asv | !firewall
 route arp | none | -naveN46 | !firewall
 mount | none | -lhV | !mount
 findmnt | maybe* | -AaDJlnPruvRbik -o= -t= -T= -S= -M= --output= --json --all --list
 blkid | none | -o= -s=* | harmful !system
 losetup | none | -alnJ --list --all --json | !mount
-crontab atq | none | | unknown
-service rc-service | text*
+crontab | none | | unknown @crontab
+service rc-service | text* | | @service
 systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
   list-sockets list-jobs list-dependencies show cat help get-default list-machines - | text* | -t= -p=* -n= -la \
   --type= --state= --all --no-pager --full --lines= --user --plain
-man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful
-info | text* | -n= -k= -w | harmful
+man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful @page
+info | text* | -n= -k= -w | harmful @page
 cd chdir pushd popd | list* | -PLen -#
 hash | none | -rltd -p=hijack
 command builtin | text* | -vVp | wrapper =-v =-V
 which whereis | text* | -abmsu
-read | text* | -ers -p= -t= -n= -N= -d= -a= -u= -i=
-readarray mapfile | text* | -t -d= -n= -O= -s= -u=
-printenv | text* | -0
+read | text* | -ers -p= -t= -n= -N= -d= -a= -u= -i= | @names
+readarray mapfile | text* | -t -d= -n= -O= -s= -u= | @names
+printenv | text* | -0 | @printenv
 xargs gxargs | text* | -0rtxo -I=* -i? -n= -P= -L= -l? -d= -E= -s= -a=read --null --no-run-if-empty --verbose \
   --max-args= --max-procs= --replace? --delimiter= --arg-file=read | wrapper harmful
-env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | wrapper
+env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | wrapper @env
 time gtime | text* | -pv -f= --format= --portability --verbose -o=write --output=write | wrapper
 nice | text* | -# -n= | wrapper anything
 ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u
@@ -206,9 +214,10 @@ chrt | text* | -abdfiorvp -T= -P= -D= | wrapper anything +1 =-p
 taskset | text* | -acp | wrapper anything +1 =-p
 choom | text* | -p -n= | wrapper anything =-p
 caffeinate | text* | -disum -t= -w= | wrapper anything
-linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything
-nohup chronic unbuffer catchsegv | text* | -pve | wrapper anything
-eval source . setarch numactl | text* | | wrapper anything
+linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything @starts_shell
+nohup chronic unbuffer | text* | -pve | wrapper anything
+eval source . | text* | | wrapper anything
+setarch numactl | text* | | wrapper anything @starts_shell
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
 dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info

@@ -67,7 +67,7 @@ def _value(name: str, value: str) -> Iterator[Effect]:
         yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
-def _listed(call: SortedWords) -> Iterator[Effect]:
+def git_listed(call: SortedWords) -> Iterator[Effect]:
     """`branch` and `tag` list, unless an operand or an option makes or deletes one."""
     yield from of_options(call)
     if call.has("-d", "-D", "--delete", "-M", "-C", "-f", "--force") or any("d" in n for n in call.unlisted):
@@ -82,7 +82,7 @@ def _listed(call: SortedWords) -> Iterator[Effect]:
 _LISTING = words("--list -l --contains --no-contains --merged --no-merged --points-at -n")
 
 
-def _config(call: SortedWords) -> Iterator[Effect]:
+def git_config(call: SortedWords) -> Iterator[Effect]:
     """git config: reading prints; writing changes `.git/config`, `~/.gitconfig` or the system's file."""
     operands = list(call.operands)
     verb = operands[0].text if operands else None
@@ -111,7 +111,7 @@ def _config(call: SortedWords) -> Iterator[Effect]:
         yield Effect("protected", None, "changes the repository's settings (.git/config)", "shell:protected")
 
 
-def _remote(call: SortedWords) -> Iterator[Effect]:
+def git_remote(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
     if not call.operands or verb == "get-url" or (verb == "show" and (len(call.operands) == 1 or call.has("-n"))):
@@ -130,7 +130,7 @@ def _url(word: Word) -> Iterator[Effect]:
         yield Effect("hijack", word, "makes git run a program as its transport", "shell:hijack-git")
 
 
-def _transfer(call: SortedWords) -> Iterator[Effect]:
+def git_transfer(call: SortedWords) -> Iterator[Effect]:
     """fetch, pull, push, clone, ls-remote: they use the network, and some options name a program to run at an end."""
     yield from of_options(call)
     for word in call.operands:
@@ -167,7 +167,7 @@ def _elsewhere(call: SortedWords) -> Iterator[Effect]:
         above = above.above
 
 
-def _checkout(call: SortedWords) -> Iterator[Effect]:
+def git_checkout(call: SortedWords) -> Iterator[Effect]:
     """git checkout: switching keeps changes in files; paths or -f discard them."""
     yield from of_options(call)
     yield from _elsewhere(call)
@@ -183,7 +183,7 @@ def _checkout(call: SortedWords) -> Iterator[Effect]:
 _DISCARDS = in_order("-f --force --ours --theirs -p --discard-changes --pathspec-from-file --hard --merge --keep")
 
 
-def _reset(call: SortedWords) -> Iterator[Effect]:
+def git_reset(call: SortedWords) -> Iterator[Effect]:
     discards = call.has(*_DISCARDS) or call.unsure
     if call.name.endswith("restore"):
         discards = not call.has("--staged", "-S") or call.has("--worktree", "-W")
@@ -194,7 +194,7 @@ def _reset(call: SortedWords) -> Iterator[Effect]:
         yield Effect("change", None, "changes what is staged", "shell:git-change")
 
 
-def _clean(call: SortedWords) -> Iterator[Effect]:
+def git_clean(call: SortedWords) -> Iterator[Effect]:
     """git clean: only a dry run that nothing takes back deletes nothing."""
     given = [word.text for word in call.command.args if word.start.startswith("-")]
     dry = [text for text in given if text in ("-n", "--dry-run")]
@@ -215,7 +215,13 @@ def _verbs(looks: str, discards: str = "", other: str = "change"):
     return handler
 
 
-def _submodule(call: SortedWords) -> Iterator[Effect]:
+git_stash = _verbs("list show", "drop clear")
+git_worktree = _verbs("list -", "remove", "protected")
+git_reflog = _verbs("show exists list - HEAD", "expire delete")
+git_notes = _verbs("list show get-ref -", "remove prune")
+
+
+def git_submodule(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else "status"
     if verb in ("foreach", "run"):
@@ -226,7 +232,7 @@ def _submodule(call: SortedWords) -> Iterator[Effect]:
         yield Effect("protected" if call.name.endswith("submodule") else "change")
 
 
-def _rm(call: SortedWords) -> Iterator[Effect]:
+def git_rm(call: SortedWords) -> Iterator[Effect]:
     if call.has("-n", "--dry-run") and not any(word.start.startswith("--no-") for word in call.command.args):
         yield Effect("change")
     elif call.has("--cached"):
@@ -235,28 +241,10 @@ def _rm(call: SortedWords) -> Iterator[Effect]:
         yield from (Effect("delete", word) for word in call.operands)
 
 
-def _grep(call: SortedWords) -> Iterator[Effect]:
+def git_grep(call: SortedWords) -> Iterator[Effect]:
     """git grep: the pattern is the first operand, unless an option gives one."""
     yield from plain(call, "rev*" if call.has("-e") else "text rev*")
 
-
-HANDLERS = {
-    "git:grep": _grep,
-    "git:branch git:tag": _listed,
-    "git:config": _config,
-    "git:remote": _remote,
-    "git:stash": _verbs("list show", "drop clear"),
-    "git:worktree": _verbs("list -", "remove", "protected"),
-    "git:reflog": _verbs("show exists list - HEAD", "expire delete"),
-    "git:notes": _verbs("list show get-ref -", "remove prune"),
-    "git:bisect git:submodule": _submodule,
-    "git:fetch git:pull git:ls-remote git:fetch-pack git:send-pack git:http-fetch git:push": _transfer,
-    "git:clone git:archive": _transfer,
-    "git:checkout git:switch": _checkout,
-    "git:reset git:restore": _reset,
-    "git:clean": _clean,
-    "git:rm": _rm,
-}
 
 GLOBAL = (
     "-C=list* -c=text* --config-env=text* --git-dir=exec --work-tree=list --exec-path=program --namespace= "

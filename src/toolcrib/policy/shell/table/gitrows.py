@@ -31,21 +31,23 @@ git > count-objects check-ignore check-attr check-ref-format check-mailmap var v
 git > help | text* | -aigc --all
 git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and --ignore-case --full-name \
   --line-number --name-only --files-with-matches --count --color? --no-color --break --heading --function-context \
-  --cached --untracked --quiet --text -O?=program!execute --open-files-in-pager?=program!execute
+  --cached --untracked --quiet --text -O?=program!execute --open-files-in-pager?=program!execute | @git_grep
 git > blame annotate | rev* | -wblstfneMCcp -M? -C? -L=* --since= --porcelain --date= --abbrev? --reverse
 git > cat-file | rev* | -tsep --batch?
 git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-current --contains? --merged? --no-merged? \
-  --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case
+  --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | @git_listed
 git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=* --format= \
-  --ignore-case --color?
+  --ignore-case --color? | @git_listed
 git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin \
-  --name-only --null --bool
-git > remote | text text | -vn --verbose --all
-git > clean | text* | -ndxXq -e=* --dry-run
+  --name-only --null --bool | @git_config
+git > remote | text text | -vn --verbose --all | @git_remote
+git > clean | text* | -ndxXq -e=* --dry-run | @git_clean
 git > symbolic-ref | text none* | -q --quiet --short | !change
-git > stash | text text | {_LOG}
-git > worktree reflog notes bisect submodule | text text text | {_LOG} --porcelain --verbose --recursive \
-  --cached --short
+git > stash | text text | {_LOG} | @git_stash
+git > worktree | text text text | {_LOG} --porcelain --verbose | @git_worktree
+git > reflog | text text text | {_LOG} | @git_reflog
+git > notes | text text text | {_LOG} | @git_notes
+git > bisect submodule | text text text | {_LOG} --recursive | @git_submodule
 """
 
 GIT_OPEN = """
@@ -57,20 +59,22 @@ git > add commit merge cherry-pick revert am apply commit-tree write-tree update
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=
 git > format-patch | text* | -o=write --output-directory=write | change
-git > archive | text* | -o=write --output=write --remote= --exec= --format= --prefix= --add-file=read
+git > archive | text* | -o=write --output=write --remote= --exec= --format= --prefix= --add-file=read | @git_transfer
 git > fetch pull ls-remote fetch-pack send-pack http-fetch | text* | -u? --upload-pack= --receive-pack= --exec= -o= \
-  --depth= -j=
+  --depth= -j= | @git_transfer
 git > push | text* | --upload-pack= --receive-pack= --exec= -o= -u!protected --set-upstream!protected -f!discard \
-  --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard
+  --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard | @git_transfer
 git > clone | text* | --upload-pack= -u= -c= --config= --template=exec -b= --branch= --origin= --depth= -j= \
-  --reference=list --separate-git-dir=write
+  --reference=list --separate-git-dir=write | @git_transfer
 git > svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs | text* | | network
 git > credential credential-store credential-cache | text* | | secret
 git > init | create | --template=exec --separate-git-dir=write -b= | change
 git > update-ref prune read-tree checkout-index | text* | | discard
 git > rebase | text* | -x=shell --exec=shell -i --onto= -s= -X= --strategy=program | change
-git > reset checkout switch restore rm | text* | -b= -B= -c= -C!discard --create= --orphan= -f -t -S -W -ndxXe -s= \
-  --source= --hard --pathspec-from-file=read -p
+git > reset restore | text* | -f -S -W -s= --source= --hard --pathspec-from-file=read -p | @git_reset
+git > checkout switch | text* | -b= -B= -c= -C!discard --create= --orphan= -f -t --pathspec-from-file=read -p | \
+  @git_checkout
+git > rm | text* | -f -n --pathspec-from-file=read | @git_rm
 git > difftool mergetool hook | text* | -x=program --extcmd=program -t= | execute
 git > filter-branch filter-repo | text* | --tree-filter=shell --env-filter=shell --index-filter=shell \
   --msg-filter=shell --commit-filter=shell --tag-name-filter=shell | discard

@@ -65,7 +65,7 @@ def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
         )
 
 
-def _shell(call: SortedWords) -> Iterator[Effect]:
+def shell(call: SortedWords) -> Iterator[Effect]:
     """A shell with a file or with input. `sh -c` is unfolded where the script is read."""
     yield from of_options(call)
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
@@ -93,7 +93,7 @@ def _shell(call: SortedWords) -> Iterator[Effect]:
 _OUTPUT = lazy_regex(r"\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)")
 
 
-def _editor(call: SortedWords) -> Iterator[Effect]:
+def editor(call: SortedWords) -> Iterator[Effect]:
     """An editor changes its files, and its command mode can run anything."""
     yield from of_options(call)
     for word in call.operands:
@@ -109,7 +109,7 @@ def _input(call: SortedWords) -> Word | None:
     return call.command.stdin.text if call.command.stdin is not None else None
 
 
-def _sqlite(call: SortedWords) -> Iterator[Effect]:
+def sqlite(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     yield from (Effect("write", word) for word in call.operands[:1])
     texts = [*call.values("-cmd", "--cmd"), *call.operands[1:], *([given] if (given := _input(call)) else [])]
@@ -121,15 +121,9 @@ def _sqlite(call: SortedWords) -> Iterator[Effect]:
     yield Effect("execute", None, "runs SQL", "shell:unknown-code")
 
 
-HANDLERS: dict[str, Handler] = {
-    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash": _shell,
-    "python python2 python3 pypy pypy3 ipython bpython micropython": _code_from("python", "-c"),
-    "node nodejs": _code_from("node", "-e", "--eval", "-p", "--print", "-pe"),
-    "perl": _code_from("perl", "-e", "-E"),
-    "ruby": _code_from("ruby", "-e"),
-    "php": _code_from("php", "-r", "-B", "-R", "-E"),
-    "lua luajit": _code_from("lua", "-e"),
-    "emacs emacsclient ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg "
-    "jed": _editor,
-    "sqlite3 sqlite duckdb": _sqlite,
-}
+python = _code_from("python", "-c")
+node = _code_from("node", "-e", "--eval", "-p", "--print", "-pe")
+perl = _code_from("perl", "-e", "-E")
+ruby = _code_from("ruby", "-e")
+php = _code_from("php", "-r", "-B", "-R", "-E")
+lua = _code_from("lua", "-e")

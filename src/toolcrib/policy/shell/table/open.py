@@ -5,8 +5,6 @@ known harm that their name does not show.
 """
 
 OPEN = """
-locate plocate mlocate | text* | -d=read -l= | unknown
-lsof | text* | | unknown
 mkdir mkfifo | create* | -m= --mode=
 touch | create* | -d= --date= -t= -r=list --reference=list
 mknod | create text* | -m= | device
@@ -15,39 +13,28 @@ cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
 install ginstall | read* write | -t=write@read --target-directory=write@read -m= --mode= -o= --owner= -g= \
   --group= -d@create --directory@create
 mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
-rename prename file-rename | shell write* | | execute
-ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n
-dd | text*
+ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n | @ln
+dd | text* | | @dd
 tee sponge | write* | --output-error
 split csplit | read write* | -n= -l= -b= -C= -a= --filter=shell -f=write --prefix=write | change
 patch | write read | -i=read --input=read -o=write -r=write -d=write --directory=write -p= | change
 fallocate | write* | -l= -o=
 rm | delete* | -rRfivdI
-rmdir unlink shred wipe srm trash trash-put gio-trash rimraf | delete* | -n= --iterations= -s= --size= -u -z
+rmdir unlink shred wipe srm trash trash-put gio-trash trash-empty rimraf | delete* | -n= --iterations= -s= --size= -u -z
 truncate | delete* | -s= --size= -r=list --reference=list -o -c
-trash-empty | text* | | discard
-chmod | text modify* | -R --reference=list
+chmod | text modify* | -R --reference=list | @chmod
 chown chgrp | text modify* | --reference=list@modify --from=
 chattr chcon setfacl setfattr | modify* | -m= -x= -M=read | protected
 setcap | text* | | setuid
-pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
-icdiff ptx csvcut csvgrep csvlook csvstat csvjson csvsort csvstack csvformat mlr xsv qsv dasel gron miller hexyl \
-  otool lipo pahole aspell hunspell ispell pygmentize highlight glow units lsar vim-addon | maybe* | | unknown
-dc xsltproc cowsay cowthink pcre2grep | maybe* | | execute
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z 7za 7zr 7zz unrar rar | text* | | single
+7z 7za 7zr 7zz unrar rar | text* | | single @seven
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
-ar ranlib | text write read* | | change
-sar neofetch fastfetch screenfetch inxi htop atop | text* | | unknown
-sensors | text* | -s!system --set!system | unknown
-stty | text* | | unknown
+fc | text* | -e=program | execute
 lastlog | maybe* | -C!log -S!log --clear!log --set!log | unknown
-modinfo | text* | | unknown
 journalctl | text* | --vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log | unknown
-ldd | exec*
 fuser | list* | -k!kill-all --kill!kill-all -s | unknown
 logger wall write mesg talk | text* | | desktop
-at batch | text* | -l -V -f=read -q= -t=
+at batch | text* | -l -V -f=read -q= -t= | @crontab
 atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl | text* | | persist
 shutdown poweroff reboot halt telinit pm-suspend pm-hibernate rtcwake init | text* | | power
 systemctl > poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit switch-root \
@@ -64,9 +51,7 @@ mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprob
   cryptsetup dmsetup mdadm lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove \
   zpool zfs btrfs e2fsck fsck fsck.* tune2fs resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format \
   flashrom fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
-fdisk | text* | -l --list -x
-pvs vgs lvs pvdisplay vgdisplay lvdisplay smartctl iptables-save ip6tables-save screen tmux dtach abduco zellij \
-  zless bzless xzless zmore | unknown* | | unknown
+fdisk | text* | -l --list -x | @disk
 unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl \
   | text* | | namespace wrapper
 useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh \
@@ -83,70 +68,65 @@ xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript x
   desktop
 code subl atom gedit kate zed | text* | | editor
 security secret-tool pass keyctl gnome-keyring op bw vault kwallet-query gcore | text* | | secret
-complete compopt compgen bind enable fg | text* | -C=shell -A= -F= -W= -G=list -X= -P= -S= -o=
-fc | text* | -e=program -lnr | execute
-pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G=
+pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= | @pkill
 killall5 xkill | text* | | kill-all
 ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
 flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
-torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper
+torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper @starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
-sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec
-python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd
+sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \
+  @shell
+python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | @python
 node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec \
-  --env-file=read --test -c --check
-deno | text* | | execute
-perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C?
-ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K?
-php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read
-lua luajit | text* | -e= -l=exec -iv
-expect wish tclsh R Rscript julia octave ghci runghc runhaskell scala kotlin groovy jshell java elixir iex erl \
-  clojure clj racket guile sbcl swipl gnuplot maxima gp sage irb tsx ts-node coffee wasmtime wasmer wine mono crash \
-  mdb pwsh powershell elvish nu xonsh tig gitk lazygit hg pre-commit husky lefthook delta diff-so-fancy gdb lldb rr \
-  valgrind perf bpftrace dtrace py-spy uftrace | maybe* | -e= -c= --eval= -p!process --pid!process | execute
+  --env-file=read --test -c --check | @node
+perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | @perl
+ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | @ruby
+php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | @php
+lua luajit | text* | -e= -l=exec -iv | @lua
+gdb lldb rr perf bpftrace dtrace py-spy | maybe* | -p!process --pid!process | execute
+java R Rscript julia tsx ts-node pwsh hg pre-commit valgrind | maybe* | | execute
 emacs emacsclient | text* | -eval= --eval= -e= -l=exec -load=exec --load=exec -f= -nw -Q -q -batch --batch -t -c | \
-  single
+  single @editor
 ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | -c= --cmd= + -s \
-  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p=
-sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single
+  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p= | @editor
+sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single @sqlite
 curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --remote-name-all -T=send \
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
   --data-raw= -F= --form= -K=read --config=read -E=read --cert=read --key=read --cacert= --capath= -b=maybe -c=write \
   -D=write -n!secret --netrc!secret --unix-socket= --abstract-unix-socket= -x=network --proxy=network \
   --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -w= -r= \
-  -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla
+  -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | @curl
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
   --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= \
-  -R= -D= -I= -X= -B=url --spider
+  -R= -D= -I= -X= -B=url --spider | @wget
 aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \
   --exec=shell --on-download-complete=program | network
 ssh slogin autossh sshpass mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -D= -W= -J= -w= -E=write -S= -c= -m= \
-  -b= -B= -e= -I=program -O= -Q= -tNf
-scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC
-sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J=
+  -b= -B= -e= -I=program -O= -Q= -tNf | @copy
+scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC | @copy
+sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | @copy
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
 ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=names --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
-  --daemon!network -B= -M=
+  --daemon!network -B= -M= | @rsync
 nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
   --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= \
   -X= -x= -lunvzk
-socat | text* | -W= -t= -T= -b= | single
+socat | text* | -W= -t= -T= -b= | single @socat
 telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
   traceroute6 tracepath mtr nmap masscan zmap arping tcpdump tshark wireshark ngrep dumpcap ettercap sqlmap hydra \
   nikto gobuster ngrok cloudflared localtunnel smbclient rpcclient ldapsearch snmpwalk showmount iperf iperf3 \
   speedtest speedtest-cli mail mailx sendmail mutt msmtp swaks exim exim4 postqueue irssi weechat telegram-send croc \
   magic-wormhole wormhole ipfs transmission-cli qrcp bore chisel tailscale svn | network* | -w=write -z=program \
   -e=shell -c=shell -a=read -A=read -f=read -r=read | network
-openssl | text maybe* | | single
+openssl | text maybe* | | single @openssl
 gpg gpg2 | maybe* | -o=write --output=write --homedir=read --export-secret-keys!secret --export-secret-subkeys!secret \
   --export-ssh-key!secret --recv-keys!network --send-keys!network --search-keys!network --refresh-keys!network \
   --fetch-keys!network | unknown
-age minisign signify cosign rage sops | maybe* | | unknown
 gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel netlify wrangler firebase terraform \
   tofu terragrunt pulumi ansible ansible-playbook vagrant packer rclone s3cmd mc b2 restic borg eksctl minikube kind \
   k3s k9s nomad consul serverless sls cdk sam railway supabase linode-cli hcloud oci ibmcloud salt puppet chef psql \
@@ -158,34 +138,34 @@ docker podman > run create exec build buildx cp container save export load impor
   --device-cgroup-rule=!escape --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace \
   --cgroupns=hostspace --security-opt=security --sysctl=!escape --allow=!escape --env-file=read --name= -e= --env= \
   -w= --workdir= -u= --user= -p= --publish= --entrypoint= -h= -l= --label= -m= -a= -itdP --rm -o=write \
-  --output=write --network= --net= -f=exec --file=exec --secret=read --ssh=read -i | container
+  --output=write --network= --net= -f=exec --file=exec --secret=read --ssh=read -i | container @container
 docker podman > rm rmi prune system volume | text* | | discard container
 docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \
   install network
-pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text*
-npm cnpm pnpm yarn bun npx pnpx bunx | text* | -c=shell --call=shell -p= --package=
+pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text* | | @by_verb
+npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | @by_verb
+npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | @npx
 nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
-  ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
-  bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text*
-apt apt-get aptitude nala apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec \
-  --config-file=exec
+  nuget dotnet cpan cpanm swift pod flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel nix nix-env nix-shell \
+  nix-build guix coverage | text* | | @by_verb
+apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | @apt
+apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
 apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
   text* | | system
 yum dnf microdnf zypper tdnf pacman yay paru apk emerge xbps-install eopkg pkg pkg_add opkg slackpkg | text* | | \
   install network
-make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute
-cmake ctest cpack ninja meson just rake task tox nox invoke scons waf autoconf automake autoreconf libtoolize \
-  configure qmake xcodebuild | text* | -C=list -B=write -S=list -P=exec --build=write --directory=list | execute
-gcc g++ cc c++ clang clang++ tcc gfortran rustc javac kotlinc scalac ghc ocamlc ocamlopt swiftc nvcc tsc as ld gold \
-  lld zig nim crystal protoc swc esbuild emcc yasm nasm valac dmd ldc2 fpc mcs csc | maybe* | -o=write -I=list \
-  -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write -std= -T=read \
-  --outDir=write -d=write | execute single
-pytest py.test unittest nosetests jest vitest mocha ava karma cypress playwright phpunit rspec cucumber behave robot \
-  bats shellspec mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop standard biome \
-  xo golangci-lint staticcheck clang-format clang-tidy cppcheck rustfmt yapf autopep8 pyflakes pycodestyle vulture \
-  markdownlint hadolint yamllint ansible-lint tflint sqlfluff typos codespell djlint taplo dprint oxlint ktlint \
-  swiftlint swiftformat phpcs phpstan psalm php-cs-fixer credo mdformat commitlint semgrep goimports | text* | \
-  -c=exec --config=exec -k= -m= -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute
+make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute @make
+cmake ctest ninja meson just rake task tox nox invoke scons waf autoreconf configure xcodebuild | text* | -C=list \
+  -B=write -S=list -P=exec --build=write --directory=list | execute
+gcc g++ cc c++ clang clang++ gfortran rustc javac kotlinc ghc swiftc nvcc tsc as ld zig nim protoc esbuild | maybe* | \
+  -o=write -I=list -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write \
+  -std= -T=read --outDir=write -d=write | execute single
+pytest py.test jest vitest mocha ava cypress playwright phpunit rspec cucumber bats biome rustfmt yapf autopep8 \
+  mdformat semgrep goimports | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec --junitxml=write \
+  --rootdir=list | execute
+mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop golangci-lint staticcheck \
+  pyflakes pycodestyle vulture markdownlint hadolint yamllint typos codespell | text* | -c=exec --config=exec -k= -m= \
+  -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute @checks
 """

@@ -20,7 +20,7 @@ _SEARCHERS = ("rg", "ag", "ack")
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 
 
-def _find(call: SortedWords) -> Iterator[Effect]:
+def find(call: SortedWords) -> Iterator[Effect]:
     """find: starting points, tests and actions; the command of `-exec` is a separate command."""
     starts, actions = find_starts(call.command.args)
     table = parse_options(call.program.options, True)
@@ -116,7 +116,7 @@ def sed_effects(script: str) -> Iterator[Effect]:
         yield Effect("write" if kind in "wW" else "read", literal(name))
 
 
-def _sed(call: SortedWords) -> Iterator[Effect]:
+def sed(call: SortedWords) -> Iterator[Effect]:
     """sed: the script is the first operand, unless -e or -f gives one; with -i the files are changed."""
     yield from of_options(call)
     yield from unlisted(call)
@@ -132,7 +132,7 @@ def _sed(call: SortedWords) -> Iterator[Effect]:
     yield from of_operands(operands, "write*" if call.has("-i", "--in-place") else "read*")
 
 
-def _awk(call: SortedWords) -> Iterator[Effect]:
+def awk(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     yield from unlisted(call)
     operands = list(call.operands)
@@ -158,7 +158,7 @@ _READS = lazy_regex(
 )
 
 
-def _jq(call: SortedWords) -> Iterator[Effect]:
+def jq(call: SortedWords) -> Iterator[Effect]:
     """jq and yq: a filter, perhaps after `eval`, and then files; --arg takes two values."""
     words = list(call.command.args)
     kept: list[Word] = []
@@ -182,7 +182,7 @@ def _jq(call: SortedWords) -> Iterator[Effect]:
     )
 
 
-def _grep(call: SortedWords) -> Iterator[Effect]:
+def grep(call: SortedWords) -> Iterator[Effect]:
     """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     yield from plain(call, "read*" if given else "text read*")
@@ -192,7 +192,7 @@ def _grep(call: SortedWords) -> Iterator[Effect]:
         yield Effect("read", literal("."))
 
 
-def _special(call: SortedWords) -> Iterator[Effect]:
+def special(call: SortedWords) -> Iterator[Effect]:
     """Yield effects of special names: addresses, `concat:`, ImageMagick's `msl:`, `@file` and scripts."""
     yield from plain(call)
     for word in (*call.operands, *call.values("-i", "-format")):
@@ -210,7 +210,7 @@ def _special(call: SortedWords) -> Iterator[Effect]:
 _COMPRESSORS = lazy_regex(r"(?:\S*/)?(?:gzip|bzip2|xz|zstd|lz4|lzma|lzip|pigz|pbzip2|lzop|compress)")
 
 
-def _tar(call: SortedWords) -> Iterator[Effect]:
+def tar(call: SortedWords) -> Iterator[Effect]:
     """tar only lists if nothing else is asked for; `tar xzf a` gives the values after its first word."""
     words = list(call.command.args)
     if words and words[0].text and not words[0].start.startswith("-"):
@@ -251,7 +251,7 @@ def _tar(call: SortedWords) -> Iterator[Effect]:
         yield from (Effect("list", folder) for folder in folders)
 
 
-def _unzip(call: SortedWords) -> Iterator[Effect]:
+def unzip(call: SortedWords) -> Iterator[Effect]:
     """unzip lists, tests, prints or unpacks."""
     yield from plain(call)
     if not call.has("-l", "-Z", "-v", "-t", "-z", "-p", "-c"):
@@ -259,32 +259,16 @@ def _unzip(call: SortedWords) -> Iterator[Effect]:
         yield from (Effect("write", word) for name, word in call.odd if name == "-d")
 
 
-def _compress(call: SortedWords) -> Iterator[Effect]:
+def compress(call: SortedWords) -> Iterator[Effect]:
     """The program replaces the file by its packed form, unless it lists, tests or prints."""
     looks = call.has("-l", "--list", "-t", "--test", "-c", "--stdout", "--to-stdout") or not call.operands
     yield from plain(call, "read*" if looks else "move*")
 
 
-def _seven(call: SortedWords) -> Iterator[Effect]:
+def seven(call: SortedWords) -> Iterator[Effect]:
     """7z's first operand says whether it changes the archive."""
     todo = call.operands[0].text if call.operands else ""
     yield from of_operands(call.operands[1:], "read*" if todo in ("l", "t", "x", "e") else "write read*")
     out = [cut(word, 2) for word in call.command.args if word.start.startswith("-o")]
     yield from of_operands(out or [literal("./x")] * (todo in ("x", "e")), "write*")
     yield Effect("unknown")
-
-
-HANDLERS = {
-    "7z 7za 7zr 7zz unrar rar": _seven,
-    "find gfind": _find,
-    "sed gsed": _sed,
-    "awk gawk mawk nawk": _awk,
-    "jq gojq jaq yq": _jq,
-    "grep egrep fgrep zgrep bzgrep xzgrep zstdgrep pcregrep pcre2grep rg ag ack": _grep,
-    "identify ffprobe mediainfo": _special,
-    "nm readelf size strings c++filt objdump addr2line": _special,
-    "tar gtar bsdtar": _tar,
-    "unzip": _unzip,
-    "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 lzip lzop compress uncompress pigz "
-    "unpigz brotli": _compress,
-}

@@ -18,7 +18,7 @@ _EXEC_SSH = lazy_regex(
 _DAEMON = lazy_regex(r"(?:docker|podman|containerd|crio)\.sock")
 
 
-def _curl(call: SortedWords) -> Iterator[Effect]:
+def curl(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if call.has("-O", "--remote-name", "--remote-name-all", "-J"):
         yield Effect("create", literal("./x"))
@@ -33,13 +33,13 @@ def _curl(call: SortedWords) -> Iterator[Effect]:
         yield Effect("network")
 
 
-def _wget(call: SortedWords) -> Iterator[Effect]:
+def wget(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
 
 
-def _copy(call: SortedWords) -> Iterator[Effect]:
+def copy(call: SortedWords) -> Iterator[Effect]:
     """ssh, scp: a remote command runs on the other machine; the programs in options run on this one."""
     yield from plain(call)
     for word in call.values("-o"):
@@ -51,7 +51,7 @@ def _copy(call: SortedWords) -> Iterator[Effect]:
     yield Effect("network", call.operands[0] if call.operands else None)
 
 
-def _rsync(call: SortedWords) -> Iterator[Effect]:
+def rsync(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     dest = call.operands[-1] if len(call.operands) > 1 else None
     deletes = call.has("--del", "--delete") or any(name.startswith("--delete") for name in call.unlisted)
@@ -61,7 +61,7 @@ def _rsync(call: SortedWords) -> Iterator[Effect]:
         yield from (Effect("delete", word) for word in call.operands[:-1])
 
 
-def _socat(call: SortedWords) -> Iterator[Effect]:
+def socat(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     for word in call.operands:
         text = "".join(part or "" for part in word.parts)
@@ -73,7 +73,7 @@ def _socat(call: SortedWords) -> Iterator[Effect]:
     yield Effect("network")
 
 
-def _openssl(call: SortedWords) -> Iterator[Effect]:
+def openssl(call: SortedWords) -> Iterator[Effect]:
     """openssl beyond the closed uses: some of its sub-commands connect, any of them may print or make keys."""
     yield from plain(call, "maybe*")
     first = call.name.partition(" ")[2]
@@ -96,7 +96,7 @@ def _volume(word: Word) -> Iterator[Effect]:
         yield Effect("unknown", word, "mounts a folder that is known only when it runs", "shell:unknown-path")
 
 
-def _container(call: SortedWords) -> Iterator[Effect]:
+def container(call: SortedWords) -> Iterator[Effect]:
     for effect in plain(call):
         word = effect.target if isinstance(effect.target, Word) else Word(("",))
         text = "".join(part or "" for part in word.parts)
@@ -117,18 +117,3 @@ def _container(call: SortedWords) -> Iterator[Effect]:
         for word in call.operands:
             if ":" not in word.start:
                 yield Effect("write" if word is call.operands[-1] else "read", word)
-
-
-HANDLERS = {
-    "curl": _curl,
-    "wget wget2": _wget,
-    "ssh slogin autossh sshpass mosh scp sftp": _copy,
-    "rsync": _rsync,
-    "socat": _socat,
-    "openssl:*": _openssl,
-    **{
-        f"{client}:{sub}": _container
-        for client in ("docker", "podman")
-        for sub in ("run", "create", "exec", "build", "buildx", "cp", "container", "save", "export", "load", "import")
-    },
-}

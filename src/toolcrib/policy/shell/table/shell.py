@@ -21,7 +21,7 @@ _SECRET = lazy_regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 _WHOLE = "prints the whole environment"
 
 
-def _declare(call: SortedWords) -> Iterator[Effect]:
+def declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
     if call.has("-i"):
         yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
@@ -41,14 +41,14 @@ def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
         yield Effect("unknown", word, "sets a variable that is known only when it runs", "shell:unknown-option")
 
 
-def _env(call: SortedWords) -> Iterator[Effect]:
+def env(call: SortedWords) -> Iterator[Effect]:
     """env without a program prints the environment. What it sets for a program is judged with that."""
     if not any("=" not in word.start and word.text != "-" for word in call.operands):
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     yield from of_options(call)
 
 
-def _printenv(call: SortedWords) -> Iterator[Effect]:
+def printenv(call: SortedWords) -> Iterator[Effect]:
     """printenv: single variables are harmless, unless their names suggest a secret."""
     yield from of_options(call)
     if not call.operands:
@@ -58,7 +58,7 @@ def _printenv(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
 
 
-def _set(call: SortedWords) -> Iterator[Effect]:
+def options(call: SortedWords) -> Iterator[Effect]:
     """set and shopt: they change options; alone they print every variable."""
     texts = [word.text or "" for word in call.command.args]
     if not texts and call.name == "set":
@@ -67,19 +67,19 @@ def _set(call: SortedWords) -> Iterator[Effect]:
         yield Effect("log", None, "turns the shell's history off", "shell:history")
 
 
-def _applets(call: SortedWords) -> Iterator[Effect]:
+def applets(call: SortedWords) -> Iterator[Effect]:
     """busybox runs the program that is its first word; by itself it can install its names."""
     if call.command.args and call.command.args[0].start.startswith("-"):
         yield Effect("system" if call.has("--install") else "unknown")
 
 
-def _alias(call: SortedWords) -> Iterator[Effect]:
+def alias(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         if "=" in word.start:
             yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
 
 
-def _names(call: SortedWords) -> Iterator[Effect]:
+def names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
     yield from of_options(call)
     yield from unlisted(call)
@@ -103,7 +103,7 @@ def _names(call: SortedWords) -> Iterator[Effect]:
 _COUNTS = lazy_regex(r"%[^a-zA-Z%]*n")
 
 
-def _printf(call: SortedWords) -> Iterator[Effect]:
+def printf(call: SortedWords) -> Iterator[Effect]:
     """printf -v sets a variable, and so does `%n` in its format."""
     words = call.command.args
     rest = list(words[2 if words and words[0].text == "-v" else 0 :])
@@ -123,7 +123,7 @@ def _printf(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, said, "shell:unknown-option")
 
 
-def _test(call: SortedWords) -> Iterator[Effect]:
+def tests(call: SortedWords) -> Iterator[Effect]:
     """test -v evaluates the subscript of what it is given."""
     words = call.command.args
     for flag, word in pairwise(words):
@@ -131,26 +131,8 @@ def _test(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", word, "tests a variable that is not a plain name", "shell:arithmetic")
 
 
-def _kind(kind: str, reason: str = "", rule: str = ""):
-    def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from plain(call)
-        if len(call.operands) < 1 + (call.name == "setarch"):
-            yield Effect(kind, None, reason, rule)
-
-    return handler
-
-
-HANDLERS = {
-    "export declare typeset local readonly": _declare,
-    "env": _env,
-    "printenv": _printenv,
-    "set shopt": _set,
-    "alias": _alias,
-    "busybox toybox": _applets,
-    "read readarray mapfile getopts let unset wait": _names,
-    "printf": _printf,
-    "test [ [[": _test,
-    "setarch linux64 linux32 torsocks tsocks proxychains dbus-run-session xvfb-run faketime catchsegv sem": _kind(
-        "execute", "starts a shell", "shell:unknown-code"
-    ),
-}
+def starts_shell(call: SortedWords) -> Iterator[Effect]:
+    """Programs that start a shell if they are given no command."""
+    yield from plain(call)
+    if len(call.operands) < 1 + (call.name == "setarch"):
+        yield Effect("execute", None, "starts a shell", "shell:unknown-code")

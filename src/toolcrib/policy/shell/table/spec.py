@@ -17,7 +17,8 @@ local path).
 
 A *closed* row lists the harmless options of a program that only reads and prints: with these, and only these, it is
 allowed. An *open* row is of a program about which a person or a sandbox decides anyway; it says only what makes its use
-known harm. Values of options that it does not list count by the option's name (`roles.of_options`).
+known harm. Values of options that it does not list count by the option's name (`roles.of_options`). `@name` in the last
+field is the function that judges a use where operands and options alone do not say what it does.
 """
 
 from __future__ import annotations
@@ -120,14 +121,16 @@ class SortedWords:
 def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], *, closed: bool) -> None:
     """Add the programs of some rows to a table. Raises ValueError if a use is described twice.
 
-    The open row of a program with closed sub-commands is for all other sub-commands.
+    `handlers` are the functions that rows name. The open row of a program with closed sub-commands is for all other
+    sub-commands.
     """
     for line in text.replace("\\\n", " ").splitlines():
         names, operands, options, kinds = (*(field.strip() for field in line.split("|")), "", "", "")[:4]
         above, colon, below = names.partition(" > ")
         does = kinds.split()
         entry = Program(
-            operands or "text*", options, tuple(kind for kind in does if kind not in _MARKS and kind[0] not in "=!+"),
+            operands or "text*", options, tuple(kind for kind in does if kind not in _MARKS and kind[0] not in "=!+@"),
+            handler=next((handlers[kind[1:]] for kind in does if kind[0] == "@"), None),
             closed=closed, single="single" in does, harmful="harmful" in does, wrapper="wrapper" in does,
             anything="anything" in does, otherwise="".join(kind[1:] for kind in does if kind[0] == "!"),
             skips=sum(int(kind) for kind in does if kind[0] == "+"),
@@ -137,19 +140,15 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
             over = table.get(name)
             subs = below.split() if colon else ["*"] if over is not None else []
             if not subs:
-                table[name] = _handled(entry, handlers.get(name))
+                table[name] = entry
                 continue
             over = over or Program(closed=True)
             found = dict(over.subs or {})
             for sub in subs:
                 if sub in found or (not over.subs and not colon):
                     raise ValueError(f"{name} {sub} is in the table twice")
-                found["" if sub == "-" else sub] = _handled(entry, handlers.get(f"{name}:{sub}"))
+                found["" if sub == "-" else sub] = entry
             table[name] = replace(over, subs=found, options=over.options if colon else entry.options)
-
-
-def _handled(entry: Program, handler: Handler | None) -> Program:
-    return entry if handler is None else replace(entry, handler=handler)  # copies take longer than reading the rows
 
 
 _MARKS = ("single", "harmful", "wrapper", "anything")
