@@ -7,48 +7,41 @@ links out of a folder that is searched, or takes names from a file. Everything t
 from .wordlist import words
 
 CLOSED = """
-ls dir vdir | list* | -aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --all --almost-all --author --color? \
-  --directory --classify? --format= --full-time --group-directories-first --no-group --human-readable --si --hide=* \
-  --ignore=* --inode --indicator-style= --literal --numeric-uid-gid --quoting-style= --reverse --recursive --size \
-  --sort= --time= --time-style= --width= --zero --block-size= --hyperlink?
-exa eza lsd | list* | -1lGxraRdTFhBgHimsSuUt -L= --long --level= --all --sort= --color? --git
-tree | list* | -adfipsuDhFqNACLQgxrtUvcJX -L= -P=* -I=* --dirsfirst --filesfirst --gitignore --noreport --charset= \
-  --du --prune --sort= --si --inodes --device --metafirst --timefmt= --filelimit= --matchdirs --ignore-case | harmful
+ls dir vdir | list* | -aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --all --almost-all --color? --directory \
+  --classify? --format= --full-time --group-directories-first --human-readable --hide=* --ignore=* --inode --reverse \
+  --recursive --size --sort= --time= --time-style=
+exa eza | list* | -1lGxraRdTFhBgHimsSuUt -L= --long --level= --all --sort= --color? --git
+tree | list* | -adfipsuDhFqNACLQgxrtUvcJX -L= -P=* -I=* --dirsfirst --gitignore --noreport --charset= --du --prune \
+  --sort= --filelimit= | harmful
 stat | list* | -LftZ -c= --format= --printf= --terse --dereference --file-system
 file | read* | -bchikLNprsvz0 -F= -e=* --brief --mime-type --extension | harmful
-du | list* | -0abchHklmsSx -d= -B= -t= --all --apparent-size --bytes --total --human-readable --max-depth= \
-  --summarize --threshold= --block-size= --exclude=* --si --time? --one-file-system --separate-dirs --null --inodes
+du | list* | -0abchHklmsSx -d= -B= -t= --all --apparent-size --bytes --total --human-readable --max-depth= --summarize \
+  --threshold= --exclude=* --one-file-system
 df | maybelist* | -aHhiklPT -t=* -x=* -B= --all --human-readable --inodes --total --type=* --output?
 readlink realpath | list* | -efmnqsvzLP --canonicalize --quiet --zero --relative-to=list
 basename | text* | -az -s= --suffix= --zero
 dirname | text* | -z --zero
 pathchk mountpoint | maybelist* | -pPqdx
 namei lsattr getfacl getfattr getcap | list* | -RVaAdlpvoxmnrstcen --recursive
-find gfind | list* | -H -P -name= -iname= -path= -ipath= -wholename= -iwholename= -regex= -iregex= -lname= -ilname= \
-  -type= -xtype= -size= -perm= -user= -group= -uid= -gid= -mtime= -mmin= -atime= -amin= -ctime= -cmin= -newer=list \
-  -anewer=list -cnewer=list -newermt= -maxdepth= -mindepth= -links= -inum= -samefile=list -used= -fstype= -regextype= \
-  -printf= -empty -readable -writable -executable -nouser -nogroup -true -false -not -a -o -and -or -print -print0 \
-  -ls -prune -quit -depth -daystart -mount -xdev -noleaf -warn -nowarn -ignore_readdir_race -O1 -O2 -O3 -help \
-  -version --help --version -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir | single \
-  harmful @find
-fd fdfind | text list* | -HIugsiaplF01 -t=* -e=* -d= -E=* -S= -c= -j= -o= --type=* --extension=* --max-depth= \
-  --min-depth= --exact-depth= --exclude=* --size= --changed-within= --changed-before= --color= --threads= \
-  --max-results= --hidden --no-ignore --glob --full-path --absolute-path --list-details --case-sensitive \
-  --ignore-case --print0 --fixed-strings --unrestricted | harmful
-cat | read* | -AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs \
-  --show-nonprinting
+find gfind | list* | -H -P -name= -iname= -path= -ipath= -wholename= -regex= -iregex= -type= -size= -perm= -user= \
+  -group= -mtime= -mmin= -atime= -amin= -ctime= -newer=list -anewer=list -cnewer=list -newermt= -maxdepth= -mindepth= \
+  -links= -samefile=list -regextype= -printf= -empty -readable -writable -executable -nouser -true -false -not -a -o \
+  -and -or -print -print0 -ls -prune -quit -depth -daystart -mount -xdev -O1 -O2 -O3 -help -version --help --version \
+  -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir | single harmful @find
+fd fdfind | text list* | -HIugsiaplF01 -t=* -e=* -d= -E=* -S= -c= -j= --type=* --extension=* --max-depth= --exclude=* \
+  --size= --changed-within= --changed-before= --max-results= --hidden --no-ignore --glob --full-path --absolute-path \
+  --list-details --ignore-case --print0 --fixed-strings | harmful
+cat | read* | -AbeEnstTuv --show-all --number --squeeze-blank --show-tabs
 tac | read* | -br -s=
-rev tsort colrm | read* | -z
+rev | read* | -z
+look | text read* | -abdf -t=
 nl | read* | -p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w=
 expand unexpand | read* | -ai -t= --tabs= --all
 fold | read* | -bs -w= --width= --bytes
 fmt | read* | -cstu -w= -p= -g= --width=
 pr | read* | -# -admtTFfJrv -l= -w= -W= -o= -h= -D= -N= -e? -i? -n? -s? -S? --width=
 paste | read* | -sz -d=
-look | text read* | -abdf -t=
-ul | read* | -i
-bat batcat | read* | -npAuPSf -l= -r=* -H=* -m=* --plain --number --style= --language= --line-range=* --tabs= --wrap= \
-  --color= --no-pager | harmful
+bat batcat | read* | -npAuPSf -l= -r=* -H=* -m=* --plain --number --style= --language= --line-range=* | harmful
 head tail ghead gtail | read* | -# -qvz -n= -c= --lines= --bytes= --quiet --silent --verbose --zero-terminated
 wc | read* | -clLmw --bytes --chars --lines --words --max-line-length --total=
 cut | read* | -nsz -d= -f= -c= -b= --delimiter= --bytes=
@@ -56,57 +49,44 @@ column | read* | -txeLnJd -s= -c= -o= -N= -R= -H= -O= -E= -T= -W= --json
 join | read* | -iz -1= -2= -j= -t= -o= -e= -a=* -v= --ignore-case
 comm | read* | -123z --total
 cmp | read* | -bls -n= -i= --bytes= --quiet --verbose
-diff diff3 colordiff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? \
-  --color? --label=* --exclude=* --width= --brief --recursive --new-file --side-by-side --suppress-common-lines \
-  --normal --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal \
-  --strip-trailing-cr --report-identical-files --expand-tabs --tabsize= --speed-large-files --no-dereference \
-  --left-column | harmful
-sdiff | read* | -bBdEiHlstWZ -w= --width= | harmful
-wdiff dwdiff | read* | -123inps --ignore-case
-diffstat | read* | -bcCklmqrRsuv -p= -n= -w= | harmful
+diff colordiff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? --color? \
+  --label=* --exclude=* --brief --recursive --new-file --side-by-side --suppress-common-lines --ignore-all-space \
+  --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal --no-dereference | harmful
 sort gsort | read* | -bcCdfghiMmnrRsuVz -k=* -t= -S= --key=* --field-separator= --reverse --numeric-sort --unique \
-  --human-numeric-sort --version-sort --general-numeric-sort --month-sort --ignore-case --ignore-leading-blanks \
-  --check? --stable --zero-terminated --sort= --parallel= --merge --dictionary-order --random-sort | harmful
-uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields= --skip-chars= \
-  --check-chars= --group? --all-repeated? --zero-terminated | harmful
+  --human-numeric-sort --version-sort --ignore-case --check? --stable --sort= | harmful
+uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields= --skip-chars= | \
+  harmful
 shuf | read* | -erz -n= -i= | harmful
 tr | text* | -cCdst
-grep egrep fgrep pcregrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -d= -D= \
+grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -d= -D= \
   --regexp=text* --file=read --max-count= --after-context= --before-context= --context= --include=* --exclude=* \
-  --exclude-dir=* --label= --binary-files= --color? --colour? --extended-regexp --fixed-strings --basic-regexp \
-  --perl-regexp --ignore-case --no-ignore-case --invert-match --word-regexp --line-regexp --count \
-  --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages --byte-offset \
-  --with-filename --no-filename --line-number --null --text --recursive --null-data --line-buffered --initial-tab | \
-  @grep
+  --exclude-dir=* --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case \
+  --invert-match --word-regexp --line-regexp --count --files-with-matches --files-without-match --only-matching \
+  --quiet --silent --no-messages --with-filename --no-filename --line-number --null --text --recursive | @grep
 zgrep bzgrep xzgrep zstdgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
-  --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-filesize= \
-  --max-columns= --threads= --replace= --sort= --sortr= --color= --encoding= --after-context= --before-context= \
-  --context= --files --type-list --hidden --no-ignore --no-ignore-vcs --no-heading --heading --line-number \
-  --no-line-number --count --json --count-matches --files-with-matches --files-without-match --fixed-strings \
-  --ignore-case --smart-case --case-sensitive --word-regexp --multiline --multiline-dotall --only-matching --pcre2 \
-  --pretty --vimgrep --stats --trim --with-filename --no-filename --invert-match --text --column --quiet \
-  --no-messages --passthru --line-regexp --null --unrestricted | harmful @grep
-ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --depth= --color --group --hidden \
-  --count | harmful @grep
+  --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-columns= \
+  --replace= --sort= --color= --after-context= --before-context= --context= --files --type-list --hidden --no-ignore \
+  --no-ignore-vcs --no-heading --heading --line-number --no-line-number --count --json --count-matches \
+  --files-with-matches --files-without-match --fixed-strings --ignore-case --smart-case --case-sensitive \
+  --word-regexp --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match \
+  --text --column --quiet --null | harmful @grep
+ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
 ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful @grep
-sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --separate --unbuffered \
-  --null-data --line-length= --posix --sandbox -i?!change --in-place?!change -f=exec --file=exec | harmful @sed
+sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --posix --sandbox \
+  -i?!change --in-place?!change -f=exec --file=exec | harmful @sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
   -i=exec --include=exec -o?!change --pretty-print?!change | harmful @awk
 jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp \
-  --sort-keys --exit-status --raw-input --color-output --monochrome-output --ascii-output --join-output --seq \
-  --stream --arg= --argjson= --args --jsonargs | harmful @jq
+  --sort-keys --exit-status --raw-input --join-output --seq --arg= --argjson= --args --jsonargs | harmful @jq
 yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
 xmllint | remote* | --noout --format --xpath= | harmful
 xxd | read write | -abBceEiprRuv -c= -l= -s= -g= -o= -n= -R= | harmful
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
-nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --numeric-sort --format= --all --headers | \
-  harmful @special
+nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful @special
 strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful @special
-objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --section=* --disassemble? --syms --dynamic-syms --demangle? | \
-  harmful @special
+objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful @special
 addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful @special
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | \
   -bqrstz -a= -l= --algorithm= --tag --zero --quiet
@@ -128,20 +108,18 @@ set shopt | text* | | anything @options
 busybox toybox | text* | | anything @applets
 nproc | none | --all --ignore=
 cal ncal | text* | -13yjhNbw -m= -d= -A= -B=
-figlet toilet fortune tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
+tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
 pdfinfo | read* | -f= -l= -enc= -meta -box -isodates -rawdates | single harmful
 identify | read* | -format= -verbose -ping -quiet | single harmful @special
-ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -show_chapters -show_error \
-  -of= -print_format= -output_format= -select_streams= -i=read -pretty -count_frames | single harmful @special
+ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -of= -print_format= \
+  -select_streams= -i=read | single harmful @special
 mediainfo | read* | --Output=maybe -f | harmful @special
 less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful @pager
 more | text* | -# -cdeflpsu -n= | harmful @pager
-most pg | text* | | harmful @pager
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | read* | -fqv | harmful
-zdiff zcmp | read* | -abBiqrsuw | harmful
 zipinfo | read text* | -12hlmstvzMTZ
-tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --lzma \
-  --full-time --numeric-owner --wildcards --exclude=* --strip-components= --totals | harmful @tar
+tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
+  --totals | harmful @tar
 unzip | read text* | -lvtZzqpcCajX -x=* | harmful @unzip
 gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 | read* | -cdltvfqk --stdout --decompress --list \
   --test --verbose --quiet | harmful @compress
@@ -161,12 +139,11 @@ pstree | text* | -aAchglnpstTuUZ
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
   --format= --user=* --headers | @ps
 top | none | -bcHiSs1 -n= -d= -p=* -u= -o= -w?
-ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes \
-  --summary --info --route
+ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes
 tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
-  --rfc-3339= --rfc-email --utc --universal | @date
+  --utc | @date
 hostname dnsdomainname domainname nisdomainname | none | -fsiIdAy --fqdn --short | !system
 hostnamectl > - status show hostname | text* | --json= --no-pager
 timedatectl > - status show list-timezones timesync-status | text* | --no-pager --all
@@ -177,8 +154,7 @@ getent | text* | -i | @getent
 dmesg | none | -HTLdektuxrPJ -l= -f= --level= --decode --color? -c!log -C!log --clear!log --read-clear!log -n!kernel \
   -D!kernel -E!kernel -F=read -K=read -w | harmful
 sysctl | name* | -aAeNnbqXx --all --ignore | !kernel
-ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats -statistics -oneline -pretty -f= \
-  -family= | single @ip
+ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats -oneline -f= | single @ip
 ifconfig | text none* | -asv | !firewall
 route arp | none | -naveN46 | !firewall
 mount | none | -lhV | !mount
@@ -187,9 +163,8 @@ blkid | none | -o= -s=* | harmful !system
 losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
-systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
-  list-sockets list-jobs list-dependencies show cat help get-default list-machines - | text* | -t= -p=* -n= -la \
-  --type= --state= --all --no-pager --full --lines= --user --plain
+systemctl > status is-active is-enabled is-failed list-units list-unit-files list-timers list-dependencies show cat - \
+  | text* | -t= -p=* -n= -la --type= --state= --all --no-pager --full --lines= --user --plain
 man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful @page
 info | text* | -n= -k= -w | harmful @page
 cd chdir pushd popd | list* | -PLen -#
@@ -210,8 +185,7 @@ timeout gtimeout | text* | -vfp -k= -s= --kill-after= --signal= --preserve-statu
 stdbuf | text* | -i= -o= -e= --output= | wrapper anything
 setsid | text* | -cfw | wrapper anything
 exec | text* | -cl -a= | wrapper anything
-chrt | text* | -abdfiorvp -T= -P= -D= | wrapper anything +1 =-p
-taskset | text* | -acp | wrapper anything +1 =-p
+chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p
 choom | text* | -p -n= | wrapper anything =-p
 caffeinate | text* | -disum -t= -w= | wrapper anything
 linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything @starts_shell
@@ -230,7 +204,7 @@ pip > list show freeze check help debug | text* | -lfqv --format= --files --loca
   --all --disable-pip-version-check --verbose --quiet
 pip > config cache | look text | -v
 npm > - ls list ll la root bin prefix explain why query | text* | -gals --depth= --json --long --all --parseable \
-  --global --silent --omit= --include= --prod --production | check
+  --global --silent --omit= --prod | check
 npm > config c | look text* | --json -l | check
 apt apt-get > list show search policy depends rdepends help | text* | -o=aptsetting* --option=aptsetting* -c=exec \
   --config-file=exec -aqn --installed --upgradable --all-versions --names-only
@@ -238,11 +212,10 @@ pkg-config pkgconf | text* | --cflags --libs --modversion --exists
 shellcheck | read* | -s= -f= -e=* -S= -o= -C? -W= -i=* --format= --exclude=* --color?
 gofmt | read* | -l -d -s -e | single harmful
 openssl > - | none | | unknown
-openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -tls1_2 -tls1_3 -digest-commands \
-  -cipher-commands -digest-algorithms -cipher-algorithms -commands | single
-openssl > dgst md5 sha1 sha256 sha512 x509 crl asn1parse verify | read* | -md5 -sha1 -sha224 -sha256 -sha384 -sha512 \
-  -hex -binary -r -c -in=read -inform= -noout -text -subject -issuer -dates -fingerprint -serial -pubkey -purpose \
-  -enddate -startdate -email -ext= -nameopt=* -checkend= -modulus -hash -CAfile=read | single harmful
+openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -commands | single
+openssl > dgst md5 sha1 sha256 sha512 x509 crl asn1parse verify | read* | -md5 -sha1 -sha256 -sha512 -hex -r -c \
+  -in=read -inform= -noout -text -subject -issuer -dates -fingerprint -serial -pubkey -enddate -startdate -ext= \
+  -checkend= -modulus -CAfile=read | single harmful
 openssl > base64 | read* | -d -e -A -a -in=read | single harmful
 docker podman > help - | text*
 history | none | -# -c!log -d=!log -w!log -a!log -s!log -r=read -n=read
