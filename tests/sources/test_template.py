@@ -30,7 +30,7 @@ BAD = [
     "echo '{{a}}'", 'echo "{{a}}"', 'echo "x {{a}} y"', "echo $'{{a}}'", 'echo $"{{a}}"', "echo \\{{a}}",
     # where a shell reads more than a word
     "echo $(ls {{a}})", "echo `ls {{a}}`", 'echo "$(ls {{a}})"', "diff <(ls {{a}}) x", "echo ${x:-{{a}}}",
-    "echo # {{a}}", "cat <<E\n{{a}}\nE\n", "cat <<'E'\n{{a}}\nE\n", "cat << {{a}}", "ls >&{{a}}", "coproc cat {{a}}",
+    "echo # {{a}}", "cat <<E\n{{a}}\nE\n", "cat <<'E'\n{{a}}\nE\n", "cat << {{a}}", "ls >&{{a}}",
     # where a value would say what runs
     "{{a}}", "{{a}} x", "x{{a}} y", "true; {{a}}", "true && {{a}} x", "env {{a}}", "xargs {{a}}", "timeout 5 {{a}}",
     "find . -exec {{a}} \\;", "bash -c {{a}}", "sh -c {{a}} x", "nice {{a}}", "sh {{a}}", "bash -x {{a}} {{b}}",

@@ -16,7 +16,7 @@ def lines(command):
 def test_every_part_has_its_line_and_the_worst_comes_first():
     found = lines("ls src; echo hi > out.txt; curl -s https://example.com/a; rm -rf build")
     assert any(line.startswith("`ls src`: lists src") for line in found)
-    assert any("writes out.txt" in line for line in found)
+    assert any("writes to out.txt" in line for line in found)
     assert any("reaches the network: https://example.com/a" in line for line in found)
     assert any("deletes build" in line for line in found)
     assert found[-1].startswith("`ls src`")

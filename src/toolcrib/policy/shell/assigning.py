@@ -94,9 +94,7 @@ def array_value(reader: ScriptWalk, assign: Assign, *, by_name: bool = False) ->
         if word.glob:  # bash lists the folder
             reader.emit(Command((), ((assign.name, word),)))
     texts = [word.text for word in words]
-    if all(text is not None and text.startswith(f"[{at}]=") for at, text in enumerate(texts)):
-        texts = [text.partition("=")[2] if text is not None else None for text in texts]
-    elif any(text is None or re.match(r"\[[^]]*\]\+?=", text) for text in texts):
+    if any(text is None or re.match(r"\[[^]]*\]\+?=", text) for text in texts):
         return UNKNOWN
     return UNKNOWN if assign.append else Array(tuple((text or "",) for text in texts))
 

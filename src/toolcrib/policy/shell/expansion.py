@@ -12,7 +12,7 @@ from .lexer import NAME
 from .parameters import computed, default, stored
 from .script_walk import ScriptWalk
 from .state import NUMBER, UNKNOWN, State, Value, is_number, known
-from .tree import Arith, Extglob, Lit, Param, Piece, Proc, Subst
+from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
@@ -35,9 +35,6 @@ def single(pieces: tuple[Piece, ...], reader: ScriptWalk, assignment: bool = Fal
         elif isinstance(piece, Proc):
             reader.process(piece.body, piece.write)
             parts.extend(("/dev/fd/", None))
-        elif isinstance(piece, Extglob):
-            single(piece.pieces, reader)
-            parts.append(None)
         else:
             value, _ = evaluate(piece, reader)
             parts.extend(value)
@@ -153,14 +150,10 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
         arithmetic(piece.arg, reader)
     value = stored(name, subscript, state)
     if piece.prefix == "!":
-        if piece.op or value is None or piece.subscript is not None:
-            return UNKNOWN, False
-        target_name = known(value)
-        if target_name is None:
-            return UNKNOWN, False
-        if not NAME.fullmatch(target_name):
-            raise Unsure("a variable is named by odd text", target_name)
-        return stored(target_name, None, state) or UNKNOWN, False
+        target = known(value) if not piece.op and piece.subscript is None else None
+        if target is not None and not NAME.fullmatch(target):
+            raise Unsure("a variable is named by odd text", target)
+        return (stored(target, None, state) if target is not None else None) or UNKNOWN, False
     if piece.prefix == "#":
         text = known(value)
         return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)

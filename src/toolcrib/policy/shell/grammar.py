@@ -124,9 +124,9 @@ class Parser(CommandLexer):
         while self.skip() in ("!", "t"):
             word = self.reserved()
             if word == "!":
-                if self.extglob and self.s.startswith("!(", self.i):
-                    raise self.error("this is a pattern or a subshell")
                 self.i += 1
+                if self.s.startswith("(", self.i):
+                    self.no_pattern("!")
                 negated = True
             elif word == "time":
                 self.i += 4
@@ -151,7 +151,7 @@ class Parser(CommandLexer):
         self.i += len(word)
         node = self.compound(word)
         self.depth -= 1
-        return node if isinstance(node, tree.Function | tree.Coproc) else self.redirected(node)
+        return node if isinstance(node, tree.Function) else self.redirected(node)
 
     def compound(self, word: str) -> tree.Node:
         """Read the compound command that starts with a reserved word."""
@@ -189,7 +189,7 @@ class Parser(CommandLexer):
             if match is None:
                 break
             redirects.append(self.redirect(match))
-        if redirects and not isinstance(node, tree.Simple | tree.PipedCommands | tree.AndOr | tree.Coproc):
+        if redirects and not isinstance(node, tree.Simple | tree.PipedCommands | tree.AndOr):
             node.redirects = tuple(redirects)
         return node
 
@@ -323,33 +323,29 @@ class Parser(CommandLexer):
         self.enter()
         body = self.command()
         self.depth -= 1
-        if isinstance(body, tree.Simple | tree.Function | tree.Coproc):
+        if isinstance(body, tree.Simple | tree.Function):
             raise self.error("a function's body is a compound command")
         return tree.Function(name.pieces[0].text, body, self.s[start : self.i])
 
     def coproc(self) -> tree.Node:
-        """Read `coproc [name] command`, after its `coproc`."""
+        """Read `coproc [name] command`, after its `coproc`, as `name=… : | command`: its input is not known."""
         self.skip()
-        match = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+").match(self.s, self.i)
-        if match and not self.reserved():
-            here = self.i
-            self.i = match.end()
-            if self.s.startswith("(", self.i) or self.reserved() in OPENERS:
-                return tree.Coproc(match.group(1), self.command())
-            self.i = here
-        return tree.Coproc("COPROC", self.command())
+        match = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+(?=[({])").match(self.s, self.i)
+        self.i = match.end() if match else self.i
+        number = tree.Raw("", (tree.Param("RANDOM", True),))
+        colon = tree.Raw(":", (tree.Lit(":", False),), ":")
+        opens = tree.Simple((tree.Assign(match[1] if match else "COPROC", False, number),), (colon,), "")
+        return tree.PipedCommands((opens, self.command()))
 
     def condition(self) -> tree.Node:
         """Read [[ … ]], after its `[[`."""
         words: list[tree.Raw] = []
-        extglob, self.extglob = self.extglob, True
         while True:
             char = self.newlines()
             if char == "":
                 raise self.error("']]' is missing")
             if re.compile(r"\]\]" + _END).match(self.s, self.i):
                 self.i += 2
-                self.extglob = extglob
                 return tree.Condition(tuple(words))
             if char in "()<>!" and not self.s.startswith(("<(", ">("), self.i):
                 self.i += 1

@@ -26,7 +26,6 @@ from .repository import runs_by_settings
 from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
 from .spots import find as find_path
-from .spots import is_below
 from .table import lookup
 from .table.spec import Program
 from .table.wordlist import words
@@ -48,8 +47,6 @@ _IN_SHELL = words("export declare typeset local readonly echo printf cd test [ :
 _SETTERS = frozenset({"touch", "chmod", "chown", "chgrp", "install", "tar", "bsdtar", "unzip", "rsync"})
 # What a sandbox with processes and a network of its own makes harmless.
 _APART = frozenset({"process", "serve", "editor"})
-# Programs that only read, and the settings in the workspace that can change that.
-_OBEYS = {"ack": ".ackrc", "shellcheck": ".shellcheckrc"}
 _FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
 # They change a Python environment: with these the project's own is installed into.
 _INSTALLERS = lazy_regex(
@@ -117,6 +114,7 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
     """Yield every judgement against a script; denials for its structure come first."""
     for problem in script.problems:  # without a sandbox a person looks at what we cannot read
         answered = place.contained or not place.walled or problem.rule in _READING
+        answered = answered and problem.rule != "shell:pattern"
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
     wrapped: set[str] = set()
     for command in script.commands:
@@ -155,10 +153,6 @@ def _of_command(
     if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
         phrase = f"would run what the repository's own settings name ({ran}), and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:git-settings", phrase))
-    alone = place.on_disk and not (place.contained or place.walled)
-    if alone and name in _OBEYS and (settings := _settings_of(_OBEYS[name], command, place)):
-        phrase = f"obeys {settings}, which can have it read elsewhere"
-        yield _say(command, Finding("ask", "shell:check", phrase, True))
     for effect in effects:
         if place.walled and not place.contained and _fails_behind_wall(name, command, effect, place):
             phrase = "changes what the wall around unasked commands protects: modes, times, or names next to `.git`"
@@ -170,16 +164,6 @@ def _of_command(
             yield from _of_place(command, known, place)
         if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
             yield from _of_wrapper(command, known)
-
-
-def _settings_of(file: str, command: Command, place: CommandPlace) -> str | None:
-    """Return the settings file in the workspace that a program would obey, if there is one."""
-    folder = command.cwd or place.cwd
-    while is_below(folder, place.workspace):
-        if os.path.lexists(f"{folder}/{file}"):
-            return f"{folder}/{file}"
-        folder = os.path.dirname(folder)
-    return None
 
 
 def _fails_behind_wall(name: str | None, command: Command, effect: Effect, place: CommandPlace) -> bool:

@@ -9,7 +9,7 @@ import re
 
 from .ansi import ansi_c
 from .scanner import Scanner
-from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
+from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
 from .unsure import Unsure
 
 _PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
@@ -28,14 +28,12 @@ SPLIT_OPERATOR = re.compile(r"[|&;<>]\\\n[|&;<>(-]")
 class Lexer(Scanner):
     """A reader of words. After every method `i` is at the end of what it read. Raises `Unsure`."""
 
-    __slots__ = ("documents", "extglob", "pending")
+    __slots__ = ("documents", "pending")
     documents: int
-    extglob: bool
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
         self.documents = 0  # the number of lines after which here-documents were read
-        self.extglob = "extglob" in text
         self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
 
     def body(self, *stops: str) -> tuple[Item, ...]:
@@ -62,38 +60,21 @@ class Lexer(Scanner):
                 break
             if char in "<>" and not s.startswith("(", self.i + 1):
                 break
-            if char == "(" and not self.extended(pieces):
+            if char == "(":
+                self.no_pattern(s[self.i - 1 : self.i])
                 break
-            if char not in "<>(":
+            if char not in "<>":
                 self.piece(pieces)
-            elif char != "(":
+            else:
                 pieces.append(self.process())
         if not pieces and self.i == start and not empty:
             raise self.error("a word is missing")
         return Raw(s[start : self.i], tuple(pieces))
 
-    def extended(self, pieces: list[Piece]) -> bool:
-        """Read an extended pattern whose operator ends the pieces; return whether there was one."""
-        last = pieces[-1] if pieces else None
-        if not isinstance(last, Lit) or last.quoted or last.text[-1:] not in tuple("?*+@!"):
-            return False
-        if not self.extglob:
-            raise self.error("this is a pattern only with extglob")
-        self.i += 1
-        inner: list[Piece] = []
-        while self.i < self.n and (char := self.s[self.i]) != ")":
-            if char == "(" and not self.extended(inner):
-                raise self.error("a pattern's parentheses do not match")
-            if char in " \t|" or (char in "&;<>" and not self.s.startswith("(", self.i + 1)):
-                inner.append(Lit(char, True))
-                self.i += 1
-            elif char == "\n" or char in "<>":
-                raise self.error("a pattern cannot be read")
-            elif self.i < self.n and self.s[self.i] not in "()":
-                self.piece(inner)
-        self.close(")")
-        pieces.append(Extglob(tuple(inner)))
-        return True
+    def no_pattern(self, operator: str) -> None:
+        """Raise `Unsure` if a parenthesis after this character begins an extended pattern, as in `!(a|b)`."""
+        if operator and operator in "?*+@!":
+            raise Unsure("an extended pattern cannot be read", self.s[self.i : self.i + 30], "shell:pattern")
 
     def piece(self, pieces: list[Piece]) -> None:
         """Add the next piece of an unquoted word; neighbouring literal text is joined."""

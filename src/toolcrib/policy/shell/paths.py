@@ -196,7 +196,10 @@ def _secret_pattern(spot: Spot) -> str | None:
     return None
 
 
-_DOES = {
+DOES = {
+    "read": "reads",
+    "list": "lists",
+    "send": "sends",
     "write": "writes to",
     "create": "makes",
     "delete": "deletes",
@@ -211,9 +214,9 @@ def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
         return (
             None
             if kind in ("write", "create") or not spot.path
-            else Finding("deny", "shell:device", f"{_DOES[kind]} {spot.path}")
+            else Finding("deny", "shell:device", f"{DOES[kind]} {spot.path}")
         )
-    verb = _DOES[kind]
+    verb = DOES[kind]
     if kind == "link":
         return _judge_link(spot)
     if spot.where == "unknown":
@@ -243,7 +246,7 @@ def _judge_link(spot: Spot) -> Finding | None:
 
 
 def _judge_unknown_change(kind: str, spot: Spot, place: CommandPlace) -> Finding:
-    verb = _DOES[kind]
+    verb = DOES[kind]
     if place.profile == "read-only":
         return Finding("deny", "shell:read-only", f"{verb} something, and this profile is read-only")
     phrase = f"{verb} something that cannot be known beforehand"
@@ -251,7 +254,7 @@ def _judge_unknown_change(kind: str, spot: Spot, place: CommandPlace) -> Finding
 
 
 def _judge_outside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
-    verb, shown = _DOES[kind], _shown(spot)
+    verb, shown = DOES[kind], _shown(spot)
     if is_persistent(spot.path, place.home):
         return Finding("deny", "shell:persist", f"{verb} {shown}, which other programs run or obey")
     if any(is_below(spot.path, root) for root in places.LOGS):
@@ -281,7 +284,7 @@ def _catastrophic(spot: Spot, place: CommandPlace) -> bool:
 
 
 def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
-    verb, shown = _DOES[kind], _shown(spot)
+    verb, shown = DOES[kind], _shown(spot)
     root = next((r for r in (place.workspace, *place.writable) if is_below(spot.path, r)), place.workspace)
     relative = spot.path[len(root) :].strip("/")
     if spot.pattern:

@@ -145,12 +145,6 @@ class Reader(ScriptWalk):
             case tree.Function():
                 self.state.functions[node.name] = ((node,), True)
                 self.defined.append(node)
-            case tree.Coproc():
-                outer, self.stdin = self.stdin, Stdin()
-                self.in_background(node.body)
-                self.stdin = outer
-                self.state.vars[node.name] = UNKNOWN
-                self.assigned(node.name)
             case _:
                 raise Unsure(f"{type(node).__name__} cannot be read")
         return self.state.cwds

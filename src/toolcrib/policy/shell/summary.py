@@ -16,6 +16,7 @@ from .effects import effects_of
 from .judge import shown
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Word
+from .paths import DOES
 from .reading import read_script
 
 MAX_LINES = 25
@@ -25,10 +26,6 @@ MAX_PHRASES = 6
 _TARGET = 80
 _MATCHES = 1_000  # of a pattern
 
-_VERBS = {
-    "read": "reads", "list": "lists", "send": "sends", "write": "writes", "create": "makes", "delete": "deletes",
-    "move": "moves", "modify": "changes", "link": "links",
-}  # fmt: skip
 _SEEN = frozenset({"read", "list", "send"})
 
 
@@ -147,7 +144,7 @@ def _rank(effect: Effect) -> int:
 def _phrase(effect: Effect) -> str:
     target = _text(effect.target)
     if effect.kind in PATH_KINDS:
-        return f"{_VERBS.get(effect.kind, effect.kind)} {target or 'a path known only then'}"
+        return f"{DOES[effect.kind]} {target or 'a path known only then'}"
     kind = KINDS.get(effect.kind)
     said = effect.reason or (kind.phrase if kind is not None else "runs a command from inside another program")
     return f"{plain_line(said)}{f': {target}' if target and target not in said else ''}"

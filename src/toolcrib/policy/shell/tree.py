@@ -57,14 +57,7 @@ class Proc:
     write: bool
 
 
-@dataclass(slots=True)
-class Extglob:
-    """`@(…)` and similar forms: a pattern."""
-
-    pieces: tuple[Piece, ...]
-
-
-Piece: TypeAlias = Lit | Param | Subst | Arith | Proc | Extglob
+Piece: TypeAlias = Lit | Param | Subst | Arith | Proc
 
 
 @dataclass(slots=True)
@@ -186,12 +179,6 @@ class Function(Node):
     name: str
     body: Node
     source: str
-
-
-@dataclass(slots=True)
-class Coproc(Node):
-    name: str
-    body: Node
 
 
 @dataclass(slots=True)

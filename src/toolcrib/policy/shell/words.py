@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 
 from .braces import MAX_WORDS, braces
-from .expansion import MAX_VALUE, evaluate, single, value_tildes
+from .expansion import MAX_VALUE, evaluate, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
 from .state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
-from .tree import Extglob, Lit, Param, Piece, Proc, Raw
+from .tree import Lit, Param, Piece, Proc, Raw
 from .unsure import Unsure
 
 _TILDE = re.compile(r"~(?=/|\Z)")
@@ -138,10 +138,6 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
             reader.process(piece.body, piece.write)
             current.add("/dev/fd/", True)
             current.add(None, True)
-        elif isinstance(piece, Extglob):
-            single(piece.pieces, reader)
-            current.add(None, False)
-            current.glob = True
         elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
             current = _list(reader.state.arguments, piece, out, current, reader.state)
         elif isinstance(piece, Param) and _whole_array(piece):

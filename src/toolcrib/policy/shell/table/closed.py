@@ -72,7 +72,7 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
   --word-regexp --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match \
   --text --column --quiet --null | harmful @grep
 ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
-ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful @grep
+ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful check @grep
 sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --posix --sandbox \
   -i?!change --in-place?!change -f=exec --file=exec | harmful @sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
@@ -209,7 +209,7 @@ npm > config c | look text* | --json -l | check
 apt apt-get > list show search policy depends rdepends help | text* | -o=aptsetting* --option=aptsetting* -c=exec \
   --config-file=exec -aqn --installed --upgradable --all-versions --names-only
 pkg-config pkgconf | text* | --cflags --libs --modversion --exists
-shellcheck | read* | -s= -f= -e=* -S= -o= -C? -W= -i=* --format= --exclude=* --color?
+shellcheck | read* | -s= -f= -e=* -S= -o= -C? -W= -i=* --format= --exclude=* --color? | check
 gofmt | read* | -l -d -s -e | single harmful
 openssl > - | none | | unknown
 openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -commands | single
