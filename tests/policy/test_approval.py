@@ -9,6 +9,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.core.tool_spec import Definition
 from toolcrib.core.verdict import Judgement
 from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
@@ -562,6 +563,50 @@ async def test_a_yes_to_what_was_shown_is_none_to_what_the_call_would_do_now(wor
     assert refused.error_kind == "denied" and "files changed while the question was open" in refused.for_llm
     assert (await here.registry.execute("replace", {}, ToolContext())).for_llm == "replaced"
     assert seen == ["replaces a draft", "replaces the work of a person"]
+
+
+def of_a_server(says):
+    @tool
+    def send(to: str = "") -> str:
+        """Send."""
+        return f"sent, as {says}"
+
+    send.definition = Definition(says)
+    return send
+
+
+async def test_a_yes_holds_for_what_the_server_said_of_its_tool(world):
+    here = world()
+    here.registry.register(of_a_server("first"))
+
+    async def call():
+        return await here.registry.execute("send", {}, ToolContext(session_id="s"))
+
+    here.store.resolve((await call()).meta["approval_id"], True, approver="me")
+    here.registry.unregister("send")
+    here.registry.register(of_a_server("second"))
+    again = await call()
+    assert again.error_kind == "pending"  # the stored yes was for another tool
+    here.store.resolve(again.meta["approval_id"], True, approver="me", scope="session")
+    assert (await call()).for_llm == "sent, as second"
+    assert (await call()).for_llm == "sent, as second"  # approved for this session
+    here.registry.unregister("send")
+    here.registry.register(of_a_server("third"))
+    assert (await call()).error_kind == "pending"
+
+
+async def test_a_tool_that_its_server_replaces_while_the_question_is_open_does_not_run(world):
+    first = of_a_server("first")
+
+    async def ask(request):
+        first.definition.replaced = True
+        return True
+
+    here = world(approver=ask)
+    here.registry.register(first)
+    refused = await here.registry.execute("send", {}, ToolContext())
+    assert refused.error_kind == "denied"
+    assert "its server changed what it says of this tool while the question was open" in refused.for_llm
 
 
 async def test_a_stored_yes_is_asked_for_again_when_the_call_would_do_something_else(world, tmp_path):

@@ -92,8 +92,11 @@ class Call:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 over the tool's name and the canonical arguments, hex: an approval is bound to it."""
+        """SHA-256 over the tool's name, the canonical arguments and what a server says of the tool, hex: an approval
+        is bound to it."""
         from hashlib import sha256
 
         text = f"{self.tool.name}\0{self.canonical}"
+        if self.tool.definition is not None:
+            text = f"{text}\0{self.tool.definition.digest}"
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ from .context import ToolContext
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters, by_keyword, by_signature, read_docstring, read_parameters
-from .tool_spec import FIELDS, Access, Paths, ToolCategory, ToolFields, ToolOrigin, ToolSpec, category_of
+from .tool_spec import FIELDS, Access, Definition, Paths, ToolCategory, ToolFields, ToolOrigin, ToolSpec, category_of
 from .verdict import Judge, Plan, Preview
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         unlisted: bool
         errors_as_text: bool
         origin: ToolOrigin | None
+        definition: Definition | None
 
 
 P = ParamSpec("P")

@@ -53,6 +53,15 @@ class ToolOrigin:
     tool: str
 
 
+@dataclass(slots=True)
+class Definition:
+    """What a server says of a tool, as a hash. A yes to a call is for this definition alone."""
+
+    digest: str
+    replaced: bool = False
+    """Whether the server has given another one since, or does not offer the tool any more."""
+
+
 class ToolFields:
     """The attributes of a tool. A `ToolSpec` holds them as data; a `Tool` has them, as attributes or properties."""
 
@@ -90,6 +99,8 @@ class ToolFields:
     source: str = "own"
     origin: ToolOrigin | None = None
     """The server that it comes from."""
+    definition: Definition | None = None
+    """What that server says of it."""
     loop_exempt: bool = False
     """Whether the loop guard ignores it."""
     judge_blocks: bool = False

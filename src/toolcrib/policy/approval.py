@@ -169,10 +169,13 @@ class ApprovalService:
         if not decision.approve:
             await shared_threads.run(self.store.refusal, asked.id)
             return denial(request.tool.name, decision.reason, approval_id=asked.id, rule=rule)
-        if await self._is_other(request, decision, asked.id, asked.preview):
+        other = await self._is_other(request, decision, asked.id, asked.preview)
+        replaced = request.tool.definition is not None and request.tool.definition.replaced
+        if other or replaced:
             await self._take_back(asked.id)
+            what = "its server changed what it says of this tool" if replaced else "files changed"
             text = (
-                f"{request.tool.name} was not run: files changed while the question was open, so it would do something "
+                f"{request.tool.name} was not run: {what} while the question was open, so it would do something "
                 "else than was shown. Call it again: it asks about what it would do now."
             )
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
@@ -414,9 +417,10 @@ def _covers(tool: Tool, line: str) -> str:
 
 
 def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:
-    """Return what an approval for the session covers: the same command is not the same with other hosts."""
-    reach = _covers(tool, line)
-    return "\0".join((reach, *hosts)) if reach else ""
+    """Return what an approval for the session covers: the same command is not the same with other hosts, and the same
+    tool of a server is not the same with another description."""
+    reach, said = _covers(tool, line), () if tool.definition is None else (tool.definition.digest,)
+    return "\0".join((reach, *said, *hosts)) if reach else ""
 
 
 def _as_rule(line: str, hosts: tuple[str, ...]) -> str:

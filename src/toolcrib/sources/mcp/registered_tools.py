@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from ...core.errors import ToolConflictError, ToolcribError
 from ...core.registry import ToolRegistry
 from ...core.text import matches
+from ...core.tool_spec import Definition
 from .cache import Pins
 from .config import ServerConfig
 from .listed import Json, Kind, ListedTool, ServerListing
@@ -65,7 +66,7 @@ class RegisteredTools:
         tools = self._tools.setdefault(server.name, {})
         wanted = {tool.name: tool for tool in _wanted(server.config, listing)}
         for name in [name for name, tool in tools.items() if tool.listed != wanted.get(name)]:
-            self.registry.unregister(tools.pop(name).name)
+            self._withdraw(tools.pop(name))
         if self._pins is not None:
             try:
                 self._pins.trust_first(server.identity, listing.tools)
@@ -79,7 +80,7 @@ class RegisteredTools:
     def remove(self, server: str) -> None:
         """Remove a server's tools from the registry."""
         for tool in self._tools.pop(server, {}).values():
-            self.registry.unregister(tool.name)
+            self._withdraw(tool)
 
     def forget(self, server: str) -> None:
         """Remove a server's tools, and the names that they had: its settings may give them others."""
@@ -95,6 +96,12 @@ class RegisteredTools:
             tool.needs_review = None
         self.registry.policy_changed()
 
+    def _withdraw(self, tool: McpTool) -> None:
+        """Remove a tool from the registry. A question about a call of it that is still open is over, too."""
+        self.registry.unregister(tool.name)
+        if tool.definition is not None:
+            tool.definition.replaced = True
+
     def _register(self, server: Upstream, listed: ListedTool, taken: set[str]) -> None:
         """Register one tool under a unique name. It has this name until the toolbox closes."""
         config = server.config
@@ -109,6 +116,7 @@ class RegisteredTools:
             if shown is not None and self.registry.find(shown) is not None:
                 shown = None
             tool = McpTool(name, listed, config, server.call, shown)
+            tool.definition = Definition(f"{server.identity} {listed.digest}")
             if server.start is not None:
                 tool.judge, tool.judge_blocks = functools.partial(server.judge, listed), True  # it reads files
             if self._pins is not None and listed.kind == "tool":
