@@ -108,7 +108,6 @@ RM = ["rm", "-rf", "/"]
         "/usr/bin/env /bin/sh -c 'rm -rf /'",
         "coreutils --coreutils-prog=rm -rf /",
         "/lib64/ld-linux-x86-64.so.2 rm -rf /",
-        "ip netns exec x rm -rf /",
         "watch -n1 'rm -rf /'",
         "xargs rm -rf / < f",
         "echo / | xargs rm -rf",

@@ -36,16 +36,19 @@ def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _cd(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """cd: go to the new directory; return the old one, where the shell is if it fails."""
+    """cd, pushd: go to the new directory; return the old one, where the shell is if it fails. popd goes anywhere."""
     state = reader.state
     before = state.cwds
     rest = operands(words)
     target = rest[0].text if len(rest) == 1 else None
-    if not rest:
+    if words[0].text == "popd" or (words[0].text == "pushd" and len(words) == 1):
+        target = None
+    elif not rest:
         home = next((word.text for name, word in assigns if name == "HOME"), known(state.get("HOME")))
         target = home
     elif (
         target == "-"
+        or (words[0].text == "pushd" and (target or "").startswith("+"))
         or any(name == "CDPATH" for name, _ in assigns)
         or (state.get("CDPATH") is not None and target is not None and not target.startswith(("/", "./", "../")))
     ):
@@ -56,14 +59,6 @@ def _cd(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Direct
     if target is not None and ".." in target.split("/") and physical:
         target = None
     state.go(target)
-    return before
-
-
-def _directory_stack(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """pushd to a named directory is treated as cd; other uses of the directory stack are not tracked."""
-    before = reader.state.cwds
-    text = words[1].text if len(words) == 2 and words[0].text == "pushd" else None
-    reader.state.go(None if text is None or text.startswith(("+", "-")) else text)
     return before
 
 
@@ -292,8 +287,7 @@ def _source(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Di
 
 
 _BY_NAMES: dict[str, Builtin] = {
-    "cd chdir": _cd,
-    "pushd popd": _directory_stack,
+    "cd chdir pushd popd": _cd,
     "break continue return exit logout": _leave,
     "export declare typeset local readonly": _declare,
     "getopts let": _names,

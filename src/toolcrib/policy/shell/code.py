@@ -29,21 +29,16 @@ _ROLES = {
     "shell": r"system|popen\d?|Popen|exec\w*|spawn\w*|posix_spawn\w*|shell_exec|passthru|proc_open|check_output"
     r"|check_call|call|run|getoutput|getstatusoutput|execute|capture\d*e?|create_subprocess_\w+|qx",
     "delete": r"rmtree|remove\w*|unlink\w*|rmdir\w*|rm|rm_rf?|rm_f|rmSync|rimraf|truncate\w*|delete",
-    "write": r"writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|binwrite|copyfile|symlink\w*|mkdir\w*"
-    r"|makedirs|touch|outputFile\w*",
+    "write": r"write_\w+|writeFile\w*|appendFile\w*|createWriteStream|file_put_contents|binwrite|copyfile|symlink\w*"
+    r"|mkdir\w*|makedirs|touch|outputFile\w*",
     "modify": r"l?chmod\w*|l?chown\w*",
     "move": r"rename\w*|replace|move",
-    "read": r"readFile\w*|file_get_contents|readfile|createReadStream|readlines|open\w*|fopen|lines|foreach|file|slurp"
-    r"|read|require|include|cat",
+    "read": r"read_\w+|readFile\w*|file_get_contents|readfile|createReadStream|readlines|open\w*|fopen|lines|foreach"
+    r"|file|slurp|read|require|include|cat",
 }
 _OPENED = rf"\b(?:open\w*|fopen)\s*\(?\s*(?:\w+\s*,\s*)?{_TEXT}\s*,\s*(?:mode\s*=\s*)?['\"][^'\"]*[waxc+>]"
 _PERL_OPEN = r"\bopen\s*\(?[^;'\"]*['\"]\s*\+?>{1,2}\s*['\"]?\s*,?\s*['\"]?([^'\";]+)"
 _PATH = rf"\bPath\(\s*{_TEXT}\s*\)(?:\s*/\s*{_TEXT})?\)*\.(\w+)"
-_PATH_ROLES = {
-    "unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "touch": "write",
-    "mkdir": "write", "chmod": "modify", "read_text": "read", "read_bytes": "read", "rename": "move",
-    "symlink_to": "write",
-}  # fmt: skip
 _SHAPES = {
     "spawn-shell": r"\bpty\.spawn\b|exec[lv]?\w*\s*\(?\s*[\"']\S*/?(?:ba|da|z|k|c)?sh[\"']",
     "kill-all": r"\bkill(?:pg)?\s*\(?\s*(?:['\"]?\w+['\"]?\s*,\s*)?-?[01]\b(?!\d)",
@@ -74,6 +69,7 @@ def _plain(text: str) -> str:
         r"|Path\.home\(\)(?:\s*/\s*|\.joinpath\()['\"]([^'\"]*)['\"]",
         lambda m: m[1] or f"Path('~/{m[2]}')", text,
     )  # fmt: skip
+    text = re.sub(_PATH, lambda m: f"{m[7]}('{'/'.join(filter(None, m.groups()[:6]))}'", text)
     for module, name in re.findall(r"import\s+([\w.]+)\s+as\s+(\w+)", text):
         text = re.sub(rf"\b{name}\b", module, text)
     for name, value in re.findall(_ASSIGNED, text)[:40]:
@@ -108,10 +104,6 @@ def _of(text: str) -> Iterator[Effect]:
         yield from _run(match[1])
     for match in [*re.finditer(_OPENED, text), *re.finditer(_PERL_OPEN, text)]:
         yield Effect("write", _word(next((g for g in match.groups() if g), "")))
-    for match in re.finditer(_PATH, text):
-        *strings, method = match.groups()
-        if method in _PATH_ROLES:
-            yield Effect(_PATH_ROLES[method], _word("/".join(each for each in strings if each)))
     for kind, pattern in _SHAPES.items():
         if re.search(pattern, text):
             yield Effect(kind)

@@ -33,7 +33,6 @@ class Finding(NamedTuple):
 _SECRET = lazy_regex("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
 _SECRET_DIRECTORY = lazy_regex("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
 _SOCKET = lazy_regex(places.SOCKETS)
-_PERSISTENT = lazy_regex("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
 _PERSISTENT_AT_HOME = lazy_regex("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
 _MAX_ENTRIES = 5_000  # in which a link out of the workspace is searched
 
@@ -188,11 +187,6 @@ def _secret_pattern(spot: Spot) -> str | None:
         for sample in places.SECRET_SAMPLES:
             if fnmatchcase(sample, last) and _secret_path(f"{folder}/{sample}") and not last.startswith("*"):
                 return "the pattern selects files that hold secrets"
-    first = spot.pattern.split("/", 1)[0]
-    if first != spot.pattern and first.startswith("."):
-        for name in (".ssh", ".aws", ".gnupg", ".kube", ".config", ".docker"):
-            if fnmatchcase(name, first):
-                return "the pattern selects folders that hold secrets"
     return None
 
 
@@ -257,19 +251,13 @@ def _judge_outside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
     verb, shown = DOES[kind], _shown(spot)
     if is_persistent(spot.path, place.home):
         return Finding("deny", "shell:persist", f"{verb} {shown}, which other programs run or obey")
-    if any(is_below(spot.path, root) for root in places.LOGS):
-        return Finding("deny", "shell:log", f"{verb} {shown}, which is a log")
-    if spot.path.startswith("/dev/"):
-        return Finding("deny", "shell:device", f"{verb} the device {spot.path}")
     if place.profile == "unrestricted" and not _catastrophic(spot, place):
         return Finding("ask", f"shell:{kind}-outside", f"{verb} {shown}, outside the workspace")
     return Finding("deny", f"shell:{kind}-outside", f"{verb} {shown}, outside the workspace")
 
 
 def is_persistent(path: str, home: str) -> bool:
-    """Return whether a file there makes something run later: start files, units, schedules, hooks."""
-    if _PERSISTENT.match(path):
-        return True
+    """Return whether a file in the home directory makes something run later: start files, units, hooks."""
     return is_below(path, home) and _PERSISTENT_AT_HOME.match(path[len(home) :]) is not None
 
 

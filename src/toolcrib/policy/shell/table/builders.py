@@ -40,8 +40,6 @@ def by_verb(call: SortedWords) -> Iterator[Effect]:
         yield Effect("persist")
     elif verb in _DISCARDS:
         yield Effect("discard")
-    elif verb in ("init", "new") and call.operands[1:]:
-        yield Effect("create", call.operands[1])
     elif (plain_name == "go" and verb == "mod" and rest[:1] and rest[0] in ("graph", "why", "verify")) or (
         not call.operands and plain_name not in ("pnpm", "yarn", "bun")
     ):

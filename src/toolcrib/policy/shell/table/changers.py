@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from ..effect import Effect
-from ..parts import Word
 from ..roles import of_operands, of_options, of_role
 from ..sorting import cut, literal
 from .readers import unlisted
@@ -31,23 +30,12 @@ _SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
 def ln(call: SortedWords) -> Iterator[Effect]:
-    """`ln TARGET… LINK`: a symbolic TARGET is relative to the link's folder, a hard one to the command's folder."""
+    """`ln TARGET… LINK`. A symbolic TARGET is relative to the link's folder; from here it leads out the sooner."""
     yield from of_options(call)
     operands = list(call.operands)
     into = call.values("-t", "--target-directory")
     place = operands.pop() if len(operands) > 1 and not into else None
-    for target in operands:
-        text = target.text
-        if call.has("-s", "--symbolic") and place is not None and text is not None and not text.startswith(("/", "~")):
-            folder = place.text
-            if folder is None:
-                yield Effect("link", Word((None,), target.source))
-                continue
-            if "/" in folder.strip("/"):
-                base = folder.rstrip("/").rpartition("/")[0]
-                yield Effect("link", Word((f"{base}/{text}",), target.source))
-                continue
-        yield Effect("link", target)
+    yield from (Effect("link", target) for target in operands)
     if place is not None or not into:
         yield Effect("create", place or literal("."))
 

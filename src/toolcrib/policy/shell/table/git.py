@@ -57,9 +57,7 @@ def settings(call: SortedWords) -> Iterator[Effect]:
 
 
 def _value(name: str, value: str) -> Iterator[Effect]:
-    if name.lower().startswith("alias.") and not value.lstrip().startswith("!"):
-        yield Effect("unknown", None, f"names another git command ({name})", "shell:unknown-use")
-    elif value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
+    if value.lower() not in ("true", "false", "never") and list(of_program_word(literal(value))):
         if value:
             yield Effect("shell", literal(value.lstrip("!")), f"makes git run a program ({name})")
         yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
@@ -233,9 +231,7 @@ def git_submodule(call: SortedWords) -> Iterator[Effect]:
 
 
 def git_rm(call: SortedWords) -> Iterator[Effect]:
-    if call.has("-n", "--dry-run") and not any(word.start.startswith("--no-") for word in call.command.args):
-        yield Effect("change")
-    elif call.has("--cached"):
+    if call.has("--cached"):
         yield Effect("change", None, "changes what is staged", "shell:git-change")
     else:
         yield from (Effect("delete", word) for word in call.operands)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Stdin, Word
 from ..roles import of_operands, of_options
-from ..sorting import literal
 from .spec import Handler, SortedWords
 from .wordlist import words
 
@@ -60,9 +58,7 @@ def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
     if name in _SERVERS:
         yield Effect("serve")
     elif name != "pip":
-        yield from of_operands(
-            call.operands, "write*" if name == "venv" else "read write" if name == "json.tool" else "maybe*"
-        )
+        yield from of_operands(call.operands, "write*" if name == "venv" else "maybe*")
 
 
 def shell(call: SortedWords) -> Iterator[Effect]:
@@ -90,9 +86,6 @@ def shell(call: SortedWords) -> Iterator[Effect]:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
 
-_OUTPUT = lazy_regex(r"\s*\.(?:output|once|backup|save|log|import|read|load|open)\s+(\S+)")
-
-
 def editor(call: SortedWords) -> Iterator[Effect]:
     """An editor changes its files, and its command mode can run anything."""
     yield from of_options(call)
@@ -114,8 +107,6 @@ def sqlite(call: SortedWords) -> Iterator[Effect]:
     yield from (Effect("write", word) for word in call.operands[:1])
     texts = [*call.values("-cmd", "--cmd"), *call.operands[1:], *([given] if (given := _input(call)) else [])]
     for line in [line for word in texts for line in (word.text or "").splitlines()]:
-        if match := _OUTPUT.match(line):
-            yield Effect("write", literal(match[1].strip("'\"")))
         if re.search(r"\b(?:drop|delete|truncate)\b", line, re.IGNORECASE):
             yield Effect("discard", None, "deletes data from a database")
     yield Effect("execute", None, "runs SQL", "shell:unknown-code")

@@ -14,7 +14,7 @@ STREAMS = words(
 # Nothing below these may be changed or deleted, not even without a sandbox (profile `unrestricted`).
 SYSTEM_ROOTS = in_order(
     """
-    /Applications /Library /System /bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /opt /private /proc /root /sbin
+    /Applications /Library /System /bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /opt /private /proc /root /run /sbin
     /snap /srv /sys /usr /var
     """
 )
@@ -47,7 +47,7 @@ SECRET_PATHS = (
 # The daemons' sockets: access to one gives control of the machine.
 SOCKETS = r"(?:/var)?/run/(?:user/\d+/)?(?:docker|podman/podman|containerd/containerd|crio/crio)\.sock"
 
-# Files that make something run again. They match against the path below the home directory …
+# Files that make something run again, below the home directory.
 PERSISTENT_AT_HOME = in_order(
     """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .login .cshrc .tcshrc .kshrc
@@ -58,19 +58,6 @@ PERSISTENT_AT_HOME = in_order(
     .wgetrc .local/bin bin .config/toolcrib
     """
 )
-# … and against the whole path.
-PERSISTENT = in_order(
-    """
-    /etc/cron.d /etc/cron.daily /etc/cron.hourly /etc/cron.weekly /etc/cron.monthly /etc/crontab /var/spool/cron
-    /var/spool/at /etc/systemd /lib/systemd /usr/lib/systemd /run/systemd /etc/init.d /etc/rc.local /etc/rc.d
-    /etc/profile /etc/profile.d /etc/bash.bashrc /etc/bashrc /etc/zsh /etc/environment /etc/ld.so.preload
-    /etc/ld.so.conf /etc/ld.so.conf.d /etc/pam.d /etc/udev /etc/xdg/autostart /etc/gitconfig /etc/inittab
-    /etc/update-motd.d /Library/LaunchAgents /Library/LaunchDaemons
-    """
-)
-
-LOGS = ("/var/log", "/var/audit", "/run/log")
-
 # Names that a pattern could select. `boundary.sensitive_names` judges the pattern's own text; these come in addition.
 SECRET_SAMPLES = in_order(
     """

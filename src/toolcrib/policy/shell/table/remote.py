@@ -67,9 +67,6 @@ def socat(call: SortedWords) -> Iterator[Effect]:
         text = "".join(part or "" for part in word.parts)
         if re.match(r"(?:exec|system|shell)\b", text, re.IGNORECASE):
             yield Effect("reverse-shell", word)
-        match = re.match(r"(?:open|create|gopen|file):([^,]*)", text, re.IGNORECASE)
-        if match:
-            yield Effect("write", literal(match[1]))
     yield Effect("network")
 
 
@@ -92,8 +89,6 @@ def _volume(word: Word) -> Iterator[Effect]:
         yield Effect("escape", word, "gives a container the daemon's socket, and with it the machine")
     elif source.startswith(("/", "~", ".", "$")):
         yield Effect("write", Word((source,), word.source))
-    elif word.text is None and not source:
-        yield Effect("unknown", word, "mounts a folder that is known only when it runs", "shell:unknown-path")
 
 
 def container(call: SortedWords) -> Iterator[Effect]:

@@ -151,13 +151,6 @@ def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
         yield from (Inner(script=Word((match[1] or match[2],))) for match in _MACRO.finditer(line))
 
 
-def _ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """ip netns exec NAME command, ip vrf exec NAME command."""
-    texts = [word.text or "" for word in words]
-    for at in [at for at, text in enumerate(texts) if text and "exec".startswith(text) and at > 1]:
-        yield from (Inner(words[start:]) for start in (at + 1, at + 2) if start < len(words))
-
-
 def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """git submodule foreach, git bisect run, git rebase --exec, git difftool --extcmd."""
     texts = [word.text or "" for word in words]
@@ -195,6 +188,5 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     **dict.fromkeys(("fd", "fdfind"), files.fd),
     **dict.fromkeys(("busybox", "toybox", "coreutils"), _applet),
     "git": _git,
-    "ip": _ip,
     **dict.fromkeys(READ_SHELLS, shells.shell),
 }
