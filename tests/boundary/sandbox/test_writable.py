@@ -63,3 +63,14 @@ def test_folders_are_remembered_as_they_appear_up_to_the_limit(tmp_path: Path, m
     remembered = folders._known[tmp_path]  # pyright: ignore[reportPrivateUsage]
     assert len(remembered) == 7
     assert set(remembered) <= set(found.known) <= set(last.known)
+
+
+def test_of_very_many_new_protected_names_none_is_missed(tmp_path: Path) -> None:
+    folders = Writable(tmp_path, SandboxSettings(), "workspace-write")
+    guards = folders.guards(tmp_path)
+    new = [tmp_path / "a/b/c/d" / str(number) for number in range(2_500)]
+    for folder in new:
+        folder.mkdir(parents=True)
+        (folder / ".envrc").touch()
+    writable.remember(str(tmp_path), map(str, new))
+    assert set(folders.appeared(guards)) == {str(each.relative_to(tmp_path) / ".envrc") for each in new}

@@ -94,7 +94,7 @@ class ProtectedPaths:
     def appeared(self, deep: Iterable[str] = ()) -> list[str]:
         """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
         `deep` are further folders to look at."""
-        found: list[str] = []
+        found: dict[str, None] = {}
         cut, deep = len(self.seen) >= _MAX_FOLDERS, frozenset(deep)
         for base, name in _candidates(self.root, self.nearer, (*self.known, *deep)):
             path = f"{base}/{name}"
@@ -105,11 +105,11 @@ class ProtectedPaths:
             if path not in self.existing and _is_harmless(path, name):
                 continue
             path = self._movable(base, name)
-            if not any(path == other or path.startswith(other + "/") for other in found):
-                found.append(path)
+            if path not in found and found.keys().isdisjoint(map(str, Path(path).parents)):
+                found[path] = None
         there = (path for path in sorted({*self.held, *self._new()}) if os.path.lexists(path))
-        found += [path for path in there if self.existing.get(path) != os.path.realpath(path)]
-        return found if self.absolute else [os.path.relpath(path, self.root) for path in found]
+        found.update((path, None) for path in there if self.existing.get(path) != os.path.realpath(path))
+        return list(found) if self.absolute else [os.path.relpath(path, self.root) for path in found]
 
     def hold(self, file: HostFile) -> None:
         """Protect a file or folder that the host runs. If it does not exist, it must not appear."""

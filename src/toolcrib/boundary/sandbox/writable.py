@@ -16,7 +16,7 @@ from .protected_paths import ProtectedPaths, find_protected_paths
 from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
-_MAX_KNOWN = 1_000  # folders with protected names that are remembered, per root
+_MAX_KNOWN = 20_000  # folders with protected names that are remembered, per root: as many as a walk by others finds
 _found: dict[str, dict[str, None]] = {}  # those that somebody else found, deeper than the search goes
 _lock = threading.Lock()
 
