@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from toolcrib.core.tool_spec import FIELDS
 
 RIGHT = {
@@ -147,6 +145,7 @@ WRONG = {
     "list": "@tool\ndef f(a: int) -> int: return a\n\nToolbox.open(tools=f)  # error",
     "not_awaited": 'async def main(box: Toolbox) -> None:\n    box.call("glob")  # error',
 }
+STRICT = "# pyright: strict, reportUnusedImport=false\n"  # the wrong programs import more than each needs
 IMPORTS = "from toolcrib import ApprovalRequest, Tool, ToolRegistry, Toolbox, tool\n"
 
 
@@ -154,11 +153,9 @@ def _dedented(text: str) -> str:
     return re.sub(r"^ {8}", "", text, flags=re.MULTILINE).strip() + "\n"
 
 
-def _errors(folder: Path, mode: str) -> dict[str, set[int]]:
+def _errors(folder: Path) -> dict[str, set[int]]:
     """The lines with errors, by file."""
-    settings = {"typeCheckingMode": mode, "pythonVersion": "3.11", "include": ["."]}
-    if mode == "strict":  # the wrong programs import more than each needs
-        settings["reportUnusedImport"] = False
+    settings = {"typeCheckingMode": "basic", "pythonVersion": "3.11", "include": ["."]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [Path(sys.executable).parent / "pyright", "-p", folder, "--pythonpath", sys.executable, "--outputjson"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
@@ -169,19 +166,24 @@ def _errors(folder: Path, mode: str) -> dict[str, set[int]]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["basic", "strict"])
-def test_programs_of_users(tmp_path: Path, mode: str) -> None:
+def test_programs_of_users(tmp_path: Path) -> None:
     programs = {f"right_{name}": _dedented(text) for name, text in RIGHT.items()}
     programs |= {f"wrong_{name}": IMPORTS + text + "\n" for name, text in WRONG.items()}
-    for name, text in programs.items():
-        (tmp_path / f"{name}.py").write_text(text)
     every = ", ".join(f"{name}=value" for name in sorted(FIELDS - {"categorized", "former_names", "tested"}))
-    (tmp_path / "right_options.py").write_text(
+    programs["right_options"] = (
         "from typing import Any\nfrom toolcrib import tool\n\n"
         f"def options(value: Any) -> None:\n    tool(print, {every})\n"
     )
+    programs["right_only_in_basic"] = "def f(value):\n    return value.name\n"
     expected = {
         name: {number for number, line in enumerate(text.splitlines()) if line.endswith("# error")}
         for name, text in programs.items()
     }
-    assert _errors(tmp_path, mode) == {**expected, "right_options": set()}
+    for name, text in programs.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        (tmp_path / f"strict_{name}.py").write_text(text + STRICT)
+    found = _errors(tmp_path)
+    assert found.pop("strict_right_only_in_basic") != set()  # the comment makes it strict
+    assert {name: lines for name, lines in found.items() if not name.startswith("strict_")} == expected
+    strict = {name.removeprefix("strict_"): lines for name, lines in found.items() if name.startswith("strict_")}
+    assert strict == {name: lines for name, lines in expected.items() if name != "right_only_in_basic"}
