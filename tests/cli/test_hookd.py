@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +20,13 @@ from toolcrib.cli import hook_client
 from toolcrib.record.audit_reader import AuditReader
 from toolcrib.record.state import StateFolder
 
+from ..waiting import wait_until
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it knows its clients by what Linux says of them")
 
 CLIENT = [os.path.join(os.path.dirname(sys.executable), "toolcrib")]
 SEEN = [sys.executable, "-X", "importtime", *CLIENT]
 """Prints what it imports."""
-
-
-def until(true: Callable[[], Any], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @dataclass
@@ -106,7 +100,7 @@ def resident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A home in which the first event has started the resident process."""
     for found in made(tmp_path_factory.mktemp("home")):
         assert found.decides("git status") == ("allow", True)
-        until(found.pid)
+        wait_until(found.pid)
         yield found
 
 
@@ -161,7 +155,7 @@ def test_changed_code_ends_it(home: Home) -> None:
         "sys.argv = ['toolcrib', 'hookd']; from toolcrib.cli import main; main()"
     )  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", run], stdin=subprocess.DEVNULL, env=home.env) as first:
-        until((home.folder / "socket").exists)
+        wait_until((home.folder / "socket").exists)
         try:
             assert home.decides("git status") == ("allow", False)
             module.write_text("changed = 1", encoding="utf-8")
@@ -169,7 +163,7 @@ def test_changed_code_ends_it(home: Home) -> None:
             assert first.wait(20) == 0
         finally:
             first.kill()  # else a failure would wait until it is idle
-    until(home.pid)  # that event has started another one
+    wait_until(home.pid)  # that event has started another one
 
 
 @pytest.mark.parametrize("folder", ["open", "link"])
@@ -276,7 +270,7 @@ def test_it_ends_when_it_is_idle_or_its_socket_is_gone(home: Home) -> None:
     with subprocess.Popen(command, env=home.env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "was idle\n"
-        until((home.folder / hook_client.SOCKET).exists)
+        wait_until((home.folder / hook_client.SOCKET).exists)
         (home.folder / hook_client.SOCKET).unlink()
         said, _ = process.communicate(timeout=30)
     assert said.splitlines() == ["its socket is gone", "it was gone before it looked"]
