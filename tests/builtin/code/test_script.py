@@ -382,15 +382,27 @@ async def test_waiting_does_not_renew_what_a_script_may_print(folder: Path) -> N
         assert out.error_kind == "tool" and "memory limit exceeded" in out.for_llm, out.for_llm[-200:]
 
 
-async def test_cancelling_ends_the_script_and_its_process(folder: Path) -> None:
-    async with opened(folder) as box:
-        running = asyncio.create_task(run(box, "while True:\n    pass", timeout=60))
-        await asyncio.sleep(0)
-        while not vars(box.registry.require("run_code"))["_services"].interpreter._pool:
-            await asyncio.sleep(0.01)
+@pytest.mark.parametrize("computes", [True, False])
+async def test_cancelling_ends_the_script_and_its_process(folder: Path, computes: bool) -> None:
+    """Also in the moment before it has a process."""
+    begun = asyncio.Event()
+
+    @tool(category="memory", read_only=True)
+    async def begins() -> None:
+        """Begin."""
+        begun.set()
+
+    async with opened(folder, tools=[begins]) as box:
+        spins = "while True:\n    pass"
+        running = asyncio.create_task(run(box, f"await begins()\n{spins}" if computes else spins, timeout=60))
+        if computes:
+            await begun.wait()
+        else:
+            while not vars(box.registry.require("run_code"))["_services"].interpreter._pool:
+                await asyncio.sleep(0.001)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await running
+            await asyncio.wait_for(running, 30)
         assert (await run(box, "1 + 1")).for_llm == "2"
 
 

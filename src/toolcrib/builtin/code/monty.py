@@ -138,6 +138,7 @@ class MontyScript:
         self._pool, self._limits, self._names, self._checker = pool, limits, names, checker
         self._closing = ExitStack()
         self._pid: int | None = None
+        self._killed = False
         self._at: Any = None
         self._printed: Any = None
 
@@ -189,7 +190,8 @@ class MontyScript:
         return "" if self._printed is None else self._printed.output
 
     def kill(self) -> None:
-        """End its process now."""
+        """End its process now, or as soon as it has one."""
+        self._killed = True
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -208,6 +210,8 @@ class MontyScript:
         except TimeoutError:
             raise ToolError(f"{MAX_WORKERS} scripts run already; repeat this one when one of them has ended") from None
         self._pid = session.worker_pid
+        if self._killed:
+            self.kill()
         self._printed = pydantic_monty.CollectString(MAX_PRINTED)
         return session
 
