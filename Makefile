@@ -39,10 +39,12 @@ $(RUNTIME): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
 demo: $(RUNTIME)
 	@$(RUN)/toolcrib demo
 
-# pytest compiles all tests while pyright runs, which has one thread: else each of its processes would
+# The tests run while pyright does, which has one thread; before that pytest compiles them, else each of its processes would.
 test: $(READY)
-	@PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -qq --collect-only >/dev/null 2>&1 & $(MAKE) check && wait
-	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal
+	@$(MAKE) check >.venv/.checked 2>&1 & check=$$!; \
+	PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -qq --collect-only >/dev/null 2>&1; \
+	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal; tests=$$?; \
+	wait $$check; check=$$?; cat .venv/.checked; exit $$((tests ? tests : check))
 
 check: $(READY)
 	$(RUN)/ruff check

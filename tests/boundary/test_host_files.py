@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -85,13 +86,14 @@ def test_what_python_would_load_before_ours_asks(tmp_path: Path, how: str) -> No
     if how == "editable":  # at the end of the path
         start[2:] = ["-c", f"import sys; sys.path.append({str(ws)!r}); from toolcrib.cli import main; main()"]
 
-    def verdict(name: str) -> str:
-        path = (folder / name).relative_to(ws)
-        command = [*start, "check", "write_file", f"path={path}", "content=x"]
-        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ws)
-        return done.stdout.split()[0]
-
-    asked = {name: verdict(name) for name in (*names, "mine.py")}
+    paths = {name: str((folder / name).relative_to(ws)) for name in (*names, "mine.py")}
+    calls = [{"tool": "write_file", "arguments": {"path": path, "content": "x"}} for path in paths.values()]
+    done = subprocess.run(
+        [*start, "check", "--jsonl"], capture_output=True, text=True, env=env, cwd=ws,
+        input="".join(f"{json.dumps(call)}\n" for call in calls),
+    )  # fmt: skip
+    verdicts = [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
+    asked = dict(zip(paths, verdicts, strict=True))
     assert asked.pop("mine.py") == "allow"
     assert set(asked.values()) == {"ask" if how in ("PYTHONPATH", "-m") else "allow"}
     for name in names:
