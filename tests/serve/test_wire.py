@@ -154,6 +154,23 @@ async def test_a_reader_that_does_not_read_holds_up_only_the_writer(pipe: tuple[
     await asyncio.gather(big, small)
 
 
+async def test_a_client_that_does_not_read_is_not_read_either(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_UNREAD", 1_000_000)
+    writer = MessageWriter(pipe[1], nobody)
+    await asyncio.wait_for(writer.room(), 5)
+    answers = [asyncio.create_task(writer.send(note("y" * 400_000))) for _ in range(3)]
+    waiting = asyncio.create_task(writer.room())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    expected = 3 * len(line("y" * 400_000))
+    got = 0
+    while got < expected:
+        got += len(await asyncio.to_thread(os.read, pipe[0], 65_536))
+    await asyncio.gather(waiting, *answers)
+
+
 async def test_a_message_that_was_begun_is_written_to_its_end(pipe: tuple[int, int]) -> None:
     writer = MessageWriter(pipe[1], nobody)
     big = asyncio.create_task(writer.send(note("y" * 500_000)))

@@ -16,7 +16,7 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -39,6 +39,10 @@ MAX_LINE = 64 * 2**20
 """The longest message in bytes. A longer one ends the connection: valid clients do not send such messages."""
 MAX_AHEAD = 16
 """How many chunks are read ahead. Then reading stops until the server has caught up."""
+MAX_UNREAD = 16 * 2**20
+"""How many bytes may wait for a client that does not read. Then its own messages are not read either."""
+EACH = 4096
+"""How many more bytes a waiting message counts: its task needs them."""
 AT_ONCE = 4096
 """A pipe that is writable accepts this many bytes without blocking (PIPE_BUF on Linux)."""
 
@@ -56,6 +60,7 @@ async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | No
     with claimed_stdio() as (read_fd, write_fd), stop_signal() as stopped, reloading(reloader, asyncio.Event()):
         read = MessageReader(read_fd)
         write = MessageWriter(write_fd, read.close)
+        read.before = write.room
         read.start()
         streams = cast("tuple[Any, Any]", (read, write))  # the SDK's protocols name their own classes
 
@@ -91,6 +96,8 @@ class MessageReader(ReadStream):
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._room = threading.Semaphore(MAX_AHEAD)
+        self.before: Callable[[], Awaitable[None]] | None = None
+        """Waited for before each message is given out."""
 
     def start(self) -> None:
         """Start reading, in a daemon thread: a thread that blocks in `read` does not delay the end of the process."""
@@ -125,6 +132,8 @@ class MessageReader(ReadStream):
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message. Raises EndOfStream after the last one."""
+        if self.before is not None:
+            await self.before()
         await self._wait()
         return _message(self._lines.popleft())
 
@@ -173,7 +182,15 @@ class MessageWriter(MessageStream):
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._writing: asyncio.Task[None] | None = None
+        self._unread = 0
         self._closed = False
+
+    async def room(self) -> None:
+        """Return when little waits for the client: at once, if it reads."""
+        if self._writing is not None:
+            await asyncio.sleep(0)  # the answers to its last message come to be counted
+        while self._unread > MAX_UNREAD and self._writing is not None:
+            await asyncio.wait({self._writing})
 
     async def send(self, item: SessionMessage) -> None:
         """Write a message. Raises ClosedResourceError, or BrokenResourceError if the reading end is closed."""
@@ -184,6 +201,7 @@ class MessageWriter(MessageStream):
             if self._writing is None and len(data) <= AT_ONCE and self._has_room():
                 _write_all(self._fd, data)
             else:
+                self._unread += len(data) + EACH
                 self._writing = asyncio.create_task(self._write_after(self._writing, data))
                 await asyncio.shield(self._writing)
         except OSError:
@@ -199,6 +217,7 @@ class MessageWriter(MessageStream):
         try:
             await asyncio.to_thread(_write_all, self._fd, data)
         finally:
+            self._unread -= len(data) + EACH
             if self._writing is asyncio.current_task():
                 self._writing = None
 
