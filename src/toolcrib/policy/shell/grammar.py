@@ -248,16 +248,20 @@ class Parser(CommandLexer):
         if char == ";":
             self.i += 1
             return None
-        match = re.compile("in" + _END).match(self.s, self.i)
-        if match is None:
+        if not self.says_in():
             return None
-        self.i = match.end()
         words: list[tree.Raw] = []
         while (char := self.skip()) not in ("", ";", "\n"):
             words.append(self.word())
         if char == ";":
             self.i += 1
         return tuple(words)
+
+    def says_in(self) -> bool:
+        """Skip the word `in`; return whether it is there."""
+        match = re.compile("in" + _END).match(self.s, self.i)
+        self.i = match.end() if match else self.i
+        return match is not None
 
     def loop_body(self) -> tuple[tree.Item, ...]:
         """Read do … done, or { … }."""
@@ -276,10 +280,8 @@ class Parser(CommandLexer):
         self.skip()
         subject = self.word()
         self.newlines()
-        match = re.compile("in" + _END).match(self.s, self.i)
-        if match is None:
+        if not self.says_in():
             raise self.error("'in' is missing")
-        self.i = match.end()
         items: list[tuple[tuple[tree.Raw, ...], tuple[tree.Item, ...]]] = []
         while True:
             char = self.newlines()

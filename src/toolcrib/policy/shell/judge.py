@@ -26,6 +26,7 @@ from .repository import runs_by_settings
 from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
 from .spots import find as find_path
+from .spots import is_below
 from .table import lookup
 from .table.spec import Program
 from .table.wordlist import words
@@ -160,7 +161,7 @@ def _of_command(
         yield from _of_effect(command, effect, place, depth)
     if command.words:
         known = lookup(name) if name else None
-        if command.cwd is None or not _inside(command.cwd, place):
+        if command.cwd is None or not is_below(command.cwd, place.workspace):
             yield from _of_place(command, known, place)
         if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
             yield from _of_wrapper(command, known)
@@ -202,11 +203,6 @@ def _installs(command: Command, effects: Iterable[Effect]) -> Literal["python", 
     if any(effect.kind == "install" for effect in effects) or any(word.text in verbs for word in command.args):
         return "node" if found["node"] else "python"
     return None
-
-
-def _inside(cwd: str, place: CommandPlace) -> bool:
-    root = place.workspace
-    return cwd == root or (cwd.startswith(f"{root}/") and "/.." not in cwd)
 
 
 def _of_place(command: Command, known: Program | None, place: CommandPlace) -> Iterator[Judgement]:
@@ -270,7 +266,7 @@ def _is_installed(program: Word | str | None, command: Command, place: CommandPl
     """Return whether npx would run a program that the project has installed."""
     name = program.text if isinstance(program, Word) else program
     folder = command.cwd or place.cwd
-    if not place.on_disk or not name or not re.fullmatch(r"[\w.-]+", name) or not _inside(folder, place):
+    if not place.on_disk or not name or not re.fullmatch(r"[\w.-]+", name) or not is_below(folder, place.workspace):
         return False
     return os.path.lexists(f"{folder}/node_modules/.bin/{name}")
 

@@ -12,6 +12,7 @@ from .flow import FETCHERS, feeders
 from .kinds import PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
 from .spots import find
+from .state import join_path
 
 LINKERS = frozenset({"ln", "link", "cp"})
 _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
@@ -79,8 +80,7 @@ def _made(command: Command, place: CommandPlace) -> Iterator[tuple[str, str]]:
 
 
 def _absolute(text: str, folder: str, home: str) -> str:
-    text = f"{home}{text[1:]}" if text == "~" or text.startswith("~/") else text
-    return "/" + posixpath.normpath(posixpath.join(folder, text)).lstrip("/")
+    return join_path(folder, f"{home}{text[1:]}" if text == "~" or text.startswith("~/") else text) or "/"
 
 
 def _beyond(word: Word, cwd: str | None, links: dict[str, str], kind: str, place: CommandPlace) -> Word | None:

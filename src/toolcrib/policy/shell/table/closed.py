@@ -163,8 +163,9 @@ blkid | none | -o= -s=* | harmful !system
 losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
-systemctl > status is-active is-enabled is-failed list-units list-unit-files list-timers list-dependencies show cat - \
-  | text* | -t= -p=* -n= -la --type= --state= --all --no-pager --full --lines= --user --plain
+systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
+  list-sockets list-jobs list-dependencies show cat help get-default list-machines - | text* | -t= -p=* -n= -la \
+  --type= --state= --all --no-pager --full --lines= --user --plain
 man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful @page
 info | text* | -n= -k= -w | harmful @page
 cd chdir pushd popd | list* | -PLen -#

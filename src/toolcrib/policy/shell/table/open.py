@@ -29,6 +29,8 @@ setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
 7z 7za 7zr 7zz unrar rar | text* | | single @seven
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
+pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
+sensors | text* | -s!system --set!system | unknown
 fc | text* | -e=program | execute
 lastlog | maybe* | -C!log -S!log --clear!log --set!log | unknown
 journalctl | text* | --vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log | unknown
@@ -148,8 +150,8 @@ npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | @by_verb
 npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | @npx
 nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
-  nuget dotnet cpan cpanm swift pod flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel nix nix-env nix-shell \
-  nix-build guix coverage | text* | | @by_verb
+  ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
+  bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | @by_verb
 apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | @apt
 apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
 apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
@@ -157,14 +159,14 @@ apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg
 yum dnf microdnf zypper tdnf pacman yay paru apk emerge xbps-install eopkg pkg pkg_add opkg slackpkg | text* | | \
   install network
 make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute @make
-cmake ctest ninja meson just rake task tox nox invoke scons waf autoreconf configure xcodebuild | text* | -C=list \
-  -B=write -S=list -P=exec --build=write --directory=list | execute
+cmake ctest ninja meson just rake task tox nox scons waf autoconf automake autoreconf configure xcodebuild | text* | \
+  -C=list -B=write -S=list -P=exec --build=write --directory=list | execute
 gcc g++ cc c++ clang clang++ gfortran rustc javac kotlinc ghc swiftc nvcc tsc as ld zig nim protoc esbuild | maybe* | \
   -o=write -I=list -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write \
   -std= -T=read --outDir=write -d=write | execute single
 pytest py.test jest vitest mocha ava cypress playwright phpunit rspec cucumber bats biome rustfmt yapf autopep8 \
-  mdformat semgrep goimports | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec --junitxml=write \
-  --rootdir=list | execute
+  mdformat ansible-lint semgrep goimports | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec \
+  --junitxml=write --rootdir=list | execute
 mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop golangci-lint staticcheck \
   pyflakes pycodestyle vulture markdownlint hadolint yamllint typos codespell | text* | -c=exec --config=exec -k= -m= \
   -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute @checks

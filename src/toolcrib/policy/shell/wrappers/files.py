@@ -26,7 +26,7 @@ def xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
             yield Inner((*command[:1], MANY), fed=False)
         elif mark is not None:
             for line in _items(text, call, lines=True) or (None,):
-                yield Inner(tuple(replaced(word, mark, line) for word in command), fed=False)
+                yield Inner(tuple(replaced(word, mark, (line,)) for word in command), fed=False)
         else:
             items = _items(text, call, lines=False)
             step = _count(call.values("-n", "--max-args"))
@@ -86,7 +86,7 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             for root in roots:
                 if inside:
                     below = (None,) if root.many else (*_literal_start(root), None)
-                    yield Inner(tuple(_found(word, below) for word in inside), directory=away)
+                    yield Inner(tuple(replaced(word, "{}", below) for word in inside), directory=away)
             at = end
         elif words[at].text is None:
             # An unknown word may be an action; what follows it could be a command.
@@ -98,27 +98,6 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 def _ends_exec(words: tuple[Word, ...], at: int) -> bool:
     """Return whether a word ends the command of -exec."""
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
-
-
-def _found(word: Word, below: tuple[str | None, ...], mark: str = "{}") -> Word:
-    """Return a word of -exec with `{}` replaced by a path below a root."""
-    if not any(part is not None and mark in part for part in word.parts):
-        return word
-    parts: list[str | None] = []
-    for part in word.parts:
-        pieces = part.split(mark) if part is not None else [None]
-        for index, piece in enumerate(pieces):
-            if index:
-                parts.extend(below)
-            if piece is None or piece:
-                parts.append(piece)
-    merged: list[str | None] = []
-    for part in parts:
-        if part is not None and merged and merged[-1] is not None:
-            merged[-1] += part
-        else:
-            merged.append(part)
-    return Word(tuple(merged), word.source)
 
 
 def _literal_start(word: Word) -> tuple[str | None, ...]:
@@ -149,5 +128,5 @@ def _fd_filled(words: tuple[Word, ...], below: tuple[str | None, ...]) -> tuple[
     """Fill the placeholders of fd's command; without a placeholder the path is the last word."""
     filled = words
     for mark in ("{}", "{/}", "{//}", "{.}", "{/.}"):
-        filled = tuple(_found(word, below if mark == "{}" else (None,), mark) for word in filled)
+        filled = tuple(replaced(word, mark, below if mark == "{}" else (None,)) for word in filled)
     return filled if filled != words else (*words, Word(below))

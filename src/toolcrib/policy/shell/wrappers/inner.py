@@ -87,18 +87,16 @@ def joined(words: tuple[Word, ...]) -> Word:
     return Word(tuple(parts))
 
 
-def replaced(word: Word, mark: str, line: str | None) -> Word:
-    """Return a word with all occurrences of a mark replaced by a line, or by an unknown part."""
+def replaced(word: Word, mark: str, by: tuple[str | None, ...]) -> Word:
+    """Return a word with all occurrences of a mark replaced by other parts."""
+    if not any(part is not None and mark in part for part in word.parts):
+        return word
     parts: list[str | None] = []
     for part in word.parts:
-        if part is None or mark not in part:
-            parts.append(part)
-            continue
-        for index, piece in enumerate(part.split(mark)):
-            if index:
-                parts.append(line)
-            if piece:
-                parts.append(piece)
-    if len(parts) > 1 and None not in parts:
-        parts = ["".join(part for part in parts if part is not None)]
+        for index, piece in enumerate(part.split(mark) if part is not None else [None]):
+            for each in (*(by if index else ()), piece):
+                if each and parts and parts[-1] is not None:
+                    parts[-1] += each
+                elif each != "":
+                    parts.append(each)
     return Word(tuple(parts) or ("",), word.source, word.glob, word.many)

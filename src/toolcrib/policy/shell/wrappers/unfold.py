@@ -111,7 +111,7 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
             break
         first = False
     for start in starts:
-        rest = tuple(replaced(word, "{}", None) for word in words[start:])
+        rest = tuple(replaced(word, "{}", (None,)) for word in words[start:])
         if name == "entr":
             rest = tuple(Word((None,)) if word.text == "/_" else word for word in rest)
         yield Inner(rest, directory=directory, fed=name not in ("parallel", "entr"))
@@ -135,9 +135,8 @@ def _parallel(words: tuple[Word, ...]) -> Iterator[Inner]:
     command = tuple(word for word in words[1:cut] if not word.start.startswith("-"))
     for item in words[cut + 1 :]:
         marked = any("{}" in word.start for word in command)
-        yield Inner(
-            script=joined((*(replaced(w, "{}", item.text) for w in command), *(() if marked else (item,)))), fed=False
-        )
+        line = (*(replaced(word, "{}", (item.text,)) for word in command), *(() if marked else (item,)))
+        yield Inner(script=joined(line), fed=False)
 
 
 def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
