@@ -123,9 +123,9 @@ def _unescaped(text: str) -> str:
 # --- awk
 
 _QUOTED = r"\"((?:[^\"\\]|\\.)*)\""
-_AWK_RUNS = rf"\bsystem\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}"
-_AWK_FILES = rf"(\bprintf?\b[^;}}>]*>>?|\bgetline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}"
-_AWK_ASKS = r"\bgetline\b|\bsystem\b|\bARG[VC]\b|\b(?:SYM|FUNC)TAB\b|\bENVIRON\b|\bPROCINFO\b|@|(?<!\|)\|(?!\|)|\|&|\""
+_AWK_RUNS = rf"system\s*\(\s*{_QUOTED}|{_QUOTED}\s*\|&?\s*getline|\|&?\s*{_QUOTED}"
+_AWK_FILES = rf"(printf?\b[^;}}>]*>>?|getline\s*(?:[A-Za-z_]\w*\s*)?<)\s*{_QUOTED}"
+_AWK_ASKS = r"(?:getline|system|ARG[VC]|(?:SYM|FUNC)TAB|ENVIRON|PROCINFO)\b|@|(?<!\|)\|(?!\|)|\|&|\""
 
 
 def _awk(text: str) -> Iterator[Effect]:
@@ -135,8 +135,8 @@ def _awk(text: str) -> Iterator[Effect]:
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
     before = None
     while before != bare:
-        before, bare = bare, re.sub(r"\([^()]*\)", "", bare)
-    if re.search(r"\bprintf?\b[^;}]*>", bare):
+        before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
+    if re.search(r"printf?\b[^;}]*>", bare):  # also after a number: `1print` and `1system` are two words each
         yield Effect("change", None, "writes to files from awk", "shell:write")
     for match in re.finditer(_AWK_RUNS, text):
         yield from _run(_unescaped(next(group for group in match.groups() if group is not None)))

@@ -145,7 +145,7 @@ nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
   --utc | @date
 hostname dnsdomainname domainname nisdomainname | none | -fsiIdAy --fqdn --short | !system
-hostnamectl > - status show hostname | text* | --json= --no-pager
+hostnamectl > - status show hostname | none | --json= --no-pager
 timedatectl > - status show list-timezones timesync-status | text* | --no-pager --all
 localectl > - status list-locales list-keymaps | text* | --no-pager
 loginctl > - list-sessions session-status show-session list-users user-status show-user list-seats | text* | \
