@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
-from ..roles import of_options, of_program_word, plain
+from ..roles import of_operands, of_options, of_program_word, plain
 from ..sorting import cut, literal
 from .readers import below, unlisted
 from .spec import SortedWords
@@ -142,6 +142,8 @@ def git_transfer(call: SortedWords) -> Iterator[Effect]:
         yield Effect("change")
     elif not call.name.endswith("archive") or call.has("--remote"):
         yield Effect("network", call.operands[0] if call.operands else None)
+    else:
+        yield from of_operands(call.operands, "rev*")
     if call.name.endswith("clone"):
         yield from (Effect("create", word) for word in call.operands[1:2])
 

@@ -1,7 +1,7 @@
 """List git's sub-commands: the closed ones that only read, and the open ones: data."""
 
 _LOG = """\
--pursSztcmwMCRabBDWGgEiFPo -# -n= -S= -G= -L=* -U= -M? -C? -l= --oneline --graph --all --stat? --numstat --shortstat
+-pursSztcmwMCRabBDWGgEiFPo -# -n= -S= -G= -L=rev* -U= -M? -C? -l= --oneline --graph --all --stat? --numstat --shortstat
 --name-only --name-status --summary --patch --no-patch --cached --staged --quiet --exit-code --check --raw --abbrev?
 --abbrev-commit --decorate? --follow --reverse --merges --no-merges --first-parent --since= --until= --after=
 --before= --author=* --committer=* --grep=* --format= --pretty? --date= --max-count= --skip= --branches? --tags?

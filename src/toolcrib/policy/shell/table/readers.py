@@ -51,6 +51,8 @@ def find(call: SortedWords) -> Iterator[Effect]:
             index += 1
     for start in starts or [literal(".")]:
         yield Effect("list", start)
+        if runs and start.glob:  # `find .e* -exec cat {} +`
+            yield Effect("read", start)
         if deletes:
             yield Effect("delete", below(start))
 
