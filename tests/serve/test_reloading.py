@@ -30,6 +30,7 @@ from .test_callers import ALICE, BOB, client, text, token
 from .test_http import TOKEN, serving
 
 HOSTILE = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "hostile.py"
+RAW = HOSTILE.with_name("raw.py")
 
 
 class Place:
@@ -174,13 +175,11 @@ async def test_servers_come_and_go_without_the_client(place: Place, caplog: pyte
     def server(name: str, **more: str) -> str:
         lines = {"command": sys.executable, "category": "memory", **more}
         given = "".join(f"{key} = '{value}'\n" for key, value in lines.items())
-        return f"[mcp_servers.{name}]\nargs = ['{place.work}/echo.py']\n{given}"
+        return f"[mcp_servers.{name}]\nargs = ['-S', '{place.work}/echo.py']\n{given}"
 
+    hello = '{"text": "hello"}'
     outside = place.work.parent / "echo.py"
-    outside.write_text(
-        "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('echo')\n"
-        "@server.tool()\ndef echo(text: str) -> str:\n    return text\nserver.run()\n"
-    )
+    outside.write_text(RAW.read_text())
 
     def outer(name: str, **more: str) -> str:
         return server(name, **more).replace(str(place.work / "echo.py"), str(outside))
@@ -194,15 +193,15 @@ async def test_servers_come_and_go_without_the_client(place: Place, caplog: pyte
                 return [each.name for each in (await fresh.list_tools()).tools]
 
         await until(lambda: "mcp_one_echo" in box.registry)
-        assert text(await a.call_tool("mcp_one_echo", {"text": "hello"})) == "hello"
+        assert text(await a.call_tool("mcp_one_echo", {"text": "hello"})) == hello
         place.write(outer("one") + outer("two"))
         await until(lambda: "mcp_two_echo" in box.registry)
-        assert text(await a.call_tool("mcp_two_echo", {"text": "hello"})) == "hello"
+        assert text(await a.call_tool("mcp_two_echo", {"text": "hello"})) == hello
         pid = box.mcp.servers["one"].pid
         place.write(outer("two", prefix="new_"))
         await until(lambda: "new_echo" in box.registry)
         assert not [name for name in await names() if not name.startswith("new_")]
-        assert text(await a.call_tool("new_echo", {"text": "hello"})) == "hello"
+        assert text(await a.call_tool("new_echo", {"text": "hello"})) == hello
         await until(lambda: not (Path("/proc") / str(pid)).exists())
         place.write(outer("two", prefix="new_") + server("inside"))
         (place.work / "echo.py").write_text(outside.read_text())

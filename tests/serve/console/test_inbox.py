@@ -259,7 +259,7 @@ def test_the_session_that_asks_and_those_that_began_it(room: Room, page: Any) ->
 def test_many_pages_share_one_stream(room: Room, page: Any) -> None:
     page.locator("#waiting").wait_for()
     streams: list[str] = []
-    pages = [page.context.new_page() for _ in range(8)]  # a browser opens six connections to a server
+    pages = [page.context.new_page() for _ in range(6)]  # a browser opens six connections to a server
     for each in pages:
         each.on("request", lambda request: streams.append(request.url) if "events" in request.url else None)
         each.goto(page.url)
