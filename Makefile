@@ -39,12 +39,13 @@ $(RUNTIME): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
 demo: $(RUNTIME)
 	@$(RUN)/toolcrib demo
 
-# The tests run while pyright does, which has one thread; before that pytest compiles them, else each of its processes would.
+# Tests run while pyright does, which has one thread. The first call compiles them all, else each process of the second
+# would; it runs those of the adapters, whose frameworks take seconds to load, so that one process loads them.
 test: $(READY)
 	@$(MAKE) check >.venv/.checked 2>&1 & check=$$!; \
-	PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -qq --collect-only >/dev/null 2>&1; \
-	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal; tests=$$?; \
-	wait $$check; check=$$?; cat .venv/.checked; exit $$((tests ? tests : check))
+	PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -q -k adapters; adapters=$$?; \
+	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --ignore=tests/adapters; tests=$$?; \
+	wait $$check; check=$$?; cat .venv/.checked; exit $$((adapters | tests | check))
 
 check: $(READY)
 	$(RUN)/ruff check
