@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -25,13 +26,21 @@ def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: 
     path.write_text("old")
 
     def fail(*_: object) -> None:
-        raise OSError("no room")
+        raise OSError(errno.ENOSPC, "no room")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(OSError, match="no room") as failed:
         replace_file(path, "new")
+    assert failed.value.filename == str(path)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["settings.toml"]
+
+
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "settings.toml"
+    with pytest.raises(FileNotFoundError) as failed:
+        replace_file(path, "new")
+    assert failed.value.filename == str(path)
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:

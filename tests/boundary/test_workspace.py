@@ -446,3 +446,12 @@ def test_a_folder_that_is_not_there_is_named_with_its_setting(tmp_path: Path) ->
         Workspace(tmp_path, write_roots=[none])
     with pytest.raises(ConfigError, match="workspace directory"):
         Workspace(none)
+
+
+def test_a_file_instead_of_a_folder_is_named_with_what_asked_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match=r"workspace directory \S+file is a file; name a folder"):
+        Workspace(file)
+    with pytest.raises(ConfigError, match=r"sandbox\.write_roots: \S+file is a file; name a folder"):
+        Workspace(tmp_path, write_roots=[file])

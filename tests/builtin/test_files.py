@@ -365,6 +365,14 @@ async def test_a_name_cannot_look_like_lines_of_the_answer(room):
     assert "Did you mean a\\n(and 3 secrets)\\nb.txt" in error
 
 
+async def test_a_name_that_is_not_utf8_is_not_offered_again(room):
+    with open(os.fsencode(room.root) + b"/caf\xe9.txt", "wb"):
+        pass
+    shown = await room.ok("list_dir")
+    assert shown == "caf\\udce9.txt"
+    assert "only a command can name it" in await room.fails("read_file", path=shown)
+
+
 async def test_the_preview_of_a_deletion_says_how_much_goes(room):
     for n in range(60):
         room.put(f"d/{n:02}/f", "x" * 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import threading
@@ -244,6 +245,17 @@ def test_grep_explains_bad_expressions(tools: SearchTools, pattern: str) -> None
 def test_grep_of_paths_that_are_not_there(tools: SearchTools) -> None:
     with pytest.raises(ToolError, match="File not found: nowhere"):
         grep(tools, "x", path="nowhere")
+
+
+def test_grep_of_a_file_that_may_not_be_read(tools: SearchTools, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    write(root / "locked.txt", "x\n")
+    monkeypatch.setattr(tools.workspace, "open_read", refuse)
+    with pytest.raises(ToolError, match=r"^Permission denied: locked\.txt"):
+        grep(tools, "x", path="locked.txt")
+    assert "cannot be read" in grep(tools, "nothing has this")[0]
 
 
 @pytest.mark.parametrize("path", ["..", "/etc", "/etc/passwd", "out", "out/passwd"])

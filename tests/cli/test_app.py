@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,19 @@ def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
     work = f"{sys.executable} -m toolcrib list --json | head -c 10; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
     assert (done.returncode, done.stderr.count("Traceback"), done.stderr.count("Broken pipe")) == (0, 0, 0)
+
+
+def test_a_reader_that_leaves_cancels_work_without_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `toolcrib run` does it: a write fails, and the work is cancelled."""
+    code = (
+        "import os, sys, time; from toolcrib.cli.exit_codes import of_command\n"
+        "def work(): print('x'); time.sleep(0.5); raise SystemExit(130)\n"
+        "sys.exit(of_command(work))"
+    )
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    work = f"{shlex.join([sys.executable, '-c', code])} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_completion_of_commands_and_tools(cli: Cli) -> None:

@@ -370,3 +370,17 @@ def test_validate_params_coerces_as_a_call_would() -> None:
     t = tool(lambda x: None, name="t", parameters={"x": {"type": "integer"}})
     assert t.validate_params({"x": "1"}) == [] and t.validate_params('{"x": 1}') == []
     assert t.validate_params({"x": "a"}) == ['x should be an integer, got "a"']
+
+
+async def test_arguments_that_are_not_utf8_say_what_to_do() -> None:
+    @tool
+    def say(text: str) -> str:
+        """Say it.
+
+        Args:
+            text: What to say.
+        """
+        return text
+
+    answer = (await ToolRegistry([say]).execute("say", {"text": "caf\udce9"})).for_llm
+    assert "not UTF-8; a command can name such a file, with *" in answer

@@ -16,9 +16,16 @@ from typing import Literal, overload
 def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
     """Replace a file. The new one is on the disk before it takes the old one's place. Its folder must exist.
 
-    Raises OSError; then the old file is unchanged.
+    Raises OSError with this file's name; then the old file is unchanged.
     """
-    raw = data.encode() if isinstance(data, str) else data
+    try:
+        _replace(path, data.encode() if isinstance(data, str) else data, mode)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the person knows nothing of the temporary file
+        raise
+
+
+def _replace(path: Path, raw: bytes, mode: int) -> None:
     fd, temp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mkstemp makes it 0600
     try:
         with os.fdopen(fd, "wb") as out:

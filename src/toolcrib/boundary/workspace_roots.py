@@ -66,7 +66,11 @@ class WorkspaceRoots:
         real = os.path.realpath(spelled)
         folder, only = os.path.split(real) if os.path.isfile(real) else (real, "")
         if only and writable:
-            raise ConfigError(f"{spelled} is a file: a file can be granted for reading only (sandbox.read_roots)")
+            what = "sandbox.write_roots:" if self._fds else "workspace directory"
+            raise ConfigError(
+                f"{what} {spelled} is a file; name a folder (a single file can be granted for reading "
+                "only: sandbox.read_roots)"
+            )
         root = GrantedRoot(Path(folder), writable, only)
         if real in self._spellings:  # granted twice: the first grant counts
             self._spellings.setdefault(spelled, self._spellings[real])

@@ -55,7 +55,10 @@ def similar_names(ws: Workspace, shown: str) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     if not close:
         return ""
-    return ". Did you mean " + " or ".join(printable_path(os.path.join(folder, folded[each])) for each in close) + "?"
+    paths = [printable_path(os.path.join(folder, folded[each])) for each in close]
+    if shown in paths:
+        return ". A file whose name is not UTF-8 is shown like this; only a command can name it, with * for those bytes"
+    return f". Did you mean {' or '.join(paths)}?"
 
 
 def still_wanted(ctx: ToolContext) -> None:

@@ -263,10 +263,9 @@ class SearchTools:
 
     def _file_or_directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
         with explained(self.workspace, path):
-            mode = self.workspace.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            return self._directory(path, stack)
-        descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
+            if stat.S_ISDIR(self.workspace.stat(path).st_mode):
+                return self._directory(path, stack)
+            descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
         self._links.check(descriptor, path)
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 

@@ -155,7 +155,7 @@ def no_matches(query: Query, path: str, offset: int, matches: int) -> str:
         return f"Nothing at offset {offset}: there are only {matches:,} {_UNITS[query.mode]}."
     text = f"No matches for {query.pattern} in {place_name(path)}."
     if not query.stdin:
-        left_out = ["binary files", "files that hold secrets"]
+        left_out = ["binary files", "files that hold secrets or cannot be read"]
         left_out += [] if query.hidden else ["hidden files"]
         left_out += [] if query.no_ignore else ["those in .gitignore"]
         text += f" (Not searched: {', '.join(left_out)}.)"

@@ -59,8 +59,15 @@ def of_command(work: Callable[[], int | None]) -> int:
         show.error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # the reader ended first, as in `toolcrib list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return OK
+    except SystemExit:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # its end cancelled the work, as in `toolcrib run … | head`
+            _drop_stdout()
+            return OK
+        raise
     except FileNotFoundError as error:
         gone = "the current folder no longer exists; go to another one, or name one with --workspace"
         show.error(f"{error.strerror}: {error.filename}" if error.filename else gone)
@@ -72,6 +79,11 @@ def of_command(work: Callable[[], int | None]) -> int:
         show.error(f"a database in {state_home()} cannot be used: {error}. Make room there if the disk is full; "
                    "a damaged one can be moved away")  # fmt: skip
         return FAILED
+
+
+def _drop_stdout() -> None:
+    """Let the interpreter write what is left of stdout nowhere. At its end it would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _database_errors() -> type[Exception]:

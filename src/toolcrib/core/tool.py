@@ -322,7 +322,10 @@ def encode(arguments: Mapping[str, Any] | None) -> str:
     try:
         return to_json(arguments, inf_nan_mode="constants").decode()
     except (PydanticSerializationError, ValueError, UnicodeDecodeError) as error:
-        raise InvalidArguments([Violation("", f"arguments cannot be written as JSON: {error}")]) from None
+        text = f"arguments cannot be written as JSON: {error}"
+        if "surrogates" in str(error):
+            text = "arguments hold text that is not UTF-8; a command can name such a file, with * for those bytes"
+        raise InvalidArguments([Violation("", text)]) from None
 
 
 class FunctionTool(Tool, Generic[P, R]):

@@ -242,7 +242,11 @@ class MontyScript:
         import pydantic_monty
 
         if isinstance(error, pydantic_monty.MontyRuntimeError):
-            return ScriptFailed(error.display())
+            text = error.display()
+            if text.startswith("TimeoutError: feed time limit exceeded"):
+                seconds = self._limits.get("max_feed_duration_secs", 0)
+                text = f"TimeoutError: it computed for more than {seconds:g} s; do less, or give it more `timeout`"
+            return ScriptFailed(text)
         return ScriptFailed(f"the script was ended: {error}")
 
 
