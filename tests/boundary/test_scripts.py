@@ -355,3 +355,23 @@ def test_a_link_to_a_folder_is_a_module_too(tmp_path: Path) -> None:
         assert str(link) in [path for each in files if each.many for path in each.there()]
         link.unlink()
     assert str(old) not in [path for each in files if each.many for path in each.there()]
+
+
+WAYS = "make,npm test,./{0},sh {0},python {0},node {0},java -jar {0}"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "vast"])
+def test_a_pipe_is_not_waited_for_and_a_vast_file_not_read(tmp_path: Path, kind: str) -> None:
+    names = ("Makefile", "package.json", "run.sh", "run", "x.jar", "m.js", "m.py")
+    for name in names:
+        if kind == "pipe":
+            os.mkfifo(tmp_path / name)
+        else:
+            (tmp_path / name).touch()
+            os.truncate(tmp_path / name, 1 << 40)
+    ways = [way.format(name) for name in names for way in WAYS.split(",")]
+    code = """import sys
+from toolcrib.boundary.scripts import fingerprint, loaded_by
+for way in sys.argv[2:]:
+    fingerprint(loaded_by(way.split(), sys.argv[1], [sys.argv[1]]))"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), *ways], check=True, timeout=30)
