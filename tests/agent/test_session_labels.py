@@ -164,6 +164,24 @@ async def test_what_it_read_is_known_after_a_resume(reads: Any, tmp_path: Path) 
             made.session(session.id)
 
 
+@pytest.mark.parametrize("reads", [call("news"), call("run_code", code="await news()\nNone")])
+async def test_a_sink_asks_in_a_later_process_that_does_not_know_the_tool_or_the_texts(
+    reads: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("pydantic_monty")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "c.json").write_text('{"tools": {"code": true}, "mode": "autonomous"}')
+    person = FakeApprover("no")
+    replies = [{"calls": [reads]}, {"text": "ok"}, {"calls": [call("mail", to=ADDRESS, text="hi")]}, {"text": "ok"}]
+    for tools in ([news, mail], [mail]):
+        async with (
+            Toolbox.open(tmp_path / "work", config=tmp_path / "c.json", tools=tools, approve=person) as box,
+            await Agent.open(box, ScriptedModel(replies)) as made,
+        ):
+            await made.run("go", made.session("last") if news not in tools else None)
+    assert person.asked == ["mail"]
+
+
 async def test_run_and_chat_send_files_as_files(tmp_path: Path) -> None:
     """What the commands store, as the policy of a later process reads it."""
     from toolcrib.cli.agent.conversation import Conversation, spoken

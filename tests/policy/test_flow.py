@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -594,3 +595,25 @@ class TestMemory:
                 assert len(session.sources) <= 2_000 // RESULT_CHARS
             for n in range(len(texts)):  # found, or asked about because it is full
                 assert flow.question(post, {"url": f"id-{n:08}"}, kept) is not None
+
+
+async def test_a_stored_output_has_the_labels_of_the_call_that_stored_it(tmp_path: Path) -> None:
+    @tool(category="network_read", read_only=True)
+    def page() -> str:
+        """A long page."""
+        return "x" * 60_000 + PAGE
+
+    @tool(category="memory", read_only=True)
+    def notes() -> str:
+        """My own long notes."""
+        return "y" * 60_000
+
+    async with Toolbox.open(tmp_path, tools=[page, notes]) as box:
+        for reads, integrity in (("page", "untrusted"), ("notes", "trusted")):
+            output = await box.call(reads, {}, ctx=replace(box.context, session_id="first"))
+            (where,) = re.findall(r"/\S*/spill/\S*\.txt", output.for_llm)
+            for by, arguments in (("read_file", {"offset": 1}), ("grep", {"pattern": "evil"})):
+                session = f"{reads} {by}"
+                ctx = replace(box.context, session_id=session)
+                assert not (await box.call(by, {"path": where, **arguments}, ctx=ctx)).is_error
+                assert box.session(session).labels.integrity == integrity, session

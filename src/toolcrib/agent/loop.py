@@ -65,7 +65,7 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_answer, note_message
+from .session_labels import note_answer, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -149,7 +149,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
-            note_message(parts.box, session.id, taken)
+            note_turn(parts.box, session, taken)
             emit(MessageTaken(taken.words, taken.source))
             continue
         if answered or last is None:

@@ -241,10 +241,11 @@ class AgentSession:
         del self.entries[position:]
         self._update(state="idle", waiting=())
 
-    def subagents(self, run_id: str) -> list[AgentSession]:
-        """Return the sessions of the subagents that a call started, oldest first."""
+    def subagents(self, run_id: str | None = None) -> list[AgentSession]:
+        """Return the sessions of its subagents, or of those that a call started, oldest first."""
         rows = self._store.children(self.id)
-        return [AgentSession(self._store, row) for row in rows if (row.extra.get("call") or "").split(" ")[0] == run_id]
+        wanted = [r for r in rows if run_id is None or (r.extra.get("call") or "").split(" ")[0] == run_id]
+        return [AgentSession(self._store, row) for row in wanted]
 
     def remove(self) -> None:
         """Remove the session with its turns."""

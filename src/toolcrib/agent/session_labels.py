@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from ..builtin.ask_user import AskUserTool
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
-from .history import FILE, CallResult, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
+from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
 from .subagents import SpawnTool
 
 if TYPE_CHECKING:
@@ -37,21 +39,42 @@ def note_message(box: Toolbox, session_id: str, turn: UserTurn) -> None:
             box.flow.label(reader, {"path": part.file}, ToolOutput(part.text, labels=labels), ctx)
 
 
+def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None:
+    """Note a message that a session takes: a person's, or a report, perhaps from another process."""
+    note_message(box, session.id, turn)
+    if turn.labels is not None:
+        note_report(box, LABELS[turn.labels], session.id, turn.text)
+        note_subagents(box, session)
+
+
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
     """Note that a session gets a report: it now has read what a subagent or a job of it has read."""
     ctx = replace(box.context, session_id=parent)
     box.flow.label(box.registry.require(SpawnTool.name), {}, ToolOutput(text, labels=labels), ctx)
 
 
+def note_subagents(box: Toolbox, session: AgentSession) -> None:
+    """Note that a session has read what its subagents have read, also what is not in their reports: they may have
+    stored it in a file."""
+    for subagent in session.subagents():
+        note_entries(box, subagent.entries, session.id)
+
+
 def note_history(box: Toolbox, session: AgentSession) -> None:
     """Note what an earlier process knew of a session: what the person wrote, and what its calls read."""
-    ctx = replace(box.context, session_id=session.id)
+    note_entries(box, session.entries, session.id)
+    note_subagents(box, session)
+
+
+def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> None:
+    """Note that a session has read what these turns have read, its own or a subagent's."""
+    ctx = replace(box.context, session_id=session_id)
     calls: dict[str, ModelCall] = {}
-    for entry in session.entries:
+    for entry in entries:
         if isinstance(entry, UserTurn):
-            note_message(box, session.id, entry)
+            note_message(box, session_id, entry)
             if entry.labels is not None:
-                note_report(box, LABELS[entry.labels], session.id, entry.text)
+                note_report(box, LABELS[entry.labels], session_id, entry.text)
         elif isinstance(entry, ModelTurn):
             calls = {call.id: call for call in entry.calls}
         elif isinstance(entry, ResultTurn):
@@ -73,11 +96,14 @@ def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> Non
 
 
 def _note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
-    try:
-        tool, _, arguments = box.registry.resolve_forward(call.name, call.object)
-    except ToolcribError:  # it was refused
-        return
+    labels = None if result.labels is None else LABELS[result.labels]
+    tool, name, arguments = None, call.name, call.object
+    with suppress(ToolcribError):  # it was refused
+        tool, name, arguments = box.registry.resolve_forward(call.name, call.object)
     if tool is not None:
-        labels = None if result.labels is None else LABELS[result.labels]
         box.flow.label(tool, arguments, ToolOutput(result.text, labels=labels), ctx)
+    elif labels is not None:  # its tool is not here any more
+        note_report(box, labels, ctx.session_id or "", result.text)
+    if labels is not None and name == "run_code":  # what its calls read is not in its output
+        box.flow.inherit(labels, ctx.session_id, elsewhere=True)
     note_answer(box, ctx.session_id, result)

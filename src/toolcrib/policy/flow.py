@@ -73,8 +73,8 @@ class LabelFlow:
     """Remembers what each session read, and asks before a call sends those values to a sink.
 
     `reaches_out(tool, arguments, ctx)` says whether a shell call could send something to the network, `brings_in(tool,
-    arguments)` whether its output came from there. Calls without a session share one. Memory is limited: of the least
-    recently used sessions, only the fact that they read something untrusted is stored.
+    arguments)` whether its output came from there, or is a stored output that did. Calls without a session share one.
+    Memory is limited: of the least recently used sessions, only the fact that they read something untrusted is stored.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class LabelFlow:
 
     def _default(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
         labels = default_labels(tool)
-        if tool.category != _C.SHELL or self._brings_in is None:
+        if tool.category not in (_C.SHELL, _C.FILESYSTEM_READ) or self._brings_in is None:
             self._defaults[tool] = labels
-        elif self._brings_in(tool, arguments):  # differs from command to command
+        elif self._brings_in(tool, arguments):  # differs from call to call
             return labels.join(LABELS[True, False])
         return labels
 

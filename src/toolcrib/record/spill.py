@@ -99,6 +99,11 @@ class Spill:
         except OSError:
             return None
 
+    def call_of(self, path: str) -> str | None:
+        """Return the name of the call that stored this file; None for a file elsewhere."""
+        inside = os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder)).split(os.sep)
+        return None if inside[0] in (os.curdir, os.pardir) else re.sub("-[0-9a-f]{16}$", "", inside[0])
+
     def open(self, call_id: str, name: str) -> SpillWriter:
         """Open a writer for a new file of this call; a name that already exists gets a number."""
         call = safe_name(call_id)

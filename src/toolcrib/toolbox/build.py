@@ -159,7 +159,12 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     def reaches_out(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
         return sandboxes.reaches_out(tool, arguments, ctx, _policy_now(policy).would_ask)
 
-    flow = LabelFlow(settings.labels.policy, reaches_out, sandboxes.brings_in)
+    def brings_in(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        if tool.category == "shell":
+            return sandboxes.brings_in(tool, arguments)
+        return _reads_untrusted_output(ground, arguments.get("path"))
+
+    flow = LabelFlow(settings.labels.policy, reaches_out, brings_in)
     rules = _rules(ground, registry, flow)
     approval_service = _approval_service(ground, registry, rules, approve)
     approval = settings.approval
@@ -179,6 +184,17 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
         ground=ground, registry=registry, approval_service=approval_service, flow=flow, rules=rules, policy=policy,
         loop_guard=loop_guard, effects=effects, saver=_saver(ground),
     )  # fmt: skip
+
+
+def _reads_untrusted_output(ground: Ground, path: object) -> bool:
+    """Return whether a file is a stored output of a call that was untrusted, or of one that is not in the record."""
+    if not isinstance(path, str):
+        return False
+    call_id = ground.spill.call_of(os.path.join(ground.workspace.root, path))
+    if call_id is None:
+        return False
+    labels = [row["labels"] for row in ground.audit.query(call_id=call_id)]
+    return not labels or any("untrusted" in (each or "untrusted") for each in labels)
 
 
 def _effects(ground: Ground, registry: ToolRegistry, unattended: Callable[[], bool]) -> CommandEffects | None:
