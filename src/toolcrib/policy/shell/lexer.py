@@ -302,27 +302,13 @@ class Lexer(Scanner):
             elif char in "'\\":
                 raise self.error("arithmetic holds a quote")
             elif char == ";" and closer == ")" and not semicolons:
-                # Not an expression, but a subshell in a substitution, if the parentheses are closed one at a time.
-                self.depth -= 1
-                return self.not_arithmetic(level)
+                raise Unsure("this is arithmetic or a subshell", self.s[self.i : self.i + 30], "shell:pattern")
             else:
                 match = _IN_ARITH.match(self.s, self.i)
                 text = match.group() if match else char
                 pieces.append(Lit(text, True))
                 self.i += len(text)
         raise self.error(f"{closer!r} is missing")
-
-    def not_arithmetic(self, level: int) -> tuple[Piece, ...]:
-        """Find where `((` closes. Raises `Unsure` if it closes with `))`, because then bash takes it for arithmetic."""
-        while self.i < self.n and level:
-            char = self.s[self.i]
-            if char in "'\"\\`$#":
-                raise self.error("this is arithmetic or a subshell")
-            level += (char == "(") - (char == ")")
-            self.i += 1
-        if self.s.startswith(")", self.i):
-            raise self.error("this is arithmetic or a subshell")
-        return ()
 
     # ${…}
 

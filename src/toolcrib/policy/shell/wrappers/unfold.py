@@ -101,6 +101,8 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
             if "=" in text or re.match("-[ce].", text):
                 attached = text.partition("=")[2] if "=" in text else text[2:]
                 yield Inner(script=Word((attached,)), directory=directory)
+                if name == "coreutils":  # --coreutils-prog=rm
+                    yield Inner((Word((attached,)), *words[at + 1 :]))
             at += 1
             continue
         assigned = split_assignment(words[at])
@@ -167,25 +169,15 @@ def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
                 yield Inner(script=Word((text[len(name) + 1 :],)))
 
 
-def _applet(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """busybox, toybox, coreutils: the next word is the program."""
-    program = words[1].start.partition("--coreutils-prog=")[2] if len(words) > 1 else ""
-    if program:
-        yield Inner((Word((program,)), *words[2:]))
-    elif len(words) > 1 and not words[1].start.startswith("--"):
-        yield Inner(words[1:])
-
-
 SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] = {
     "env": shells.env,
     "eval": shells.evaluate,
     **dict.fromkeys(("source", "."), shells.source),
     "trap": shells.trap,
-    **dict.fromkeys(("mapfile", "readarray", "compgen", "complete"), shells.callback),
+    **dict.fromkeys(("mapfile", "readarray", "compgen"), shells.callback),
     **dict.fromkeys(("xargs", "gxargs"), files.xargs),
     **dict.fromkeys(("find", "gfind"), files.find),
     **dict.fromkeys(("fd", "fdfind"), files.fd),
-    **dict.fromkeys(("busybox", "toybox", "coreutils"), _applet),
     "git": _git,
     **dict.fromkeys(READ_SHELLS, shells.shell),
 }
