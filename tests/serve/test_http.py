@@ -404,6 +404,24 @@ async def test_a_huge_body_is_refused_before_it_is_read(registry: ToolRegistry) 
         assert (await http.post(url, headers=_headers(), content=body)).status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ("{" + ",".join(f'"k{number}":1' for number in range(300_000)) + "}", 413),
+        ('{"a":[' + ",".join(["{}"] * 400_000) + "]}", 413),
+        ('{"text":"' + '[1,{\\"a\\":2}],' * 200_000 + '"}', 200),
+    ],
+    ids=["keys", "tables", "a long text"],
+)
+async def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(
+    registry: ToolRegistry, arguments: str, status: int
+) -> None:
+    body = json.dumps(_call("echo", text="x")).replace('{"text": "x"}', arguments)
+    assert len(body) > len(arguments) > 2**20
+    async with serving(registry) as url, httpx2.AsyncClient(timeout=30) as http:
+        assert (await http.post(url, headers=_headers(), content=body)).status_code == status
+
+
 async def test_further_hosts_can_be_allowed(registry: ToolRegistry) -> None:
     async with serving(registry, allow_hosts=["tools.example.com", "proxy.example.com:443"]) as url:
         port = url.split(":")[2].split("/")[0]

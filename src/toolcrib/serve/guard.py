@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -33,6 +34,12 @@ MAX_HELD = 128 * 2**20
 """How large the bodies of all requests of a token under way may be. Else one client could hold all the memory."""
 SMALL_BODY = 2**16
 """Such bodies do not count: a client with large requests can still use the server otherwise."""
+MAX_PIECES = 250_000
+"""How many strings, and how many commas and brackets, a request may have: twice the values of a call's arguments, and
+room for the rest. Reading more would stop every other caller for seconds."""
+LONG = 2**20
+"""A shorter body is read without counting. It cannot have many more."""
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 MAX_TIMER = 24 * 3600.0
 """The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
 INVALID = f'{REALM}, error="invalid_token"'
@@ -83,7 +90,7 @@ class RequestGuard:
             self._held[holder] += size
             try:
                 if token is None or token.caller is None:
-                    await self.app(scope, receive, send)
+                    await self._pass_on(scope, receive, send)
                 else:
                     await self._serve(token, token.caller, scope, receive, send)
             except ClientDisconnect:
@@ -95,6 +102,32 @@ class RequestGuard:
         self.refused[status] += 1
         log.warning("refused a request: %s", text)
         await PlainTextResponse(text, status, extra)(scope, receive, send)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, unless its body has more pieces than the server can read beside other requests. One that is
+        too long is refused by the SDK."""
+        read: list[Message] = []
+        headers = Headers(scope=scope)
+        if (
+            _size(headers) > LONG
+            and len(given := headers.get("content-length", "")) < 9
+            and int(given or 0) <= MAX_BODY
+        ):
+            length, more = 0, True
+            while more and length <= MAX_BODY:
+                read.append(message := await receive())
+                length += len(message.get("body", b""))
+                more = message.get("more_body", False)
+            if _has_many_pieces(b"".join(each.get("body", b"") for each in read)):
+                self.refused[413] += 1
+                await PlainTextResponse("The request has too many values", 413)(scope, receive, send)
+                return
+            read.reverse()
+
+        async def receive_again() -> Message:
+            return read.pop() if read else await receive()
+
+        await self.app(scope, receive_again, send)
 
     def use(self, tokens: Tokens) -> None:
         """Accept these tokens from now on. Streams of tokens that are not accepted any more end."""
@@ -131,7 +164,7 @@ class RequestGuard:
             await send(message)
 
         try:
-            await self.app({**scope, "user": user, CALLER: caller}, receive_in_time, send_and_see)
+            await self._pass_on({**scope, "user": user, CALLER: caller}, receive_in_time, send_and_see)
             if over.is_set() and not ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
@@ -161,6 +194,15 @@ class RequestGuard:
         if has_expired(token):
             return (401, "The bearer token has expired", {"WWW-Authenticate": INVALID}), None
         return None, token
+
+
+def _has_many_pieces(body: bytes) -> bool:
+    """Return whether JSON has more pieces than MAX_PIECES. What is inside strings does not count."""
+    quotes, marks = body.count(b'"'), sum(map(body.count, (b",", b"[", b"{")))
+    if quotes <= MAX_PIECES and marks <= MAX_PIECES:
+        return False
+    bare, strings = _STRING.subn(b"", body, count=MAX_PIECES + 1)
+    return strings > MAX_PIECES or sum(map(bare.count, (b",", b"[", b"{"))) > MAX_PIECES
 
 
 def _size(headers: Headers) -> int:
