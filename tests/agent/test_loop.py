@@ -19,7 +19,7 @@ from toolcrib import Tool, Toolbox, tool
 from toolcrib.agent import Agent, Outcome, RunLimits, loop
 from toolcrib.agent.compaction import SUMMARIZE
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
-from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model
+from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model, user
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed, Wire
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionError
@@ -626,3 +626,17 @@ async def test_no_summary_is_paid_for_that_makes_nothing_shorter() -> None:
         made.settings = AgentSettings(context_window=10_000)
         outcome = await made.run("x" * 60_000)
         assert (outcome.text, len(model_of(made).requests)) == ("long indeed", 1)
+
+
+async def test_reports_that_wake_a_session_do_not_renew_its_limits() -> None:
+    async with agent(*[{"text": "started a job"}] * 9) as made:
+        for limits in (RunLimits(iterations=3), RunLimits(iterations=None, tokens=1), RunLimits(cost=0.0)):
+            session = made.new_session()
+            states = [(await made.run("go", session, limits=limits)).state]
+            while states[-1] == "done" and len(states) < 9:
+                made.store.tell(session.id, user("[The job is done.]", source="job"), f"{limits} {len(states)}")
+                states.append((await made.run(None, session, limits=limits)).state)
+            assert states[-1] == "limit" and len(states) <= 4, states
+            made.store.tell(session.id, user("[Another job is done.]", source="job"), f"{limits} again")
+            assert (await made.run(None, session, limits=limits)).state == "limit"
+            assert (await made.run("a new message", session, limits=RunLimits())).state == "done"

@@ -22,7 +22,7 @@ from . import loop
 from .choose import ModelPlace, model_of
 from .cost import Prices
 from .events import AgentEvent, Outcome
-from .history import Content, Entry, ModelCall, user
+from .history import Content, Entry, ModelCall, ModelTurn, UserTurn, user
 from .limits import RunLimits, Spent
 from .loop import LoopParts
 from .model import Model, ToolDefinition
@@ -216,7 +216,7 @@ class Agent:
         schema: AnswerSchema | None,
     ) -> Outcome:
         parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
-        spent = Spent(limits or self.limits, self.prices)
+        spent = Spent(limits or self.limits, self.prices, earlier=await session.do(self._spent_before, session))
         ctx = ctx or replace(self.box.context, channel="agent")
         ctx = replace(ctx, metadata={**ctx.metadata, SUBAGENT: self.subagents.report_of})
         self._live[session.id] = spent
@@ -232,6 +232,21 @@ class Agent:
             watch.cancel()
             self._live.pop(session.id, None)
             await self.subagents.cancel(session.id)
+
+    def _spent_before(self, session: AgentSession) -> Spent | None:
+        """Return what a session used since the last message of a person, if a report lets it go on: a session that
+        starts a job in each turn, and is woken by its end, would run for ever. None for a run that a person began."""
+        waits = self.store.waiting(session.id, ("steer", "queue"))
+        if waits is None or waits[1].source not in ("job", "subagent"):
+            return None
+        turns = list(enumerate(session.entries))
+        asked = (i for i, turn in reversed(turns) if isinstance(turn, UserTurn) and turn.source in ("user", "schedule"))
+        first, spent = next(asked, 0), Spent(RunLimits(), self.prices)
+        for _, turn in turns[first:]:
+            if isinstance(turn, ModelTurn):
+                spent.requests += 1
+                spent.add(turn.usage, session.row.model)
+        return spent
 
     async def _turn(
         self, parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit

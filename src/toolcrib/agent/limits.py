@@ -20,10 +20,13 @@ class RunLimits:
 
 
 class Spent:
-    """What a run has used, and its subagents. `cost` is None as soon as one reply has no known price."""
+    """What a run has used, and its subagents. `cost` is None as soon as one reply has no known price. `earlier` is what
+    runs after the same message of a person have used, which reports began: it counts for the limits."""
 
-    def __init__(self, limits: RunLimits, prices: Prices, parent: Spent | None = None) -> None:
-        self._limits, self._prices, self._parent = limits, prices, parent
+    def __init__(
+        self, limits: RunLimits, prices: Prices, parent: Spent | None = None, earlier: Spent | None = None
+    ) -> None:
+        self._limits, self._prices, self._parent, self._earlier = limits, prices, parent, earlier
         self._start = time.monotonic()
         self.model = 0
         """The number of the model that answered last: those before it failed, and are not asked again."""
@@ -54,20 +57,26 @@ class Spent:
 
     def has_requests_for(self, messages: int) -> bool:
         """Return whether each of so many messages can have a request of its own, and one is left."""
-        return self._limits.iterations is None or self._limits.iterations - self.requests > messages
+        return self._limits.iterations is None or self._limits.iterations - self._all()[0] > messages
+
+    def _all(self) -> tuple[int, int, float | None]:
+        """Return the requests, tokens and dollars that count for the limits."""
+        requests, tokens, cost = self._earlier._all() if self._earlier is not None else (0, 0, 0.0)
+        both = None if cost is None or self.cost is None else cost + self.cost
+        return requests + self.requests, tokens + self.usage.input + self.usage.output, both
 
     def exceeded(self) -> str | None:
         """Return the limit that is reached, in words, or None."""
-        limits, tokens = self._limits, self.usage.input + self.usage.output
-        if limits.iterations is not None and self.requests >= limits.iterations:
+        limits, (requests, tokens, cost) = self._limits, self._all()
+        if limits.iterations is not None and requests >= limits.iterations:
             return f"the limit of {limits.iterations} requests to the model (agent.max_iterations)"
         if limits.tokens is not None and tokens >= limits.tokens:
             return f"the limit of {limits.tokens} tokens (agent.max_tokens; {tokens} were used)"
         if limits.seconds is not None and time.monotonic() - self._start >= limits.seconds:
             return f"the limit of {limits.seconds:g} seconds (agent.max_seconds)"
-        if limits.cost is not None and self.cost is None:
+        if limits.cost is not None and cost is None:
             limit = f"the limit of ${limits.cost:g} cannot be enforced (agent.prices)"
             return f"the first reply without a known price: {limit}"
-        if limits.cost is not None and self.cost is not None and self.cost >= limits.cost:
-            return f"the limit of ${limits.cost:g} (agent.max_cost; ${self.cost:.4f} was spent)"
+        if limits.cost is not None and cost is not None and cost >= limits.cost:
+            return f"the limit of ${limits.cost:g} (agent.max_cost; ${cost:.4f} was spent)"
         return None if self._parent is None else self._parent.exceeded()
