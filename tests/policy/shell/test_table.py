@@ -14,7 +14,7 @@ from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_opti
 
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",
-    "shell", "data", "names", "gitsetting", "rev", "aptsetting", "volume", "mount-option", "hostspace", "security",
+    "shell", "data", "gitsetting", "rev", "aptsetting", "volume", "mount-option", "hostspace", "security",
     "none", "look", "name",
 }  # fmt: skip
 

@@ -209,8 +209,6 @@ def _reads_code(command: Command) -> bool:
     if name in ("xargs", "parallel"):
         texts = {(word.text or "").rpartition("/")[2] for word in command.args}
         return bool(texts & SHELLS) or (name == "parallel" and not any(t and not t.startswith("-") for t in texts))
-    if name in ("awk", "gawk", "make", "psql", "mysql", "sqlite3"):
-        return False
     texts = [word.text for word in command.args]
     if name in SHELLS:
         return "-c" not in texts and (

@@ -144,8 +144,6 @@ HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: 
 def of_role(role: str, word: Word) -> Iterator[Effect]:
     """Yield the effects of a word in a role."""
     if role in PATH_KINDS:
-        if word.start.startswith(("/dev/tcp/", "/dev/udp/")) and role == "read":
-            role = "list"
         yield Effect(role, word)
     elif role == "maybe":
         yield from _maybe(word)
@@ -166,9 +164,6 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect("write", word)
     elif role in ("host", "url"):
         yield from _of_url(word)
-    elif role == "names":
-        yield Effect("read", word)
-        yield Effect("named", word)
     elif role == "send":
         yield from _sent(word)
     elif role == "program":

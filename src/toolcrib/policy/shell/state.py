@@ -91,14 +91,8 @@ class State:
 
     def same(self, other: State) -> bool:
         """Return whether both states know the same."""
-        return (
-            self.vars == other.vars
-            and self.cwds == other.cwds
-            and self.functions == other.functions
-            and self.aliases == other.aliases
-            and self.arguments == other.arguments
-            and self.opaque == other.opaque
-        )
+        facts = ("vars", "cwds", "functions", "aliases", "arguments", "opaque")
+        return all(getattr(self, name) == getattr(other, name) for name in facts)
 
     def join(self, other: State) -> None:
         """Forget what is not true in both states: the shell may now be in either of them."""

@@ -112,7 +112,7 @@ scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=progra
 sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | @copy
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
 ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
-rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=names --exclude-from=read \
+rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
   --daemon!network -B= -M= | @rsync
 nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
