@@ -62,7 +62,7 @@ def test_next_tries_a_text(cli: Cli) -> None:
         (["every 1h", "hi", "--tz", "Mars"], 2, "unknown time zone 'Mars'"),
         (["every 1h", "--tool", "glob", "--args", "{}"], 2, "missing required pattern"),
         (["every 1h", "--tool", "exec", "--args", '{"command": "rm -rf /"}'], 3, "was not scheduled"),
-        (["every 1h", "hi", "--channel", "nowhere"], 2, "there is no channel"),
+        (["every 1h", "hi", "--channel", "nowhere"], 2, "[channels.nowhere] in the settings adds it"),
         (["every 1h", "hi", "--chat", "1"], 2, "--chat needs --channel"),
         (["every 1h", "hi", "--on-miss", "never"], 2, "run_once or skip"),
         (["0 0 31 2 *", "hi"], 2, "is not a cron expression"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -98,6 +99,12 @@ def test_wrong_addresses(cli: Cli) -> None:
     with pytest.raises(Usage):
         address_of("localhost:http", 8808)
     assert "are for --http" in cli("serve", "--token", "x", code=2).stderr
+    weak = cli("serve", "--http", "127.0.0.1:0", code=2, env={"TOOLCRIB_HTTP_TOKEN": "x"}).stderr
+    assert "the token (TOOLCRIB_HTTP_TOKEN) needs at least 16" in weak
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = cli("serve", "--http", place, code=2).stderr
+    assert f"cannot listen on {place}: Address already in use; choose another port" in said
 
 
 def test_a_new_token_is_shown_once_with_the_settings_that_accept_it(cli: Cli) -> None:

@@ -59,7 +59,7 @@ def model_of(name: str, place: ModelPlace) -> Model:
     maker = _KINDS.get(kind)
     if maker is None or not model:
         known = ", ".join(f"{kind}:NAME" for kind in _KINDS)
-        raise ConfigError(f"--model {name!r}: a model is named as one of {known} (agent.model in the settings)")
+        raise ConfigError(f"{name!r} is not the name of a model (--model, or agent.model in the settings): use {known}")
     return maker(name, model, place)
 
 

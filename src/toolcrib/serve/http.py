@@ -69,8 +69,8 @@ async def serve(
             names.append(host)
         elif len(names) == len(LOOPBACK):
             _say(
-                f"listening on every address, but clients may only call this server {', '.join(LOOPBACK)}; "
-                "name the others with --allow-host"
+                f"listening on every address, but clients may name this server only as {', '.join(LOOPBACK)}; "
+                "--allow-host NAME allows another name or address"
             )
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path

@@ -29,7 +29,8 @@ def listen(host: str, port: int, who: str) -> socket.socket:
             listener.close()
             raise
     except (OSError, OverflowError) as error:
-        raise ConfigError(f"{who} cannot listen on {host}:{port}: {error}") from None
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        raise ConfigError(f"{who} cannot listen on {host}:{port}: {reason}; choose another port") from None
     return listener
 
 

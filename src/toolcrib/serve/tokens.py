@@ -117,7 +117,7 @@ def choose_token(token: str | None, host: str, named: Iterable[Token] = ()) -> t
             raise ConfigError(f"an MCP server on {host} needs a token: others than this machine can reach it")
         return None, False
     if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"the token for the MCP server needs at least {MIN_TOKEN} printable characters, no spaces")
+        raise ConfigError(f"the token ({TOKEN_VARIABLE}) needs at least {MIN_TOKEN} printable characters, no spaces")
     return token, False
 
 

@@ -190,7 +190,10 @@ def test_files_and_stdin(cli: Cli, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["run"], "TASK is missing"),
-        (["run", "--model", "nope", "x"], "anthropic:NAME"),
+        (
+            ["run", "--model", "nope", "x"],
+            "'nope' is not the name of a model (--model, or agent.model",
+        ),
         (["run", "--model", "scripted:none.json", "x"], "No such file"),
         (["run", "--model", "anthropic:m", "x"], "ANTHROPIC_API_KEY"),
         (["run", "--max-cost", "free", "--model", "scripted:x", "x"], "--max-cost 'free'"),

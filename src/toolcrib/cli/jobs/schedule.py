@@ -105,7 +105,10 @@ async def add(
     async with options.open(warm_up=False) as box:
         known = box.settings.channels
         if channel not in (None, *known):
-            raise Usage(f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}")
+            raise Usage(
+                f"there is no channel {channel!r}; the settings have: {', '.join(known) or 'none'}. "
+                f"[channels.{channel}] in the settings adds it; docs/channels.md has examples"
+            )
         with opened_schedules(options, make=True) as schedules:
             scheduling = Scheduling(box, schedules)
             check = None if call is None else await box.check(*call)
