@@ -396,3 +396,25 @@ async def test_granted_names_stay_changed(tmp_path: Path) -> None:
 async def test_the_mark_of_a_command_stays(tmp_path: Path) -> None:
     code = "import resource; resource.setrlimit(10, (1, 1))"  # lower, which the kernel alone would allow
     assert (await sh(tmp_path, f'python3 -c "{code}"')).exit_code == 1
+
+
+STORM = """
+import os, time
+for _ in range(30):
+    if os.fork() == 0:
+        os.setsid()
+        os.closerange(0, 100)
+        until = time.time() + 20
+        while time.time() < until:
+            if os.fork():
+                os._exit(0)
+            open("still", "w").close()
+        os._exit(0)
+"""
+
+
+async def test_processes_that_only_start_the_next_and_end_are_ended_too(tmp_path: Path) -> None:
+    (tmp_path / "storm.py").write_text(STORM)
+    await sh(tmp_path, f"{sys.executable} storm.py")
+    (tmp_path / "still").unlink(missing_ok=True)
+    assert not await until((tmp_path / "still").exists, 1)

@@ -18,7 +18,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
@@ -52,7 +52,10 @@ _HELD_BASH = "unset BASH_ENV; read -r <&{held} || exit 126; unset REPLY; exec {h
 # git stops at a settings file that it may not read, but not at a missing one; it need not store what it looked up.
 _GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
-_END_SECONDS = 2.0
+_END_SECONDS = 5.0
+# Looks that find nothing, while processes begin that may be the command's: after others of it were found, and before.
+_LOOKS, _FIRST_LOOKS = 60, 8
+_NEAR = 256  # the newest numbers of processes
 
 
 class LandlockSandbox:
@@ -214,32 +217,74 @@ def _environment(env: Mapping[str, str], private: str, path: Sequence[str]) -> d
 
 def _end_marked(mark: int) -> None:
     """End every process of a command, whatever its group and session. First all are stopped, so that none starts
-    another meanwhile."""
+    another meanwhile. Some do nothing but start the next and end, and are gone before a signal arrives. So they are
+    looked for among the newest numbers, and what is found may from then on run only while the processor of this thread
+    has nothing else to do; what it starts inherits that."""
     until = time.monotonic() + _END_SECONDS
     stopped: set[int] = set()
-    while (new := _marked(mark) - stopped) and time.monotonic() < until:
-        stopped |= new
-        _send(new, signal.SIGSTOP)
-    _send(stopped, signal.SIGKILL)
+    with contextlib.ExitStack() as slowed:
+        missed, everywhere = 0, True
+        while missed < (_LOOKS if stopped else _FIRST_LOOKS) and time.monotonic() < until:
+            newest = _newest()
+            near = range(newest + _NEAR // 8, max(1, newest - _NEAR), -1)
+            new = _marked(mark, map(int, filter(str.isdigit, os.listdir("/proc"))) if everywhere else near, stopped)
+            if new and not stopped:
+                slowed.enter_context(_on_one_processor())
+            stopped |= {pid for pid in new if _stop(pid)}
+            if everywhere and not new and _newest() == newest:
+                break  # nothing began meanwhile, so nothing was missed
+            missed = 0 if new else missed + 1
+            everywhere = not new and not everywhere
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     for pid in stopped:
         has_ended(pid)
 
 
-def _marked(mark: int) -> set[int]:
-    found: set[int] = set()
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+def _newest() -> int:
+    """Return the number of the newest process of the machine."""
+    try:
+        with open("/proc/loadavg") as file:
+            return int(file.read().split()[-1])
+    except (OSError, ValueError):
+        return 0
+
+
+@contextlib.contextmanager
+def _on_one_processor() -> Generator[None]:
+    """Keep this thread on one processor, if it may choose."""
+    before = os.sched_getaffinity(0)
+    try:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {min(before)})
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+def _stop(pid: int) -> bool:
+    """Slow a process down, and stop it. Return whether it was there."""
+    try:
+        with contextlib.suppress(PermissionError):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setaffinity(pid, os.sched_getaffinity(0))
+        os.kill(pid, signal.SIGSTOP)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _marked(mark: int, pids: Iterable[int], known: set[int]) -> list[int]:
+    found: list[int] = []
+    for pid in pids:
         try:
-            if resource.prlimit(pid, MARK)[1] == mark:
-                found.add(pid)
+            if pid not in known and resource.prlimit(pid, MARK)[1] == mark:
+                found.append(pid)
         except OSError:  # gone, or another user's
             continue
     return found
-
-
-def _send(pids: set[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def _remove_later(folder: str) -> None:
