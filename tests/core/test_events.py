@@ -39,6 +39,22 @@ async def test_what_a_call_tells() -> None:
         finished.tool = "x"
 
 
+async def test_ids_that_others_chose_are_told_without_secrets() -> None:
+    reg = registry()
+    reg.stages.redact = lambda text: text.replace("sesame", "***")
+    seen: list[Any] = []
+    reg.events.subscribe(seen.append)
+    outputs = [
+        await reg.execute(name, {}, ToolContext(session_id=f"sesame {way}"), call_id=f"sesame-{way}")
+        for name in ("t", "none")
+        for way in ("1", "2")
+    ]
+    assert [output.call_id for output in outputs] == ["sesame-1", "sesame-2"] * 2  # as their callers know them
+    told = [(event.call_id, event.session_id) for event in seen]
+    assert len(told) == 6 and len(set(told)) == 2  # each stays unique, and is the same in all events
+    assert "sesame" not in str(seen) and told[0][0].startswith("***-1-")
+
+
 async def test_bad_and_unknown_calls_finish_without_having_started() -> None:
     reg = registry()
     seen: list[Any] = []

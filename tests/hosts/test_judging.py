@@ -207,6 +207,16 @@ async def test_tools_of_mcp_servers_follow_their_rules(host: Host) -> None:
     assert await host.decides("mcp__github__get_issue", {"number": 1}, **called) == "allow"
 
 
+async def test_keys_in_the_ids_and_names_of_a_host_are_not_kept(host: Host) -> None:
+    key = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    more = {"session_id": key, "conversation_id": key, "sessionId": key, "tool_use_id": key, "toolUseId": key}
+    await host.says(host.event(True, "Bash", {"command": "ls"}, **more))
+    await host.says(host.event(False, key, {}, **more))
+    assert host.record()
+    kept = b"".join(path.read_bytes() for path in state_home().rglob("*") if path.is_file())
+    assert key.encode() not in kept
+
+
 async def test_addresses(host: Host) -> None:
     for url, expected in {
         "http://169.254.169.254/latest/meta-data": "deny", "http://127.0.0.1:8080/": "deny",

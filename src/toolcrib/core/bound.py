@@ -16,6 +16,22 @@ Spill = Callable[[str, str, str | bytes], str | None]
 Redact = Callable[[str], str]
 """Removes secrets from a text."""
 
+
+def clean_id(ident: str, redact: Redact | None) -> str:
+    """Return the id of a call or session without secrets: whoever chose it may have put one in. It stays unique."""
+    if redact is None:
+        return ident
+    try:
+        clean = redact(ident)
+    except Exception:  # as in every other text, nothing of it is shown then
+        clean = "(withheld)"
+    if clean == ident:
+        return ident
+    from hashlib import sha256
+
+    return f"{clean}-{sha256(ident.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
 MAX_BLOCK_BYTES = 5 * 2**20
 """Largest image, audio or resource block (Anthropic's limit for one image)."""
 MAX_BLOCKS_BYTES = 20 * 2**20

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .bound import bound, cut, map_texts, safe
+from .bound import bound, clean_id, cut, map_texts, safe
 from .errors import InvalidArguments, ToolExecutionDenied
 from .events import CallFinished, finished
 from .output import ToolOutput, plain_output, with_labels
@@ -172,6 +172,11 @@ def clean(stages: Stages, output: ToolOutput) -> ToolOutput:
     return replace(output, for_llm=text, for_user=said, meta=meta)
 
 
+def session_of(stages: Stages, ctx: ToolContext) -> str | None:
+    """Return the session of a call as events name it."""
+    return None if ctx.session_id is None else clean_id(ctx.session_id, stages.redact)
+
+
 def without_secrets(stages: Stages, text: str) -> str:
     """Return a text without secrets, for events and people."""
     if stages.redact is None:
@@ -213,7 +218,8 @@ def emit_finished(
         rule, approver = grant.rule, grant.approver
     stages.events.emit(
         finished(
-            call_id=call.call_id, tool=tool.name, category=tool.category, arguments=text, session_id=ctx.session_id,
+            call_id=call.call_id, tool=tool.name, category=tool.category, arguments=text,
+            session_id=session_of(stages, ctx),
             time=since[0], duration=time.perf_counter() - since[1], output=output,
             verdict=_VERDICTS.get(output.error_kind or "", "allow"), rule=rule, approver=approver,
             channel=ctx.channel, read_only=tool.is_read_only,
@@ -225,6 +231,6 @@ def emit_refused(stages: Stages, call_id: str, name: str, arguments: Any, ctx: T
     """Emit the end of a call that reached no tool."""
     text = without_secrets(stages, shown(arguments))[:2000]
     stages.events.emit(
-        CallFinished(call_id, safe(without_secrets(stages, name)), "", text, ctx.session_id, time.time(), 0.0, output,
-                     _VERDICTS.get(output.error_kind or "", "allow"), None, None, ctx.channel, True)
+        CallFinished(call_id, safe(without_secrets(stages, name)), "", text, session_of(stages, ctx), time.time(), 0.0,
+                     output, _VERDICTS.get(output.error_kind or "", "allow"), None, None, ctx.channel, True)
     )  # fmt: skip

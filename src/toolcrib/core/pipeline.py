@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from .bound import clean_id
 from .call import Call
 from .context import EMPTY_CONTEXT, ToolContext
 from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
@@ -35,6 +36,7 @@ from .finish import (
     finish,
     invalid,
     not_bound,
+    session_of,
     with_hint,
     without_secrets,
 )
@@ -86,10 +88,18 @@ class Pipeline:
 
         `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
         """
-        stages = self.stages
         if ctx is None:
             ctx = EMPTY_CONTEXT
-        call_id = call_id or self.new_id()
+        if not call_id:
+            return await self._run(tool, arguments, ctx, self.new_id(), waiting, announced)
+        output = await self._run(tool, arguments, ctx, clean_id(call_id, self.stages.redact), waiting, announced)
+        return answering(output, call_id, tool.name)  # its caller knows it as it was
+
+    async def _run(
+        self, tool: Tool, arguments: Mapping[str, Any] | str | bytes | None, ctx: ToolContext, call_id: str,
+        waiting: Callable[[], None] | None, announced: bool,
+    ) -> ToolOutput:  # fmt: skip
+        stages = self.stages
         if tool.workspace is not None and (refusal := _elsewhere(tool, tool.workspace, ctx.workspace)) is not None:
             return self.refuse(tool.name, arguments, ctx, call_id, refusal)
         if ctx.caller is not None or not stages.runs_freely(tool):
@@ -111,7 +121,9 @@ class Pipeline:
         call_id = call_id or self.new_id()
         output = answering(clean(self.stages, with_hint(output)), call_id, name)
         if self.stages.events.listeners:
-            emit_refused(self.stages, call_id, name, arguments, ctx or EMPTY_CONTEXT, output)
+            emit_refused(
+                self.stages, clean_id(call_id, self.stages.redact), name, arguments, ctx or EMPTY_CONTEXT, output
+            )
         return output
 
 
@@ -186,7 +198,8 @@ def _emit_started(stages: Stages, call: Call, started: float) -> None:
         call.redacted_arguments = without_secrets(stages, call.text)
     if stages.events.eager:
         shown, tool = call.redacted_arguments or call.text, call.tool
-        stages.events.emit(CallStarted(call.call_id, tool.name, tool.category, shown, call.ctx.session_id, started))
+        session = session_of(stages, call.ctx)
+        stages.events.emit(CallStarted(call.call_id, tool.name, tool.category, shown, session, started))
 
 
 async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutput]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.path_judgement import RULE_OUTSIDE
 from ..boundary.workspace import Workspace
 from ..builtin.search import SearchTools
+from ..core.bound import clean_id
 from ..core.call import Call
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments, ToolcribError, ToolError
@@ -70,7 +71,7 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
             return HookAnswer()
         try:
             if event.session:
-                await shared_threads.run(_inherit_labels, box, _session_of(event))
+                await shared_threads.run(_inherit_labels, box, _session_of(box, event))
             calls = _calls(box, event)
             decisions = [await _judge(box, event, call, alone=len(calls) == 1) for call in calls]
         except Exception as error:  # a check that raises is a refusal: what made it raise may be the model's
@@ -93,8 +94,8 @@ def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
     return [_call(event, tool, dict(event.arguments), box)]
 
 
-def _session_of(event: HostEvent) -> str | None:
-    return f"{event.host}:{event.session}" if event.session else None
+def _session_of(box: Toolbox, event: HostEvent) -> str | None:
+    return f"{event.host}:{clean_id(event.session, box.registry.stages.redact)}" if event.session else None
 
 
 def _inherit_labels(box: Toolbox, session: str | None) -> None:
@@ -122,8 +123,9 @@ def _unknown(event: HostEvent, name: str = "") -> Tool:
 
 
 def _call(event: HostEvent, tool: Tool, arguments: dict[str, Any], box: Toolbox) -> Call:
-    ctx = ToolContext(channel=f"hook:{event.host}", session_id=_session_of(event), workspace=box.workspace.root)
-    call_id = f"{event.host}:{event.call_id}" if event.call_id else box.registry.pipeline.new_id()
+    ctx = ToolContext(channel=f"hook:{event.host}", session_id=_session_of(box, event), workspace=box.workspace.root)
+    given = clean_id(event.call_id, box.registry.stages.redact)
+    call_id = f"{event.host}:{given}" if given else box.registry.pipeline.new_id()
     call = Call(call_id, tool, "", ctx)
     call.set_arguments(*tool.bind(arguments))
     return call
@@ -232,7 +234,7 @@ def _record(box: Toolbox, call: Call, output: ToolOutput, verdict: str, rule: st
     stages = box.registry.stages
     box.registry.events.emit(
         finished(
-            call_id=call.call_id, tool=call.tool.name, category=call.tool.category,
+            call_id=call.call_id, tool=without_secrets(stages, call.tool.name), category=call.tool.category,
             arguments=without_secrets(stages, call.text), session_id=call.ctx.session_id, time=time.time(),
             duration=0.0, output=output, verdict=verdict, rule=rule, approver=None, channel=call.ctx.channel,
             read_only=call.tool.is_read_only,

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, cast
 
+from ..core.bound import clean_id
 from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
@@ -128,9 +129,10 @@ class Audit(AuditReader):
         text = request.redacted_arguments
         text = _cut(self._clean(request.text) if text is None else text)
         rule = None if grant.rule is None else self._clean(grant.rule)
+        session = None if ctx.session_id is None else clean_id(ctx.session_id, self.redact)
         row = (  # in the order of chain.COLUMNS
             "intent", time.time(), request.call_id, tool.name, _CATEGORIES.get(category) or str(category), "allow",
-            ctx.session_id, ctx.channel, text, rule, None, None, None, None, None, grant.approver, None,
+            session, ctx.channel, text, rule, None, None, None, None, None, grant.approver, None,
             grant.approval_id,
         )  # fmt: skip
         if grant.approval_id is not None:

@@ -104,8 +104,10 @@ class RequestGuard:
         await PlainTextResponse(text, status, extra)(scope, receive, send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request, unless its body has more pieces than the server can read beside other requests. One that is
-        too long is refused by the SDK."""
+        """Pass on a request, unless its body has more pieces than the server can read beside other requests.
+
+        A body that is too long is refused by the SDK.
+        """
         read: list[Message] = []
         headers = Headers(scope=scope)
         if (

@@ -110,9 +110,10 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """The client's name and version, or "unknown"."""
+        """The client's name and version, or "unknown"; without secrets."""
         params = self.request.session.client_params
-        return f"{params.client_info.name} {params.client_info.version}".strip() if params else "unknown"
+        name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unknown"
+        return name if self._redact is None else self._redact(name)
 
     @property
     def meta(self) -> Mapping[str, Any]:
