@@ -253,7 +253,7 @@ def test_grep_of_a_file_that_may_not_be_read(tools: SearchTools, root: Path, mon
 
     write(root / "locked.txt", "x\n")
     monkeypatch.setattr(tools.workspace, "open_read", refuse)
-    with pytest.raises(ToolError, match=r"^Permission denied: locked\.txt"):
+    with pytest.raises(ToolError, match=r"^Permission denied: locked\.txt$"):
         grep(tools, "x", path="locked.txt")
     assert "cannot be read" in grep(tools, "nothing has this")[0]
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from toolcrib.cli import doctor
+from toolcrib.cli.options import Options
 
 from .conftest import Cli
 from .test_approvals import spawn  # noqa: F401 (a fixture)
@@ -218,6 +219,15 @@ def test_doctor(cli: Cli) -> None:
     assert data["ok"] == all(f["ok"] for f in data["findings"] if f["needed"])
     text = cli("doctor", code=0 if data["ok"] else 1).stdout
     assert "ripgrep" in text
+
+
+def test_doctor_finds_a_full_disk(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cli.work)
+    monkeypatch.setenv("XDG_STATE_HOME", str(cli.work.parent / "state"))
+    monkeypatch.setattr(doctor, "is_full", lambda path: True)
+    found = next(each for each in doctor.findings(Options()) if each.name == "state folder")
+    assert (found.ok, found.needed) == (False, True)
+    assert "make room" in found.remedy
 
 
 def test_doctor_names_the_keys_of_models_and_never_shows_them(cli: Cli) -> None:

@@ -39,7 +39,8 @@ def _explanation(ws: Workspace, shown: str, error: OSError) -> str:
     if isinstance(error, FileExistsError):
         return f"{shown} exists already"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"Permission denied: {shown} ({error.strerror})"
+        reason = "" if error.strerror == "Permission denied" else f" ({error.strerror})"
+        return f"Permission denied: {shown}{reason}"
     return f"{shown}: {error.strerror or error}"
 
 

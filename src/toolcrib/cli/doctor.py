@@ -24,6 +24,7 @@ from ..config import Settings
 from ..core.errors import ToolcribError
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
+from ..record.connection import is_full
 from ..record.state import StateFolder
 from ..toolbox.declared import declared_starts
 from . import show
@@ -124,9 +125,10 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
     try:
         state = StateFolder.for_workspace(settings.workspace)
         sizes = ", ".join(f"{part} {show.size(size)}" for part, size in state.sizes().items())
-        yield DoctorFinding(
-            "state folder", os.access(state.path, os.W_OK), f"{state.path} ({sizes})", "make it writable"
-        )
+        full = is_full(state.record_db)
+        remedy = "its disk is full: make room; `toolcrib clean` frees some" if full else "make it writable"
+        usable = not full and os.access(state.path, os.W_OK)
+        yield DoctorFinding("state folder", usable, f"{state.path} ({sizes})", remedy)
         with options.open(settings) as box:
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for (name, *others), why in show.by_reason(box.missing):
