@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +15,16 @@ from typing import Any
 
 import pytest
 
+from .waiting import wait_until
+
+asking = threading.Lock()
+RUNNING = 1_000
+"""What the nursery says instead of an exit code of what has not ended."""
+
 # Imports the package once, except what no command needs, and then forks for each run: a process of its own that is
 # there in no time. Its arguments are the folders that it imports from; without any, as usual.
 NURSERY = """
-import gc, json, os, signal, sys, traceback
+import gc, json, os, runpy, signal, sys, traceback
 OTHERS = ("toolcrib.__main__", "toolcrib.adapters", "toolcrib.agent.acp", "toolcrib.testing")
 if sys.argv[1:]:
     sys.path = [*sys.argv[1:], *(path for path in sys.path if "-packages" not in path)]
@@ -30,6 +39,8 @@ for found in walk_packages(toolcrib.__path__, "toolcrib."):
         except ImportError:
             pass  # it needs an extra that is not there
 gc.freeze()
+def open_stream(fd):
+    setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "rww"[fd], 1, "utf-8", closefd=False))
 def go_on_at(terminal):
     # The child gets the terminal for its own, and a child in turn, whose exit code it leaves in a file. The nursery's
     # child waits until the terminal is open.
@@ -39,9 +50,9 @@ def go_on_at(terminal):
         os.read(opened, 1)
         os._exit(0)
     os.setsid()
-    for fd, mode in enumerate("rww"):
+    for fd in range(3):
         os.dup2(os.open(terminal["tty"], os.O_RDWR), fd)
-        setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, mode, 1, "utf-8", closefd=False))
+        open_stream(fd)
     os.close(done)
     pid = os.fork()
     if pid != 0:
@@ -52,17 +63,35 @@ def go_on_at(terminal):
         os._exit(0)
 for line in sys.stdin:
     run = json.loads(line)
+    if "poll" in run:
+        pid, status = os.waitpid(run["poll"], os.WNOHANG)
+        print(os.waitstatus_to_exitcode(status) if pid else RUNNING, flush=True)
+        continue
+    files = [os.open(name, os.O_NOCTTY | (os.O_RDONLY if fd == 0 else os.O_WRONLY))
+             for fd, name in enumerate(run.get("files", ()))]
+    is_ready, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(is_ready)
             if "tty" in run:
                 go_on_at(run)
+            if run.get("starts"):
+                os.setsid()
+            os.close(ready)
             os.chdir(run["cwd"])
             os.environ.clear()
             os.environ.update(run["env"])
-            for fd, name in enumerate(run.get("files", ())):
-                os.dup2(os.open(name, os.O_RDONLY if fd == 0 else os.O_WRONLY), fd)
-            main(run["args"])
+            for fd, opened in enumerate(files):
+                os.dup2(opened, fd)
+                os.close(opened)
+                if run.get("starts"):
+                    open_stream(fd)
+            if "program" in run:
+                sys.argv = [run["program"], *run["args"]]
+                runpy.run_path(run["program"], run_name="__main__")
+            else:
+                main(run["args"])
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -73,8 +102,13 @@ for line in sys.stdin:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
+    for opened in (ready, *files):
+        os.close(opened)
+    if run.get("starts"):
+        os.read(is_ready, 1)
+    os.close(is_ready)
+    print(pid if run.get("starts") else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+""".replace("RUNNING", str(RUNNING))
 
 
 @contextmanager
@@ -95,8 +129,9 @@ def ask(nursery: subprocess.Popen[str], run: dict[str, Any]) -> int:
     """Have the nursery run it; what it says."""
     assert nursery.stdin is not None
     assert nursery.stdout is not None
-    print(json.dumps(run), file=nursery.stdin, flush=True)
-    return int(nursery.stdout.readline())
+    with asking:
+        print(json.dumps(run), file=nursery.stdin, flush=True)
+        return int(nursery.stdout.readline())
 
 
 def run_command(
@@ -115,3 +150,44 @@ def run_command(
     run = {"args": [*args], "cwd": str(cwd), "env": {**env}, "files": [*map(str, files)]}
     code = ask(nursery, run)
     return subprocess.CompletedProcess([*args], code, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
+
+
+class Started:
+    """A command, or a program of the tests, in a session of its own that the nursery has started. Its input and output
+    are descriptors of ours."""
+
+    def __init__(
+        self,
+        nursery: subprocess.Popen[str],
+        args: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        *files: int,
+        program: Path | None = None,
+    ) -> None:
+        self._nursery = nursery
+        self._code: int | None = None
+        run: dict[str, Any] = {"args": [*args], "cwd": str(cwd), "env": {**env}, "starts": True}
+        run["files"] = [f"/proc/{os.getpid()}/fd/{file}" for file in files]
+        self.pid = ask(nursery, run if program is None else {**run, "program": str(program)})
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        if self._code is None and (code := ask(self._nursery, {"poll": self.pid})) != RUNNING:
+            self._code = code
+        return self._code
+
+    def wait(self, seconds: float = 60) -> int:
+        """Its exit code, when it has ended. Raises TimeoutError after so many seconds."""
+        wait_until(lambda: self.poll() is not None, seconds)
+        assert self._code is not None
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Send it, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it now."""
+        self.send_signal(signal.SIGKILL)

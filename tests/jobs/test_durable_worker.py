@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,11 +30,11 @@ DEADLINE = 90
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+def start(tmp_path: Path, nursery: subprocess.Popen[str]) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def begin(url: str, name: str = "log", **options: Any) -> Worker:
-        workers.append(Worker(url, tmp_path / name, **options))
+        workers.append(Worker(nursery, url, tmp_path / name, **options))
         return workers[-1]
 
     yield begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -79,8 +80,10 @@ def call(host: JobHost, name: str) -> Job:
     return Job("call", body.to_json(), **placement(host.box))
 
 
-async def test_the_jobs_of_a_worker_that_was_killed_run_here(hosted: Open, tmp_path: Path, jobs_file: str) -> None:
-    other = Worker(jobs_file, tmp_path / "log")
+async def test_the_jobs_of_a_worker_that_was_killed_run_here(
+    hosted: Open, tmp_path: Path, jobs_file: str, nursery: subprocess.Popen[str]
+) -> None:
+    other = Worker(nursery, jobs_file, tmp_path / "log")
     try:
         await until(lambda: lines(tmp_path / "log"))
         async with hosted(f'url = "{jobs_file}"') as host:

@@ -26,15 +26,21 @@ class Worker:
     """A running worker process and what it wrote."""
 
     def __init__(
-        self, url: str, log: Path, *, lease: float = 5.0, most: int = 16, prefix: tuple[str, ...] = (), stops: str = ""
-    ) -> None:
+        self, nursery: subprocess.Popen[str], url: str, log: Path, *, lease: float = 5.0, most: int = 16,
+        prefix: tuple[str, ...] = (), stops: str = "",
+    ) -> None:  # fmt: skip
+        from ..nursery import Started  # not where this is the program
+
         self.log = log
         self.said = log.with_name(f"{log.name}.said")
-        with self.said.open("ab") as said:
-            self.process = subprocess.Popen(
-                [*prefix, sys.executable, __file__, url, str(log), str(lease), str(most), stops],
-                stdout=said, stderr=said,
-            )  # fmt: skip
+        words = [url, str(log), str(lease), str(most), stops]
+        with self.said.open("ab") as said, open(os.devnull, "rb") as null:
+            files = null.fileno(), said.fileno(), said.fileno()
+            self.process = (
+                subprocess.Popen([*prefix, sys.executable, __file__, *words], stdout=said, stderr=said)
+                if prefix
+                else Started(nursery, words, log.parent, os.environ, *files, program=Path(__file__))
+            )
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

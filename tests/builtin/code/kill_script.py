@@ -1,4 +1,4 @@
-"""One process of a script that test_kill_code kills: `python -m tests.builtin.code.kill_script WORKSPACE CONFIG FILE`.
+"""One process of a script that test_kill_code kills: `python kill_script.py WORKSPACE CONFIG FILE`.
 
 Each effect is two lines in the workspace's log: begun and ended. The person says yes or no at once, at random."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,12 +16,13 @@ import pytest
 from toolcrib.builtin.code.stored import ScriptStore
 from toolcrib.record.state import StateFolder
 
+from ...nursery import Started
+
 pytest.importorskip("pydantic_monty")
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "40"))
 MAX_PROCESSES = 200
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 15 * ROUNDS)]
-ROOT = Path(__file__).parent.parent.parent.parent
 
 SCRIPT = """
 import asyncio
@@ -45,12 +45,12 @@ for text, outcome in said:
 """
 
 
-def test_killed_processes_make_no_call_twice_and_lose_none(tmp_path: Path) -> None:
+def test_killed_processes_make_no_call_twice_and_lose_none(tmp_path: Path, nursery: subprocess.Popen[str]) -> None:
     work, config, file = tmp_path / "work", tmp_path / "c.toml", tmp_path / "script.py"
     log_file = work / "log.txt"
     work.mkdir()
     config.write_text('mode = "autonomous"\n[tools]\ncode = true\n[approval]\nrequire_for = ["launch"]\n')
-    words = [sys.executable, "-m", "tests.builtin.code.kill_script", str(work), str(config), str(file)]
+    program, words = Path(__file__).with_name("kill_script.py"), [str(work), str(config), str(file)]
     env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     store = ScriptStore(StateFolder.for_workspace(work, tmp_path / "state" / "toolcrib"))
     rng, processes, outcomes = random.Random(), 0, Counter[str]()
@@ -59,14 +59,17 @@ def test_killed_processes_make_no_call_twice_and_lose_none(tmp_path: Path) -> No
         log_file.unlink(missing_ok=True)
         text = ""
         for kills in range(MAX_PROCESSES):
-            started = subprocess.Popen(words, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
-            processes += 1
-            assert started.stdout is not None
-            assert started.stdout.readline() == "ready\n"
-            if kills < 5:
-                time.sleep(rng.random() * rng.choice((0.05, 0.2, 0.6)))
-                started.kill()
-            text = started.communicate(timeout=60)[0]
+            read, write = os.pipe()
+            with open(read) as printed, open(os.devnull, "rb") as null:
+                started = Started(nursery, words, work, env, null.fileno(), write, 2, program=program)
+                os.close(write)
+                processes += 1
+                assert printed.readline() == "ready\n"
+                if kills < 5:
+                    time.sleep(rng.random() * rng.choice((0.05, 0.2, 0.6)))
+                    started.kill()
+                text = printed.read()
+                started.wait()
             if "last3 = " in text or (log_file.exists() and not store._run("SELECT 1 FROM script")):
                 break  # it has ended: the kill was too late
         log = Counter(log_file.read_text().splitlines())
