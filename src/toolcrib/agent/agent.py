@@ -69,6 +69,7 @@ class Agent:
             box.workspace.root,
             self.settings.skills,
             plugins=self._plugin_skills(),
+            writable=box.settings.sandbox.writable(box.workspace.root),
         )
         self.skill_limits = SkillLimits(self.skills, box)
         self.subagents = Subagents(
@@ -128,7 +129,8 @@ class Agent:
 
     def left_out(self) -> list[str]:
         """Return which texts of the project the model does not follow, or is not offered, and why; a line each."""
-        return left_out(self.box.workspace.root, self.skills, self._plugin_skills())
+        root, writable = self.box.workspace.root, self.box.settings.sandbox.writable(self.box.workspace.root)
+        return left_out(root, self.skills, self._plugin_skills(), self.settings.skills, writable)
 
     def _plugin_skills(self) -> list[Path]:
         return plugin_skills(self.box.plugins) if self.box.settings.plugins.enabled else []

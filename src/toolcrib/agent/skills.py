@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
+from ..boundary.programs import beneath
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
@@ -51,24 +52,36 @@ class Skill:
 
 
 def find_skills(
-    workspace: Path, more: Iterable[Path] = (), home: Path | None = None, plugins: Iterable[Path] = ()
+    workspace: Path,
+    more: Iterable[Path] = (),
+    home: Path | None = None,
+    plugins: Iterable[Path] = (),
+    writable: Iterable[str] = (),
 ) -> list[Skill]:
     """Return the skills of plugins (`plugins` are their folders), of the home directory, of `more`, and of the
-    workspace: a later one replaces an earlier one of the same name."""
-    home = home or Path.home()
+    workspace: a later one replaces an earlier one of the same name. Those in the workspace and in the folders that are
+    `writable` for tools need trust."""
     found: dict[str, Skill] = {}
     for folder in plugins:
         for skill in _in_folder(folder, trusted=False):
             found[skill.name] = skill
-    for folder in (*(home / name for name in FOLDERS), *more):
-        for skill in _in_folder(folder, trusted=True):
-            found[skill.name] = skill
-    if workspace != home:
-        for name in FOLDERS:
-            for skill in _in_folder(workspace / name, trusted=False):
-                if not skill.problem or skill.name not in found:
-                    found[skill.name] = skill
+    for folder, trusted in _folders(workspace, more, home, writable):
+        for skill in _in_folder(folder, trusted=trusted):
+            if trusted or not skill.problem or skill.name not in found:
+                found[skill.name] = skill
     return sorted(found.values(), key=lambda skill: skill.name)[:MAX_SKILLS]
+
+
+def _folders(
+    workspace: Path, more: Iterable[Path], home: Path | None = None, writable: Iterable[str] = ()
+) -> list[tuple[Path, bool]]:
+    """Return the folders with skills of the person, then those of the workspace, and whether they count without trust:
+    not where tools may write, which is everywhere in a workspace that is the home directory."""
+    home = home or Path.home()
+    roots = [os.path.realpath(root) for root in (workspace, *writable)]
+    own = [home / name for name in FOLDERS] + list(more)
+    own += [workspace / name for name in FOLDERS if workspace / name not in own]
+    return [(each, not any(beneath(os.path.realpath(each), root) for root in roots)) for each in own]
 
 
 def skills_prompt(skills: Sequence[Skill]) -> str:
@@ -113,11 +126,13 @@ def plugin_skills(plugins: Iterable[Plugin]) -> list[Path]:
     return [each.package.skills for each in plugins if each.package is not None and each.state == "loaded"]
 
 
-def texts_to_trust(workspace: Path, plugins: Iterable[Path] = ()) -> list[TextToTrust]:
-    """Return the AGENTS.md files and the skills of a workspace, and the skills of plugins (by their folders): their
-    texts count only if a person trusts them."""
+def texts_to_trust(
+    workspace: Path, plugins: Iterable[Path] = (), more: Iterable[Path] = (), writable: Iterable[str] = ()
+) -> list[TextToTrust]:
+    """Return the AGENTS.md files and the skills of a workspace and of other folders where tools may write, and the
+    skills of plugins (by their folders): their texts count only if a person trusts them."""
     found = [TextToTrust(file, "the model follows these instructions") for file in instruction_files(workspace)]
-    own = [workspace / name for name in FOLDERS] if workspace != Path.home() else []
+    own = [folder for folder, trusted in _folders(workspace, more, writable=writable) if not trusted]
     for place in (*own, *plugins):
         for folder, file in _skill_files(place):
             skill = _skill(folder, file, trusted=True)
@@ -127,10 +142,18 @@ def texts_to_trust(workspace: Path, plugins: Iterable[Path] = ()) -> list[TextTo
     return found
 
 
-def left_out(workspace: Path, skills: Iterable[Skill], plugins: Iterable[Path] = ()) -> list[str]:
+def left_out(
+    workspace: Path,
+    skills: Iterable[Skill],
+    plugins: Iterable[Path] = (),
+    more: Iterable[Path] = (),
+    writable: Iterable[str] = (),
+) -> list[str]:
     """Return which texts of a workspace the model does not follow, or is not offered, and why; a line each."""
     store = TrustStore()
-    texts = [text for text in texts_to_trust(workspace, plugins) if store.status(text.file) != "trusted"]
+    texts = [
+        text for text in texts_to_trust(workspace, plugins, more, writable) if store.status(text.file) != "trusted"
+    ]
     notes = sum(text.file.path.name == "AGENTS.md" for text in texts)
     waiting = len(texts) - notes
     parts = [f"AGENTS.md counts as information ({notes})"] if notes else []

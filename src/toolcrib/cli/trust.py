@@ -132,7 +132,8 @@ def texts_to_trust(options: Options, settings: Settings) -> list[TextToTrust]:
         from ..agent import plugin_skills
         from ..agent import texts_to_trust as of_agent
 
-        found = [*of_agent(settings.workspace, plugin_skills(plugins)), *found]
+        writable = settings.sandbox.writable(settings.workspace)
+        found = [*of_agent(settings.workspace, plugin_skills(plugins), settings.agent.skills, writable), *found]
     return found
 
 
