@@ -204,6 +204,14 @@ async def test_awaited_instead_of_entered(folder):
     await box.aclose()
 
 
+async def test_a_call_after_the_end_does_nothing_and_says_that_the_toolbox_is_closed(folder):
+    async with Toolbox.open(folder) as box:
+        pass
+    output = await box.call("exec", {"command": "touch made"})
+    assert (output.is_error, (folder / "made").exists()) == (True, False)
+    assert "is closed: make calls before the toolbox is closed" in output.for_llm
+
+
 async def test_background_sessions_end_with_the_toolbox(folder):
     async with Toolbox.open(workspace=folder, yes=True) as box:
         output = await box.call("exec", {"command": "sleep 4711.25", "background": True}, ToolContext(session_id="s"))

@@ -186,6 +186,8 @@ def unusable(path: Where, error: sqlite3.Error) -> RecordError:
     path, said = shown(path), str(error)
     if is_busy(error):
         return RecordError(f"the record {path} is locked by another process that does not let go of it")
+    if "closed database" in said:
+        return RecordError(f"the record {path} is closed: make calls before the toolbox is closed")
     if "full" in said:
         return RecordError(f"the record {path} cannot be written: {said}; make room there, `toolcrib clean` helps")
     if "malformed" in said or "not a database" in said:
