@@ -99,6 +99,18 @@ def test_what_is_secret_is_not_shown(cli: Cli) -> None:
     assert "seen" in done.stderr
 
 
+def test_what_a_server_says_of_itself_is_shown_without_secrets(cli: Cli) -> None:
+    key = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": f"or {key}"}}}
+    said = {"tools": [{"name": "tell", "description": f"Tell {key}.", "inputSchema": schema}, key]}
+    cli("mcp", "add", "raw", "--yes", "--", sys.executable, "-S", str(RAW), "FILE")
+    path = own_file(cli)
+    path.write_text(path.read_text().replace('"FILE"', json.dumps(json.dumps(said))))
+    shown = [cli("mcp", "test"), cli("mcp", "test", "--json"), cli("list"), cli("list", "--json")]
+    shown += [cli("list", "mcp_raw_tell"), cli("mcp"), cli("mcp", "--json")]
+    assert all("raw" in done.stdout and key not in done.stdout + done.stderr for done in shown)
+
+
 def test_login_is_for_servers_with_a_url(cli: Cli) -> None:
     cli("mcp", "add", "here", "x", "--yes")
     cli("mcp", "add", "there", "https://x.example/mcp", "--yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
+from ..core.bound import Redact, map_texts
 from ..core.dialects import Dialect
 from ..core.tool import Tool
 from ..policy.policy import Policy
@@ -33,6 +34,7 @@ def list_tools(
     own, names = own_tools(names or [], options.module)
     with own.build(options) as box:
         box.ask_new_servers()
+        clean = box.redactor.redact  # a server may say what it was given
         tools = list(box.registry)
         if names:
             tools = [box.registry.require(name) for name in names]
@@ -44,12 +46,13 @@ def list_tools(
             show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
             return
         if options.json:
-            show.out_json([_as_json(tool, box.policy) for tool in tools])
+            show.out_json([map_texts(_as_json(tool, box.policy), clean) for tool in tools])
         elif names:
             for tool in tools:
-                _in_full(tool, box.policy)
+                _in_full(tool, box.policy, clean)
         else:
             rows = [[tool.name, str(tool.category), box.policy.usual(tool).verdict, tool.summary] for tool in tools]
+            rows = [[*map(clean, row)] for row in rows]
             show.columns(rows, ("bold", "dim", "verdict", None))
         for absent, why in show.by_reason(box.missing) if not names else ():
             show.say(f"unavailable: {', '.join(absent)} ({why})", "dim")
@@ -74,9 +77,9 @@ def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:
     }
 
 
-def _in_full(tool: Tool, policy: Policy) -> None:
-    show.out(tool.name, "bold")
-    show.out(f"{tool.category}; {policy.usual(tool).verdict} by default\n\n{tool.description}\n")
+def _in_full(tool: Tool, policy: Policy, clean: Redact) -> None:
+    show.out(clean(tool.name), "bold")
+    show.out(f"{tool.category}; {policy.usual(tool).verdict} by default\n\n{clean(tool.description)}\n")
     properties = tool.schema.get("properties", {})
     required = set(tool.schema.get("required", ()))
     rows: list[list[str]] = []
@@ -86,7 +89,7 @@ def _in_full(tool: Tool, policy: Policy) -> None:
         shown = f" (default {json.dumps(default, ensure_ascii=False)})" if default is not None else ""
         must = "required" if name in required else ""
         rows.append([f"  {name}", str(kind), must, f"{schema.get('description', '')}{shown}"])
-    show.columns(rows, ("cyan", "dim", None, None))
+    show.columns([[*map(clean, row)] for row in rows], ("cyan", "dim", None, None))
 
 
 COMMAND = CliCommand(list_tools)

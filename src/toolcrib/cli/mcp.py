@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..config.files import read_config_file
 from ..config.foreign_servers import foreign_servers
@@ -26,6 +26,9 @@ from .reader import Argument, CliCommand, Option, group
 from .servers_file import START_QUESTION, with_server, without_server
 from .settings_file import own_file, write
 
+if TYPE_CHECKING:
+    from ..toolbox import Toolbox
+
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
 NO_SERVERS = "No MCP servers are configured. See `toolcrib mcp add --help`."
@@ -35,7 +38,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def listed(options: Options) -> None:
     """List the configured servers and the number of their tools, if known. No server is started."""
     with options.build(builtin=False) as box:
-        servers = box.mcp.servers.values()
+        servers = [_clean(box, status) for status in box.mcp.servers.values()]
     if options.json:
         show.out_json([asdict(status) for status in servers])
         return
@@ -71,7 +74,8 @@ async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus
         wanted = names or enabled
         await asyncio.gather(*(box.mcp.reload(name) for name in wanted))
         found = box.mcp.servers
-        return [(found[name], [tool.name for tool in box.mcp.tools(name)]) for name in wanted]
+        clean = box.redactor.redact
+        return [(_clean(box, found[name]), [clean(tool.name) for tool in box.mcp.tools(name)]) for name in wanted]
     finally:
         await box.aclose()
 
@@ -172,7 +176,8 @@ def accepted(options: Options, name: Name) -> None:
             show.say(f"The tools of {name} have not changed since they were accepted.")
             return
         for tool in doubted:
-            _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)
+            before, clean = box.mcp.accepted(name, tool), box.redactor.redact
+            _show_change(clean(tool.name), before and clean(before), clean(tool.description))
         question = f"Accept {len(doubted)} tools of {name} as they are now?"
         options.confirm(question, "nothing was accepted, and these tools ask until it is")
         box.mcp.accept(name)
@@ -236,6 +241,13 @@ def _pair(text: str) -> tuple[str, str]:
     if not separator or not key:
         raise Usage(f"{text!r}: should be KEY=VALUE")
     return key, value
+
+
+def _clean(box: Toolbox, status: ServerStatus) -> ServerStatus:
+    """Return a status without secrets: a server may say what it was given."""
+    said = status.where, status.server or "", status.error or "", *status.faults
+    where, server, error, *faults = map(box.redactor.redact, said)
+    return replace(status, where=where, server=server or None, error=error or None, faults=tuple(faults))
 
 
 def _row(status: ServerStatus) -> list[str]:
