@@ -131,8 +131,9 @@ _AWK_ASKS = r"(?:getline|system|ARG[VC]|(?:SYM|FUNC)TAB|ENVIRON|PROCINFO)\b|@|(?
 def _awk(text: str) -> Iterator[Effect]:
     """awk is harmless if it does not redirect, pipe or read files by itself, outside strings and patterns."""
     bare = _without_strings(text.replace("\\\n", " "))
-    if re.search(_AWK_ASKS, bare):
+    if bare is None or re.search(_AWK_ASKS, bare):
         yield Effect("execute", None, "runs commands or chooses files from awk", "shell:unknown-code")
+        bare = bare or ""
     before = None
     while before != bare:
         before, bare = bare, re.sub(r"\([^()]*\)", " ", bare)
@@ -146,17 +147,38 @@ def _awk(text: str) -> Iterator[Effect]:
         yield Effect("reverse-shell")
 
 
-_BEFORE_PATTERN = r"(?:\A|[~(,!&|{};\n]|\b(?:print|printf|return|in|else|do|exit|case))[ \t]*\Z"
+_BEFORE_PATTERN = frozenset({"print", "printf", "return", "in", "else", "do", "exit"})
+_PATTERN = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/"
+_SHORT_PATTERN = r"/(?:[^/\\\n]|\\.)*/"
 
 
-def _without_strings(text: str) -> str:
-    """Return an awk program without strings, patterns and comments. A slash after a value divides."""
+def _begins_pattern(before: str) -> bool | None:
+    """Return whether a slash after this begins a pattern; None if it could also divide."""
+    at = len(before)
+    while at and (before[at - 1].isalnum() or before[at - 1] == "_"):
+        at -= 1
+    word = before[at:]
+    if word in ("case", "length") or before.endswith((")", "++", "--")):
+        return None
+    return word in _BEFORE_PATTERN if word else not before.endswith(("]", '"'))
+
+
+def _without_strings(text: str) -> str | None:
+    """Return an awk program without strings, patterns and comments. A slash after a value divides. Return None where a
+    slash could do either, or one awk reads a pattern otherwise than another (`case`, `[/]`)."""
     out, at = "", 0
     while at < len(text):
         char = text[at]
         pattern = {'"': r'"(?:[^"\\\n]|\\.)*"', "#": r"#[^\n]*"}.get(char)
-        if char == "/" and re.search(_BEFORE_PATTERN, out):
-            pattern = r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/"
+        if char == "/":
+            whole, short = re.compile(_PATTERN).match(text, at), re.compile(_SHORT_PATTERN).match(text, at)
+            begins = _begins_pattern(out.rstrip(" \t"))
+            if short and begins is None:
+                return None
+            if begins:
+                if (whole and whole.end()) != (short and short.end()):
+                    return None
+                pattern = _PATTERN
         match = re.compile(pattern).match(text, at) if pattern else None
         out += char if match is None else "" if char == "#" else " 0 "
         at = at + 1 if match is None else match.end()
