@@ -118,6 +118,13 @@ async def test_nobody_else_is_answered() -> None:
         assert made.channel.sent == []
 
 
+async def test_halves_of_characters_lose_no_message() -> None:
+    async with place({"text": "Hello."}, settings=ChannelSettings(allowed=("*",))) as made:
+        assert await made.says("hi \ud800", "eve\ud801", message_id="7") == ["Hello."]
+        await made.says("hi", "eve", chat="c\ud800", message_id="8")
+        assert made.channel.sent[-1].chat_id == "c\ufffd"
+
+
 async def test_everybody_may_talk_where_the_settings_say_so() -> None:
     async with place({"text": "Hello."}, settings=ChannelSettings(allowed=("*",))) as made:
         assert await made.says("hi", "eve") == ["Hello."]

@@ -70,6 +70,11 @@ async def test_messages_are_sent() -> None:
             assert (message.channel, message.chat_id, message.content) == (*sent, "hello")
             assert message.metadata == ({"message_id": "m9"} if sent == ("chat", "c1") else {})
             assert not [path for path in message.media if os.path.exists(path)]
+        hook = ChannelSettings("webhook", url="https://example.com/x", secret="S", chats=("ops",))
+        box.settings = replace(box.settings, channels={**box.settings.channels, "hook": hook})
+        for chat, error in (("ops", False), ("any", True)):
+            output = await box.call("message", {"content": "x", "channel": "hook", "chat_id": chat}, HERE)
+            assert output.is_error == error, output
         assert made["chat"].files == [("a.txt", b"alpha\n"), ("b.png", b"\x89PNG")]
 
 

@@ -26,7 +26,7 @@ from ..policy.requests import REPEATED, about_rule, hosts_of, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
 from .events import AgentEvent, Outcome
-from .history import IMAGE_TYPES, Image
+from .history import IMAGE_TYPES, Image, whole_characters
 from .message import was_said
 from .session import AgentSession
 from .session_lock import SessionTaken
@@ -130,6 +130,8 @@ class ChannelHost:
         settings = self.box.settings.channels.get(message.channel)
         if settings is None:
             return
+        sender, chat = whole_characters(message.sender_id), whole_characters(message.chat_id)  # halves cannot be stored
+        message = replace(message, sender_id=sender, chat_id=chat, content=whole_characters(message.content))
         reply = parse_reply(message.content)
         approves = reply is not None and _may_approve(settings, message.sender_id)
         if not approves and not _may_talk(settings, message.sender_id):

@@ -30,7 +30,7 @@ MAX_FILE = 20 << 20
 """Bytes of one attachment."""
 MAX_FILES = 10
 ANYWHERE = ("webhook", "apprise", "terminal")
-"""Kinds of channels whose messages arrive at one place, whatever the chat is called."""
+"""Kinds of channels whose messages arrive at one place, whatever the chat is called. Where `chats` is set, it counts."""
 DEFAULT_CHAT = "default"
 QUIET = frozenset({"message", "todo"})
 """Tools whose calls a person need not hear about."""
@@ -101,7 +101,7 @@ class MessageTool(Tool):
             raise ToolError(f"there is no channel {one_line(name)!r}; the channels are: {listed}")
         settings = known.get(name)
         chat = chat_id or (ctx.chat_id if name == ctx.channel else None)
-        if settings is None or settings.type in ANYWHERE:
+        if settings is None or (settings.type in ANYWHERE and not settings.chats):
             return name, chat or DEFAULT_CHAT
         return name, _allowed_chat(name, chat, settings, here=name == ctx.channel and chat == ctx.chat_id)
 
