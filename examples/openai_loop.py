@@ -32,4 +32,4 @@ async def main(task: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(" ".join(sys.argv[1:]) or "What does this project do?"))
