@@ -131,7 +131,10 @@ def test_secrets_are_gone_before_anything_is_spilled() -> None:
     output = bound(
         ToolOutput(
             "SECRET" * 100, for_user="SECRET", data={"a": ["SECRET" * 20_000], "SECRET": 1},
-            content=(TextBlock("SECRET" * 100), ResourceBlock("u", text="SECRET")),
+            content=(
+                TextBlock("SECRET" * 100), ResourceBlock("u", text="SECRET", mime_type="a/SECRET"),
+                ImageBlock(b"x", "image/SECRET"),
+            ),
         ),
         200, "c", spilled, redact,
     )  # fmt: skip

@@ -175,6 +175,9 @@ class _Bounding:
                 self._leave_out(f"{block.type} of {size:,} bytes", f"block-{number}.bin", _bytes_of(block))
                 continue
             bytes_left -= size
+            kind = None if block.mime_type is None else self._clean(block.mime_type)
+            if kind is not None and kind != block.mime_type:
+                block = replace(block, mime_type=kind)
             blocks.append(block if extra is block.extra else replace(block, extra=extra))
         return blocks
 
