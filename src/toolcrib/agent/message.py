@@ -30,7 +30,7 @@ MAX_FILE = 20 << 20
 """Bytes of one attachment."""
 MAX_FILES = 10
 ANYWHERE = ("webhook", "apprise", "terminal")
-"""Kinds of channels whose messages arrive at one place, whatever the chat is called. Where `chats` is set, it counts."""
+"""Kinds of channels whose messages arrive at one place, whatever the chat is called, if `chats` does not limit them."""
 DEFAULT_CHAT = "default"
 QUIET = frozenset({"message", "todo"})
 """Tools whose calls a person need not hear about."""
