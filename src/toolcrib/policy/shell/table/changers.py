@@ -122,11 +122,11 @@ def crontab(call: SortedWords) -> Iterator[Effect]:
 
 
 def ps(call: SortedWords) -> Iterator[Effect]:
-    """BSD's `e` (`ps auxe`) shows the environment of every process. So does `-e` where ps reads all words as BSD's:
-    next to a word without a dash (`ps x -e`), or where a value is not what it should be (`ps -ux -e`, `ps -auxe`)."""
+    """BSD's `e` (`ps auxe`) shows the environment of every process. So does `-e` where ps reads all words as BSD's,
+    because a value is not what it should be (`ps -ux -e`, `ps -auxe`)."""
     yield from of_options(call)
     dashed = [text for word in call.command.args if re.match("-[^-]", text := word.text or "-e")]
-    as_bsd = call.operands or any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
+    as_bsd = any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
     if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or (
         any("e" in (text or "e") and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts())
         or (as_bsd and any("e" in text for text in dashed))
