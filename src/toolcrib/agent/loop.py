@@ -149,7 +149,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         answered = isinstance(last, ModelTurn) and last.stop not in ("pause", "interrupted")
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
-            note_turn(parts.box, session, taken)
+            await note_turn(parts.box, session, taken)
             emit(MessageTaken(taken.words, taken.source))
             continue
         if answered or last is None:

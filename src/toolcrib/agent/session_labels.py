@@ -39,12 +39,12 @@ def note_message(box: Toolbox, session_id: str, turn: UserTurn) -> None:
             box.flow.label(reader, {"path": part.file}, ToolOutput(part.text, labels=labels), ctx)
 
 
-def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None:
+async def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None:
     """Note a message that a session takes: a person's, or a report, perhaps from another process."""
     note_message(box, session.id, turn)
     if turn.labels is not None:
         note_report(box, LABELS[turn.labels], session.id, turn.text)
-        note_subagents(box, session)
+        _note_subagents(box, session.id, await session.do(session.subagents))
 
 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
@@ -53,17 +53,17 @@ def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
     box.flow.label(box.registry.require(SpawnTool.name), {}, ToolOutput(text, labels=labels), ctx)
 
 
-def note_subagents(box: Toolbox, session: AgentSession) -> None:
-    """Note that a session has read what its subagents have read, also what is not in their reports: they may have
-    stored it in a file."""
-    for subagent in session.subagents():
-        note_entries(box, subagent.entries, session.id)
-
-
 def note_history(box: Toolbox, session: AgentSession) -> None:
     """Note what an earlier process knew of a session: what the person wrote, and what its calls read."""
     note_entries(box, session.entries, session.id)
-    note_subagents(box, session)
+    _note_subagents(box, session.id, session.subagents())
+
+
+def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSession]) -> None:
+    """Note that a session has read what its subagents have read, also what is not in their reports: they may have
+    stored it in a file."""
+    for subagent in subagents:
+        note_entries(box, subagent.entries, session_id)
 
 
 def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> None:

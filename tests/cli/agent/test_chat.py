@@ -124,7 +124,7 @@ def test_another_model_and_a_shorter_history(cli: Cli, script: Callable[..., str
     lines = f"one\n/model scripted:{other}\n/model nope\ntwo\n/compact\n/model\n"
     done = cli("chat", "--model", script({"text": "First."}), stdin=lines)
     assert "From the other." in done.stdout
-    assert "a model is named as" in done.stderr
+    assert "'nope' is not the name of a model" in done.stderr
     assert done.stdout.rstrip().endswith(f"model: scripted:{other}")
     assert cli.json("sessions", "--json")[0]["model"] == f"scripted:{other}"
 

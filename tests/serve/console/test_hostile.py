@@ -119,8 +119,10 @@ def unharmed(page: Any) -> str:
 ARTICLES = """async () => {
     const found = [];
     for (const each of document.querySelectorAll("article")) {
+        const approve = each.querySelector("button");
         each.scrollIntoView();  // what is far away is painted when somebody comes to it
-        await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+        for (let frame = 0; frame < 2 || (frame < 300 && !approve.offsetHeight); frame++)
+            await new Promise((drawn) => requestAnimationFrame(drawn));
         const pre = each.querySelector("pre");
         found.push({
             id: each.id, forms: each.querySelectorAll("form").length, title: each.querySelector("h2").innerText,
@@ -147,6 +149,7 @@ def test_questions(room: Room, page: Any, width: int) -> None:
         new: Any = {**row, **dict.fromkeys(fields, text), "id": f"ap_{number:010x}"}
         room.box.approvals.add(new)
     previews = {row["id"]: f"{visible(f'would launch {text}')}\n" for text, row in rows.items()}
+    page.reload()  # all are there now: later none takes the place of another
     seen = 0
     for shown in (PER_PAGE, len(HOSTILE) + 5 - PER_PAGE):
         page.locator("article").nth(shown - 1).wait_for()
