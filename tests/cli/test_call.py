@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -70,6 +71,16 @@ def test_values_come_from_files_and_stdin(cli: Cli) -> None:
     assert (cli.work / "c.txt").read_text() == "from stdin"
     cli("call", "write_file", "--args", "-", stdin='{"path": "d.txt", "content": "all of it"}')
     assert (cli.work / "d.txt").read_text() == "all of it"
+
+
+def test_a_closed_stdin_is_no_empty_value(cli: Cli) -> None:
+    cli.write("a.txt", "kept")
+    script = shlex.join([*COMMAND, "call", "write_file", "path=a.txt", "content=-"]) + " <&-"
+    done = subprocess.run(["sh", "-c", script], cwd=cli.work, env=cli.env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        2, "toolcrib: content: stdin is closed; give it a file (< FILE), or nothing (< /dev/null)\n",
+    )  # fmt: skip
+    assert (cli.work / "a.txt").read_text() == "kept"
 
 
 def test_exit_codes(cli: Cli) -> None:

@@ -124,6 +124,8 @@ def json_object(text: str, name: str = "that") -> dict[str, Any]:
 
 def _input(key: str, name: str) -> str:
     """The text of a file, or of stdin for `-`."""
+    if name == "-" and sys.__stdin__ is None:  # Python's note of it: by now /dev/null has taken its place
+        raise Usage(f"{key}: stdin is closed; give it a file (< FILE), or nothing (< /dev/null)")
     try:
         if name == "-":
             raw = sys.stdin.buffer.read(MAX_INPUT + 1)
