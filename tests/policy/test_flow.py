@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -597,7 +598,9 @@ class TestMemory:
                 assert flow.question(post, {"url": f"id-{n:08}"}, kept) is not None
 
 
-async def test_a_stored_output_has_the_labels_of_the_call_that_stored_it(tmp_path: Path) -> None:
+async def test_a_stored_output_has_the_labels_of_the_call_that_stored_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @tool(category="network_read", read_only=True)
     def page() -> str:
         """A long page."""
@@ -609,11 +612,15 @@ async def test_a_stored_output_has_the_labels_of_the_call_that_stored_it(tmp_pat
         return "y" * 60_000
 
     async with Toolbox.open(tmp_path, tools=[page, notes]) as box:
+        monkeypatch.setenv("HOME", str(box.spill.folder.parent))
         for reads, integrity in (("page", "untrusted"), ("notes", "trusted")):
             output = await box.call(reads, {}, ctx=replace(box.context, session_id="first"))
             (where,) = re.findall(r"/\S*/spill/\S*\.txt", output.for_llm)
-            for by, arguments in (("read_file", {"offset": 1}), ("grep", {"pattern": "evil"})):
-                session = f"{reads} {by}"
-                ctx = replace(box.context, session_id=session)
-                assert not (await box.call(by, {"path": where, **arguments}, ctx=ctx)).is_error
-                assert box.session(session).labels.integrity == integrity, session
+            (tmp_path / reads).symlink_to(Path(where).parent)
+            inside = os.path.relpath(where, box.spill.folder)
+            for spelled in (where, f"~/spill/{inside}", f"{reads}/{Path(where).name}"):
+                for by, arguments in (("read_file", {"offset": 1}), ("grep", {"pattern": "evil"})):
+                    session = f"{spelled} {by}"
+                    ctx = replace(box.context, session_id=session)
+                    assert not (await box.call(by, {"path": spelled, **arguments}, ctx=ctx)).is_error
+                    assert box.session(session).labels.integrity == integrity, session

@@ -88,31 +88,25 @@ class Pipeline:
 
         `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
         """
+        stages = self.stages
         if ctx is None:
             ctx = EMPTY_CONTEXT
-        if not call_id:
-            return await self._run(tool, arguments, ctx, self.new_id(), waiting, announced)
-        output = await self._run(tool, arguments, ctx, clean_id(call_id, self.stages.redact), waiting, announced)
-        return answering(output, call_id, tool.name)  # its caller knows it as it was
-
-    async def _run(
-        self, tool: Tool, arguments: Mapping[str, Any] | str | bytes | None, ctx: ToolContext, call_id: str,
-        waiting: Callable[[], None] | None, announced: bool,
-    ) -> ToolOutput:  # fmt: skip
-        stages = self.stages
+        given, call_id = call_id, clean_id(call_id, stages.redact) if call_id else self.new_id()
+        given = given or call_id  # its caller knows it as it was
         if tool.workspace is not None and (refusal := _elsewhere(tool, tool.workspace, ctx.workspace)) is not None:
-            return self.refuse(tool.name, arguments, ctx, call_id, refusal)
+            return self.refuse(tool.name, arguments, ctx, given, refusal)
         if ctx.caller is not None or not stages.runs_freely(tool):
             call = Call(call_id, tool, "", ctx, waiting)
             call.announced = announced
-            return await observe(stages, call, arguments)
+            output = await observe(stages, call, arguments)
+            return output if given is call_id else answering(output, given, tool.name)
         try:
             kwargs = tool.bind(arguments)[0]
         except Exception as error:
             output = clean(stages, not_bound(tool, error))
         else:
             output = await run_tool(stages, tool, kwargs, ctx, call_id)
-        return answering(output, call_id, tool.name)
+        return answering(output, given, tool.name)
 
     def refuse(
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput

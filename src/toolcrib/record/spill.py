@@ -77,6 +77,7 @@ class Spill:
     ) -> None:
         private_folder(folder)
         self.folder = folder
+        self._spellings = (os.path.join(folder, ""), os.path.join(os.path.realpath(folder), ""))
         self._unguessable = unguessable
         self._call_limit = call_limit
         self._quota = quota
@@ -100,9 +101,12 @@ class Spill:
             return None
 
     def call_of(self, path: str) -> str | None:
-        """Return the name of the call that stored this file; None for a file elsewhere."""
-        inside = os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder)).split(os.sep)
-        return None if inside[0] in (os.curdir, os.pardir) else re.sub("-[0-9a-f]{16}$", "", inside[0])
+        """Return the name of the call that stored this file (an absolute path, whose links are not followed); None for
+        a file elsewhere."""
+        for folder in self._spellings:
+            if path.startswith(folder):
+                return re.sub("-[0-9a-f]{16}$", "", path[len(folder) :].partition(os.sep)[0]) or None
+        return None
 
     def open(self, call_id: str, name: str) -> SpillWriter:
         """Open a writer for a new file of this call; a name that already exists gets a number."""

@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from ..builtin.command_rules import CommandRules
 from ..builtin.default_tools import default_tools, open_spill
 from ..config.rules import rules_of
 from ..core.context import ToolContext, current_context
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolError
 from ..core.events import trace_calls, traced
 from ..core.exposure import Exposure
 from ..core.homes import config_home
@@ -162,7 +162,7 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     def brings_in(tool: Tool, arguments: Mapping[str, Any]) -> bool:
         if tool.category == "shell":
             return sandboxes.brings_in(tool, arguments)
-        return _reads_untrusted_output(ground, arguments.get("path"))
+        return _reads_untrusted_output(ground, tool, arguments.get("path"))
 
     flow = LabelFlow(settings.labels.policy, reaches_out, brings_in)
     rules = _rules(ground, registry, flow)
@@ -186,11 +186,17 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     )  # fmt: skip
 
 
-def _reads_untrusted_output(ground: Ground, path: object) -> bool:
+def _reads_untrusted_output(ground: Ground, tool: Tool, path: object) -> bool:
     """Return whether a file is a stored output of a call that was untrusted, or of one that is not in the record."""
     if not isinstance(path, str):
         return False
-    call_id = ground.spill.call_of(os.path.join(ground.workspace.root, path))
+    if tool.workspace is not None:  # a link may lead there; the path itself counts if it leads nowhere any more
+        with suppress(OSError, ToolError):
+            path = ground.workspace.real(path)
+    elif ground.spill.folder.name not in path:
+        return False
+    whole = os.path.join(ground.workspace.root, os.path.expanduser(path))
+    call_id = ground.spill.call_of(os.path.normpath(whole))
     if call_id is None:
         return False
     labels = [row["labels"] for row in ground.audit.query(call_id=call_id)]

@@ -187,6 +187,11 @@ def _secret_pattern(spot: Spot) -> str | None:
         for sample in places.SECRET_SAMPLES:
             if fnmatchcase(sample, last) and _secret_path(f"{folder}/{sample}") and not last.startswith("*"):
                 return "the pattern selects files that hold secrets"
+    first = spot.pattern.split("/", 1)[0]
+    if first != spot.pattern and first.startswith("."):
+        for name in (".ssh", ".aws", ".gnupg", ".kube", ".config", ".docker"):
+            if fnmatchcase(name, first):
+                return "the pattern selects folders that hold secrets"
     return None
 
 

@@ -38,6 +38,7 @@ _OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
     """
 )
 # They give their words to a shell as one text.
+_APPLETS = words_in("busybox toybox coreutils")
 _JOIN = words_in(
     """
     watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty
@@ -113,7 +114,9 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
             break
         first = False
     for start in starts:
-        rest = tuple(replaced(word, "{}", (None,)) for word in words[start:])
+        rest = words[start:]
+        if name not in _APPLETS:  # there `{}` belongs to what is started, as in `busybox xargs`
+            rest = tuple(replaced(word, "{}", (None,)) for word in rest)
         if name == "entr":
             rest = tuple(Word((None,)) if word.text == "/_" else word for word in rest)
         yield Inner(rest, directory=directory, fed=name not in ("parallel", "entr"))
