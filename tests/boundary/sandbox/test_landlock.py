@@ -1,6 +1,7 @@
 """Work goes on under Landlock, what ends is ended, and what is protected stays as it is."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.landlock import landlock_sandbox
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
@@ -418,3 +420,27 @@ async def test_processes_that_only_start_the_next_and_end_are_ended_too(tmp_path
     await sh(tmp_path, f"{sys.executable} storm.py")
     (tmp_path / "still").unlink(missing_ok=True)
     assert not await until((tmp_path / "still").exists, 1)
+
+
+async def test_one_that_was_missed_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark, looks = 4_711, 0
+    marked = landlock_sandbox._marked
+
+    def missed_at_first(*given: object) -> object:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            return marked(*given)  # type: ignore[arg-type]
+        subprocess.run(["true"], check=True)  # something began meanwhile: perhaps the next of the command's
+        return set[int]()
+
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        resource.prlimit(sleeper.pid, landlock_sandbox.MARK, (mark, mark))
+        monkeypatch.setattr(landlock_sandbox, "_marked", missed_at_first)
+        landlock_sandbox._end_marked(mark)
+        assert looks > 1
+        assert sleeper.wait(10) == -signal.SIGKILL
+    finally:
+        sleeper.kill()
+        sleeper.wait()

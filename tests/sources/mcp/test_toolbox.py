@@ -144,6 +144,34 @@ async def test_connect_reload_and_disconnect(config: Any) -> None:
         assert not alive(pid)
 
 
+async def test_a_yes_is_for_the_server_that_was_shown(config: Any) -> None:
+    def second(**more: Any) -> dict[str, Any]:
+        args = ["-S", str(SERVERS / "raw.py"), json.dumps({"tools": ["echo"], **more})]
+        return {"command": sys.executable, "args": args}
+
+    async def approve(request: Any) -> bool:
+        asked.append(request)
+        if len(asked) == 1:  # meanwhile another server takes the name, which says the same of its tools
+            await box.mcp.disconnect("second")
+            await box.mcp.connect("second", second(other=True))
+        return True
+
+    asked: list[Any] = []
+    async with Toolbox.open(**config({"tools": ["pid"]}), approve=approve) as box:
+        await box.mcp.connect("second", second())
+        first = box.registry.require("mcp_second_echo").definition
+        refused = await box.call("mcp_second_echo", {"text": "x"})
+        assert "its server changed what it says of this tool while the question was open" in refused.for_llm
+        other = box.registry.require("mcp_second_echo").definition
+        assert first is not None and other is not None and first.digest != other.digest
+        assert not (await box.call("mcp_second_echo", {"text": "x"})).is_error
+        assert len(asked) == 2
+        await box.mcp.disconnect("second")
+        await box.mcp.connect("second", second(other=True))
+        again = box.registry.require("mcp_second_echo").definition
+        assert again is not None and again.digest == other.digest
+
+
 async def test_filters_and_prefix(config: Any) -> None:
     settings = {"tools": ["e*", "pid"], "disabled_tools": ["environment"], "prefix": "my_"}
     async with Toolbox.open(**config({"tools": ["echo", "environment", "pid", "big"]}, **settings)) as box:
