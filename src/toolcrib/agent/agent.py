@@ -28,7 +28,7 @@ from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
-from .session_labels import note_entries, note_history, note_message, note_report
+from .session_labels import note_history, note_message, note_report
 from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
 from .stopping import TurnCancelled, stoppable
@@ -347,10 +347,7 @@ class Agent:
             if task is not None:
                 await session.do(session.say, task, note=now(), source="parent")
             turn = loop.run_session(parts, session, ctx, spent, lambda event: None)
-            try:
-                return await _or_cancelled(session, spent, turn)
-            finally:
-                note_entries(self.box, session.entries, session.row.parent or "")  # its parent may read its files
+            return await _or_cancelled(session, spent, turn)
 
     async def _watch_subagents(self, session: AgentSession, ctx: ToolContext) -> None:
         """Go on with background subagents that waited for a person, as soon as they have the answer."""

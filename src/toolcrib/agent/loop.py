@@ -65,7 +65,7 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_answer, note_turn
+from .session_labels import note_answer, note_entries, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -359,7 +359,10 @@ async def _run_calls(
             await session.do(session.store_result, call.id, _result(calls[call.id], output))
     if not waiting:
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
-        await session.do(session.append, ResultTurn(tuple(results)))
+        stored = ResultTurn(tuple(results))
+        await session.do(session.append, stored)
+        if session.row.parent is not None:  # which may read the files that its subagent writes from now on
+            note_entries(parts.box, (turn, stored), session.row.parent)
     return waiting
 
 
