@@ -598,6 +598,17 @@ class TestMemory:
                 assert flow.question(post, {"url": f"id-{n:08}"}, kept) is not None
 
 
+async def test_a_path_that_no_file_can_have_is_no_stored_output(tmp_path: Path) -> None:
+    @tool(category="filesystem_read", read_only=True)
+    def peek(path: str) -> str:
+        """Look."""
+        return "looked"
+
+    async with Toolbox.open(tmp_path, tools=[peek]) as box:
+        for path in ("~\0/spill", "~nobody/spill/" + "../" * 100_000):
+            assert (await box.call("peek", {"path": path})).for_llm == "looked"
+
+
 async def test_a_stored_output_has_the_labels_of_the_call_that_stored_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,10 +241,10 @@ class Agent:
         waits = self.store.waiting(session.id, ("steer", "queue"))
         if waits is None or waits[1].source not in ("job", "subagent"):
             return None
-        turns = list(enumerate(session.entries))
-        asked = (i for i, turn in reversed(turns) if isinstance(turn, UserTurn) and turn.source in ("user", "schedule"))
-        first, spent = next(asked, 0), Spent(RunLimits(), self.prices)
-        for _, turn in turns[first:]:
+        spent = Spent(RunLimits(), self.prices)
+        for turn in reversed(session.entries):
+            if isinstance(turn, UserTurn) and turn.source in ("user", "schedule"):
+                break
             if isinstance(turn, ModelTurn):
                 spent.requests += 1
                 spent.add(turn.usage, session.row.model)

@@ -188,7 +188,7 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
 
 def _reads_untrusted_output(ground: Ground, tool: Tool, path: object) -> bool:
     """Return whether a file is a stored output of a call that was untrusted, or of one that is not in the record."""
-    if not isinstance(path, str):
+    if not isinstance(path, str) or "\0" in path:
         return False
     if tool.workspace is not None:  # a link may lead there; the path itself counts if it leads nowhere any more
         with suppress(OSError, ToolError):
