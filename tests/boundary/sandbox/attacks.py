@@ -15,7 +15,6 @@ import platform
 import signal
 import socket
 import sys
-import threading
 
 with open(sys.argv[1]) as file:
     T = json.load(file)
@@ -688,6 +687,7 @@ def rename_workspace():
 # --- leave something running
 
 if T.get("daemon"):
+    begun, held = os.pipe()  # the last program that has the other end is the daemon, until it becomes `sleep`
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -697,7 +697,8 @@ if T.get("daemon"):
             os.execvp("sleep", ["sleep", T["daemon"]])
         os._exit(0)
     os.wait()
-    threading.Event().wait(0.05)
+    os.close(held)
+    os.read(begun, 1)
 
 for path in (f"{WS}/made", os.path.expanduser("~/.attacker"), "/tmp/.attacker", "/dev/shm/.attacker"):
     try:
