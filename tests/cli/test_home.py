@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,14 @@ def test_a_users_own_configuration_there_is_used_without_a_hint(home: Cli) -> No
     home.write(".config/toolcrib/config.toml", 'mode = "observer"\n')
     done = home("list", "exec")
     assert "deny" in done.stdout and done.stderr == ""
+
+
+def test_a_home_that_is_not_absolute_puts_nothing_into_the_workspace(cli: Cli) -> None:
+    code = "from toolcrib.core.homes import config_home, state_home; print(config_home(), state_home())"
+    for env in ({"HOME": "rel"}, {"HOME": ""}):
+        found = subprocess.run([sys.executable, "-c", code], env=env, cwd=cli.work, capture_output=True, text=True)
+        assert all(map(os.path.isabs, found.stdout.split())), found
+        assert "rel/" not in found.stdout
 
 
 def test_nobody_sees_or_changes_what_is_ours(home: Cli) -> None:

@@ -34,7 +34,8 @@ def test_mistakes_say_what_is_wrong(cli: Cli) -> None:
     assert "allow, ask or deny" in cli("rules", "add", "maybe", "Bash", code=2).stderr
     assert "must name the server" in cli("rules", "add", "allow", "mcp__*", code=2).stderr
     assert "not found" in cli("rules", "test", "nothing", code=2).stderr
-    assert "no tool here is meant by it" in cli("rules", "add", "deny", "Basch(rm *)").stderr
+    assert "no tool here is meant by it; did you mean Bash?" in cli("rules", "add", "deny", "Basch(rm *)").stderr
+    assert "did you mean" not in cli("rules", "add", "deny", "mine(x)").stderr
     assert "warning" not in cli("rules", "add", "deny", "Bash(rm *)").stderr
 
 

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import dataclasses
 import itertools
+import re
 import secrets
 import shutil
 import sys
@@ -45,6 +46,7 @@ QUIET_SECONDS = 0.5  # a call that ends before that needs no display
 FRAME_SECONDS = 0.1
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_LIVE = 3  # lines of a running command that are shown
+_SCRIPT = re.compile(r'^script\.py(?=:\d)|(?<=^  File ")script\.py(?=")', re.MULTILINE)
 MAX_HEARD = 1_000  # pieces of its output that are kept for Ctrl-C
 
 
@@ -105,10 +107,13 @@ def call(
 
 def call_and_show(
     options: OwnToolOptions, own: OwnTools, name: str, arguments: dict[str, Any] | str, settings: Settings, *,
-    raw: bool = False, cassette: CassetteOptions = CassetteOptions(), words: Sequence[str] = (),
+    raw: bool = False, cassette: CassetteOptions = CassetteOptions(), words: Sequence[str] = (), script: str = "-",
 ) -> int:  # fmt: skip
-    """Call a tool and print its output. `words` are what its arguments were read from. Returns the exit code."""
+    """Call a tool and print its output. `words` are what its arguments were read from, `script` the file that was
+    given as a script. Returns the exit code."""
     result, printed = run(_call(options, own, name, arguments, settings, cassette, words))
+    if result.is_error and script != "-":
+        result = replace(result, for_llm=_SCRIPT.sub(lambda _: script, result.for_llm))
     if options.json:
         show.out_json(as_json(name, result))
     elif printed is not None and raw:

@@ -35,7 +35,7 @@ def code(
     settings = options.settings()
     settings = replace(settings, tools=replace(settings.tools, code=True))
     own, _ = own_tools([], options.module)
-    return call_and_show(options, own, NAME, {"code": text, "timeout": timeout}, settings)
+    return call_and_show(options, own, NAME, {"code": text, "timeout": timeout}, settings, script=file)
 
 
 COMMAND = CliCommand(code)

@@ -59,13 +59,13 @@ def of_command(work: Callable[[], int | None]) -> int:
         show.error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # the reader ended first, as in `toolcrib list | head`
-        _drop_stdout()
+        drop_stdout()
         return OK
     except SystemExit:
         try:
             sys.stdout.flush()
         except BrokenPipeError:  # its end cancelled the work, as in `toolcrib run … | head`
-            _drop_stdout()
+            drop_stdout()
             return OK
         raise
     except FileNotFoundError as error:
@@ -81,7 +81,7 @@ def of_command(work: Callable[[], int | None]) -> int:
         return FAILED
 
 
-def _drop_stdout() -> None:
+def drop_stdout() -> None:
     """Let the interpreter write what is left of stdout nowhere. At its end it would complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -32,8 +32,19 @@ def hookd_folder(environ: Mapping[str, str] = os.environ) -> str:
 
 def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> str:
     given = environ.get(name, "")  # a relative path counts as unset, by the XDG specification
-    home = environ.get("HOME") or os.path.expanduser("~")
-    return os.path.join(given if os.path.isabs(given) else os.path.join(home, below_home), "toolcrib")
+    return os.path.join(given if os.path.isabs(given) else os.path.join(_home(environ), below_home), "toolcrib")
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    """Return `$HOME`; the account's own folder if that is not set, or not absolute: it would lie in the workspace."""
+    if os.path.isabs(given := environ.get("HOME", "")):
+        return given
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _path(text: str) -> Path:

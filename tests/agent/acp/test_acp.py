@@ -231,7 +231,7 @@ async def test_a_session_is_listed_loaded_forked_resumed_and_closed(editing: Edi
         await editor.say(copy, "and the copy")
         assert editor.text.endswith("And on.")
         await editor.agent.close_session(session_id=session)
-        with pytest.raises(RequestError, match="is not open"):
+        with pytest.raises(RequestError, match="not open: it was not loaded here, or its loading failed"):
             await editor.say(session, "hello?")
         with pytest.raises(RequestError, match="there is no session"):
             await editor.agent.load_session(cwd=work, session_id=session[:-1], mcp_servers=[])

@@ -243,6 +243,11 @@ def test_the_command(folder: Path) -> None:
     done = command(*words)
     assert (done.returncode, done.stdout) == (0, "2 read\ndeleted\n"), done
     assert command("code", str(folder / "none.py")).returncode == 2
+    file = words[1]
+    for code, said in (("foo()", f"{file}:1:1: error"), ("raise ValueError('script.py:1')", f'File "{file}", line 1')):
+        (folder / "s.py").write_text(code)
+        wrong = command(*words)
+        assert wrong.returncode in (1, 2) and said in wrong.stderr and "input-" not in wrong.stderr, wrong
 
 
 PARKS = """

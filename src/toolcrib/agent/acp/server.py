@@ -161,7 +161,10 @@ class EditorServer:
     def _session(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise invalid(f"the session {session_id!r} is not open; load or resume it first")
+            raise invalid(
+                f"the session {session_id!r} is not open: it was not loaded here, or its loading failed. Load it "
+                "(session/load), or begin a new one (session/new)"
+            )
         return session
 
     async def _open(

@@ -153,7 +153,7 @@ class MontyScript:
             session = self._checkout()
             return self._until_it_waits(session.feed_start(code, print_callback=self._printed))
         except pydantic_monty.MontySyntaxError as error:
-            return ScriptFailed(error.display(), unchecked=True)
+            return ScriptFailed(error.display().replace('"<python-input-0>"', '"script.py"'), unchecked=True)
         except pydantic_monty.MontyError as error:
             return self._failed(error)
 
@@ -242,7 +242,7 @@ class MontyScript:
         import pydantic_monty
 
         if isinstance(error, pydantic_monty.MontyRuntimeError):
-            text = error.display()
+            text = error.display().replace('"<python-input-0>"', '"script.py"')
             if text.startswith("TimeoutError: feed time limit exceeded"):
                 seconds = self._limits.get("max_feed_duration_secs", 0)
                 text = f"TimeoutError: it computed for more than {seconds:g} s; do less, or give it more `timeout`"

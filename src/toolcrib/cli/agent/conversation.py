@@ -15,7 +15,7 @@ from ...agent.waiting import POLL_SECONDS, Waits, news_of, waits_of
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from .. import show
-from ..exit_codes import Usage
+from ..exit_codes import Usage, drop_stdout
 from .attachments import mentioned, read_files
 from .display import AnswerLines
 from .screen import Screen
@@ -79,6 +79,8 @@ class Conversation:
                 self.note(f"{command.name} waits for the end of the turn; Ctrl-C interrupts it")
             else:
                 await command.run(self, text.partition(" ")[2].strip())
+        except BrokenPipeError:
+            self._reader_ended()
         except (ToolcribError, Usage, OSError) as error:
             self.screen.line(f"toolcrib: {error}", "red")
 
@@ -141,6 +143,8 @@ class Conversation:
             more = "; what was sent meanwhile goes with your next message" if waits else ""
             self.screen.line(f"(interrupted; the session is kept{more})", "yellow")
             self.outcome = Outcome("interrupted")
+        except BrokenPipeError:
+            self._reader_ended()
         except (ToolcribError, Usage, OSError) as error:
             self.display.stop()
             self.screen.line(f"toolcrib: {error}", "red")
@@ -148,6 +152,11 @@ class Conversation:
         finally:
             self._turn = None
             self.turn_ended()
+
+    def _reader_ended(self) -> None:
+        """Leave: the program that reads our output has ended, as in `toolcrib chat | head`."""
+        drop_stdout()
+        self.leaving, self.outcome = True, None
 
     def turn_ended(self) -> None:
         """Do nothing; the chat shows its prompt here."""

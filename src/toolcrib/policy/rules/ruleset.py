@@ -25,6 +25,7 @@ from .commands import Certainty
 from .files import File, FilePattern
 from .grammar import VERDICTS, Rule, RuleSource, parse_rule
 from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, pattern_of, why_never
+from .names import CLAUDE
 
 if TYPE_CHECKING:
     from ..shell.parts import CommandPlace
@@ -232,6 +233,8 @@ class RuleSet:
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
         """Return warnings about rules that can never match, with the reason, and about rules that name no existing
         tool."""
+        from difflib import get_close_matches
+
         tools = list(tools)
         found: list[str] = []
         for rule in self._rules:
@@ -239,7 +242,8 @@ class RuleSet:
             if why is not None:
                 found.append(f"{rule}: can never match: {why}")
             elif not any(self._bind(rule, tool) for tool in tools):
-                found.append(f"{rule}: no tool here is meant by it")
+                near = get_close_matches(rule.tool, [*CLAUDE, *(tool.name for tool in tools)], 1)
+                found.append(f"{rule}: no tool here is meant by it{f'; did you mean {near[0]}?' if near else ''}")
         return found
 
     # --- compiling
