@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from toolcrib.agent.bus import InboundMessage, MessageNotSent, OutboundMessage
 from toolcrib.agent.channels import signature, webhook
-from toolcrib.agent.channels.http_server import MAX_BODY
+from toolcrib.agent.channels.http_server import MAX_BODY, MAX_CONNECTIONS
 from toolcrib.agent.channels.signature import SignatureRefused, check_signature, signed_headers
 from toolcrib.agent.channels.webhook import WebhookChannel
 from toolcrib.agent.store import SessionStore
@@ -248,6 +248,19 @@ async def test_what_is_not_signed_rightly_is_refused(tmp_path: Path) -> None:
         assert sender.messages == []
         several = {**good, "webhook-signature": f"v1a,xx {good['webhook-signature']}"}
         assert (await sender.post(several, body))[0] == 202
+
+
+async def test_open_connections_keep_no_sender_out(tmp_path: Path) -> None:
+    crowd: list[socket.socket] = []
+    async with endpoint(tmp_path) as sender:
+        try:
+            for _ in range(2 * MAX_CONNECTIONS):
+                crowd.append(await asyncio.to_thread(socket.create_connection, ("127.0.0.1", sender.port)))
+                crowd[-1].sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\n")
+            assert (await sender.post(signed_headers(SECRET, body_of()), body_of()))[0] == 202
+        finally:
+            for each in crowd:
+                each.close()
 
 
 async def test_a_taken_port_is_an_error_of_the_settings(tmp_path: Path) -> None:

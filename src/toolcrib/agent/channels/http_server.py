@@ -16,6 +16,9 @@ log = logging.getLogger("toolcrib.channels")
 MAX_BODY = 256 * 1024
 BODY_SECONDS = 10.0
 MAX_CONNECTIONS = 100
+"""Connections at a time. For a new one the oldest ends, so that open connections alone keep no sender out."""
+CONNECTION_SECONDS = 15.0
+"""How long a connection may last: a sender writes its message at once."""
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[tuple[int, str]]]
 """Takes the headers (names in lower case) and the body of a request, and returns the status and text of the answer."""
@@ -25,6 +28,8 @@ async def serve_http(host: str, port: int, handler: Handler) -> None:
     """Serve until it is cancelled. Raises ConfigError if it cannot listen there."""
     import uvicorn
 
+    from ...serve.strangers import Strangers
+
     class EndpointServer(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
@@ -33,7 +38,8 @@ async def serve_http(host: str, port: int, handler: Handler) -> None:
     with _listener(host, port) as listener:
         config = uvicorn.Config(
             _app(handler), log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False,
-            server_header=False, timeout_graceful_shutdown=1, limit_concurrency=MAX_CONNECTIONS,
+            server_header=False, timeout_graceful_shutdown=1,
+            http=Strangers(MAX_CONNECTIONS, CONNECTION_SECONDS).protocol(),
         )  # fmt: skip
         server = EndpointServer(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
