@@ -11,6 +11,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.core.tool_spec import Definition
 from toolcrib.core.verdict import Judgement
+from toolcrib.policy import approval
 from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
 from toolcrib.policy.preview import MAX_LINE
@@ -626,3 +627,30 @@ async def test_a_stored_yes_is_asked_for_again_when_the_call_would_do_something_
     assert here.store.get(first)["state"] == "denied"
     here.store.resolve(second.meta["approval_id"], True, approver="me")
     assert (await call()).for_llm == "replaced"
+
+
+async def test_one_caller_has_so_many_open_questions(world, monkeypatch):
+    monkeypatch.setattr(approval, "MAX_OPEN", 3)
+    w = world()
+    asked = [await w.wipe(str(n), session_id=f"s{n}", sender_id="ann") for n in range(5)]
+    assert [each.error_kind for each in asked] == ["pending"] * 3 + ["denied"] * 2
+    assert "3 questions of yours wait" in asked[3].for_llm
+    assert (await w.wipe("0", session_id="s0", sender_id="ann")).error_kind == "pending"  # that is no new one
+    assert (await w.wipe("0", sender_id="bob")).error_kind == "pending"
+    assert w.store.resolve(asked[0].meta["approval_id"], True, approver="me")
+    assert (await w.wipe("4", sender_id="ann")).error_kind == "pending"
+
+
+async def test_the_ids_of_a_host_are_stored_without_secrets_and_short(world):
+    w = world()
+    w.service.redact = lambda text: text.replace("SECRET", "***")
+    given = "SECRET\x1b[2J" + "x" * 5_000
+    asked = (await w.wipe("a", session_id=given, chat_id=given)).meta["approval_id"]
+    await w.wipe("a", session_id=given + "x", chat_id=given)
+    rows = w.store.pending()
+    assert len({row["session_id"] for row in rows}) == 2
+    for row in rows:
+        assert "SECRET" not in str(row) and "\x1b" not in str(row) and len(row["session_id"]) < 300 > len(row["caller"])
+    assert w.store.resolve(asked, True, approver="me")
+    assert (await w.wipe("a", session_id=given + "x", chat_id=given)).error_kind == "pending"
+    assert not (await w.wipe("a", session_id=given, chat_id=given)).is_error

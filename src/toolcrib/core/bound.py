@@ -17,14 +17,20 @@ Redact = Callable[[str], str]
 """Removes secrets from a text."""
 
 
+MAX_ID = 200
+"""Longest id of a call or session, in characters, before what keeps it unique."""
+
+
 def clean_id(ident: str, redact: Redact | None) -> str:
-    """Return the id of a call or session without secrets: whoever chose it may have put one in. It stays unique."""
-    if redact is None:
-        return ident
+    """Return the id of a call or session without secrets and control characters, and not too long: whoever chose it may
+    have put anything in. It stays unique."""
     try:
-        clean = redact(ident)
+        clean = ident if redact is None else redact(ident)
     except Exception:  # as in every other text, nothing of it is shown then
         clean = "(withheld)"
+    clean = clean[:MAX_ID]
+    if not clean.isprintable():
+        clean = "".join(c if c.isprintable() else "?" for c in clean)
     if clean == ident:
         return ident
     from hashlib import sha256

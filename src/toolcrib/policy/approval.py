@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Any, Literal, cast
 
-from ..core.bound import Redact, map_texts
+from ..core.bound import Redact, clean_id, map_texts
 from ..core.call import Call
 from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
@@ -41,6 +41,8 @@ LIVE_SECONDS = 300.0
 KEPT_SECONDS = 24 * 3600.0
 """Seconds that a stored request waits for an answer, and that an unused approval stays valid."""
 POLL_SECONDS = 0.5
+MAX_OPEN = 200
+"""Questions of one caller that wait at a time: more would hide those of others."""
 
 Suggest = Callable[[Tool, Mapping[str, Any]], str | None]
 """`suggest(tool, arguments)` is the one-line rule that would allow this call; None if no rule can express that."""
@@ -93,7 +95,7 @@ class ApprovalService:
         for key in over:
             del self._granted[key]
         if session_id is not None:
-            self.store.release(self._process(), session_id)
+            self.store.release(self._process(), clean_id(session_id, self.redact))
 
     def close(self) -> None:
         """End all sessions."""
@@ -137,6 +139,13 @@ class ApprovalService:
         approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
             return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
+        caller = caller_of(self._as_stored(request.ctx))
+        if await shared_threads.run(self.store.open_by, caller, self._folder(request.ctx)) >= MAX_OPEN:
+            text = (
+                f"{request.tool.name} was not run: it needs approval, and {MAX_OPEN} questions of yours wait for a "
+                "person already. Ask for fewer things, or wait until some are answered."
+            )
+            return ToolOutput.error(text, "denied", meta={"rule": rule})
         line = self._line(request, request.arguments, rule, hosts)
         asked = await self._request(
             request, reason, _asked_by(rule, fixed), now, line=line, hosts=hosts, live=approver is not None
@@ -200,7 +209,8 @@ class ApprovalService:
         request."""
         waiting: ApprovalRow | None = None
         found = await shared_threads.run(self.store.of_call, request.digest, self._folder(request.ctx))
-        rows = [row for row in found if serves(row, request.ctx)]
+        stored = self._as_stored(request.ctx)
+        rows = [row for row in found if serves(row, stored)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
             if row["state"] != "denied" and requests.hosts_of(row) != hosts:  # another question: it would open others
                 await self._take_back(row["id"])
@@ -211,7 +221,7 @@ class ApprovalService:
                     continue
                 grant = await self._grant(row["id"], decision, request, hosts)
                 if grant is not None:
-                    if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
+                    if row["session_id"] == stored.session_id:  # valid only for the session that asked
                         scopes = requests.scopes_of(row)
                         self._grant_session(decision, request, row["asked_by"], scopes, rule, hosts)
                     return grant
@@ -268,6 +278,7 @@ class ApprovalService:
         live: bool,
     ) -> ApprovalRequest:  # fmt: skip
         ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
+        stored = self._as_stored(ctx)
         preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self.redact)
         shown = cut_line(self.redact(line))
         scopes = self._scopes(request, line, asked_by, readable=shown == line)
@@ -282,9 +293,10 @@ class ApprovalService:
         shown_arguments = map_texts(request.arguments, self.redact)  # the repeated call runs, bound by its digest
         row = {
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
+            "session_id": stored.session_id,
             "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, hosts),
             "process": self._process(),
-            "caller": caller_of(ctx),
+            "caller": caller_of(stored),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
             "workspace": self._folder(ctx),
         }  # fmt: skip
@@ -359,6 +371,11 @@ class ApprovalService:
 
     def _folder(self, ctx: ToolContext) -> str | None:
         return self.workspace or (str(ctx.workspace) if ctx.workspace is not None else None)
+
+    def _as_stored(self, ctx: ToolContext) -> ToolContext:
+        """Return the context with its ids as the record has them: its host may have put anything into them."""
+        given = {name: getattr(ctx, name) for name in ("session_id", "chat_id", "sender_id", "agent_id")}
+        return replace(ctx, **{name: clean_id(each, self.redact) for name, each in given.items() if each is not None})
 
     def _process(self) -> str:
         return this_process(self._token)
