@@ -157,7 +157,7 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
     from ..sources.mcp.cache import ListCache, Pins
 
     ground = house.ground
-    folder = ground.state.path.parent / "mcp"
+    folder, clean = ground.state.path.parent / "mcp", ground.redactor.redact
 
     def learn(name: str, value: str) -> None:
         from ..config.hide import is_secret_name
@@ -167,10 +167,10 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
             ground.redactor.grant(name, value)
 
     host = ClientServices(
-        workspace=ground.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
+        workspace=ground.workspace.root, cache=ListCache(folder / "lists", clean), tokens=folder / "tokens",
         environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network, learn=learn,
-        walls=lambda profile, read, write: ground.sandboxes.variant(read, profile, write)(), pins=Pins(folder / "pins"),
-        starts=ground.starts,
+        walls=lambda profile, read, write: ground.sandboxes.variant(read, profile, write)(),
+        pins=Pins(folder / "pins", clean), starts=ground.starts,
     )  # fmt: skip
     configs = {name: replace(config, name=name) for name, config in ground.settings.mcp_servers.items()}
     configs = {**{config.name: config for config in added}, **configs}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.sources.mcp import server_config
-from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.cache import ListCache, Pins
 from toolcrib.sources.mcp.listed import ListedTool, ServerListing, listing_from_json
 
 LISTING = ServerListing(
@@ -27,6 +28,23 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     (file,) = (tmp_path / "mcp" / "lists").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["listing"]["tools"][0]["digest"] == LISTING.tools[0].digest
+
+
+def test_what_is_stored_has_no_secrets_and_the_digest_of_what_was_said(tmp_path: Path) -> None:
+    def redact(text: str) -> str:
+        return text.replace("s3cret", "***")
+
+    said = ListedTool("a", "It has s3cret.", MappingProxyType({"type": "object", "title": "s3cret"}))
+    cache, pins = ListCache(tmp_path / "lists", redact), Pins(tmp_path / "pins", redact)
+    cache.write("1" * 64, "s", ServerListing((said,), server="s3cret", instructions="Use s3cret."))
+    pins.accept("1" * 64, [said])
+    for file in tmp_path.rglob("*.json"):
+        assert "s3cret" not in file.read_text()
+    listing = cache.read("1" * 64)
+    assert listing is not None and listing.tools[0].description == "It has ***."
+    for again in (pins, Pins(tmp_path / "pins", redact)):
+        assert again.doubt("1" * 64, "s", listing.tools[0]) is None
+        assert again.doubt("1" * 64, "s", said) is None
 
 
 def test_a_failure_is_remembered_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...boundary.own_files import replace_file
+from ...core.bound import Redact, map_texts
 from ...record.state import private_folder
 from .listed import Json, ListedTool, ServerListing, listing_from_json
 
@@ -39,17 +40,19 @@ def write_private(path: Path, text: str) -> None:
 
 
 class ServerFiles:
-    """Files about servers, by the identity of a server (`ServerConfig.identity`)."""
+    """Files about servers, by the identity of a server (`ServerConfig.identity`). `redact` removes secrets: a server
+    may say what it was given."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, redact: Redact = str) -> None:
+        self._folder, self._redact = folder, redact
 
     def path(self, identity: str, kind: str = "json") -> Path:
         return self._folder / f"{identity[:32]}.{kind}"
 
     def store(self, path: Path, **entry: Any) -> None:
         """Write a file. Raises OSError or ConfigError."""
-        write_private(path, json.dumps({"version": VERSION, **entry}, default=dict))
+        plain = json.loads(json.dumps(entry, default=dict))
+        write_private(path, json.dumps({"version": VERSION, **map_texts(plain, self._redact)}))
 
     def load(self, path: Path, read: Callable[[Json], T]) -> T | None:
         """Return what `read` makes of the entry in a file; None if there is none or it cannot be read."""
@@ -114,8 +117,8 @@ class Accepted(NamedTuple):
 class Pins(ServerFiles):
     """The accepted digests of the tools of servers, by the server's identity (`ServerConfig.identity`)."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, redact: Redact = str) -> None:
+        super().__init__(folder, redact)
         self._known: dict[str, dict[str, Accepted]] = {}
 
     def trust_first(self, identity: str, tools: Iterable[ListedTool]) -> None:

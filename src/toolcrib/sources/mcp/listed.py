@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, Literal
 
 from ...core.dataclass import dataclass
@@ -33,6 +34,8 @@ class ListedTool:
     unlisted: bool = False
     """Whether it is one of ours, and the server has nothing that it could reach."""
     extra: Mapping[str, Any] = EMPTY
+    stored: str = field(default="", compare=False)
+    """The digest of what the server said, if this was stored, without secrets."""
 
     @property
     def digest(self) -> str:
@@ -40,6 +43,8 @@ class ListedTool:
 
         `extra` is not included: models do not read it, and it may change with every listing.
         """
+        if self.stored:
+            return self.stored
         told = [self.name, self.title, self.description, self.schema, self.output_schema, dict(self.hints)]
         text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -94,7 +99,7 @@ _LISTING: Mapping[str, type] = {
 def listing_from_json(value: Any) -> ServerListing:
     """Read the output of `to_json`. Raises KeyError, TypeError or AttributeError for anything else."""
     found = _checked(value, _LISTING)
-    found["tools"] = tuple(ListedTool(**_checked(each, _TOOL)) for each in found["tools"])
+    found["tools"] = tuple(ListedTool(**_checked(each, _TOOL), stored=str(each["digest"])) for each in found["tools"])
     for key in ("faults", "lists_none"):
         found[key] = tuple(map(str, found.get(key, ())))
     return ServerListing(**found)
