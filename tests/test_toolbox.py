@@ -207,9 +207,10 @@ async def test_awaited_instead_of_entered(folder):
 async def test_a_call_after_the_end_does_nothing_and_says_that_the_toolbox_is_closed(folder):
     async with Toolbox.open(folder) as box:
         pass
-    output = await box.call("exec", {"command": "touch made"})
-    assert (output.is_error, (folder / "made").exists()) == (True, False)
-    assert "is closed: make calls before the toolbox is closed" in output.for_llm
+    for name, arguments in (("exec", {"command": "touch made"}), ("echo", {"message": "x"}), ("list_dir", {})):
+        output = await box.call(name, arguments)
+        assert (output.is_error, (folder / "made").exists()) == (True, False)
+        assert "is closed: make calls before the toolbox is closed" in output.for_llm
 
 
 async def test_background_sessions_end_with_the_toolbox(folder):

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..config.settings import Mode
     from ..core.answering import ToolOutputs
+    from ..core.call import Call
     from ..core.dialects import Dialect
     from ..core.events import Event, EventStream
-    from ..core.interfaces import Hook, Middleware
+    from ..core.interfaces import Grant, Hook, Middleware
     from ..core.output import ToolOutput
     from ..core.threads import LoopThread
     from ..core.tool import Tool
@@ -333,6 +334,9 @@ class Toolbox:
 
     def close(self) -> None:
         """Do the same as `aclose` for callers without a loop."""
+        stages = self.registry.stages
+        stages.authorizer, stages.of_caller = _Closed(), None
+        stages.policy_changed()
         try:
             self.parts.house.ground.closing.close()
         finally:
@@ -352,6 +356,22 @@ class Toolbox:
             self.when_closed(self._watchdog.stop)
             if self.settings.plugins.enabled:
                 self.plugins.watch(asyncio.get_running_loop())
+
+
+class _Closed:
+    """Refuses every call of a toolbox that was closed: nothing could be recorded."""
+
+    def hides(self, tool: Tool) -> bool:
+        return False
+
+    def clears(self, tool: Tool) -> bool:
+        return False
+
+    async def authorize(self, request: Call, approved: Grant | None = None) -> ToolOutput:
+        from ..core.output import ToolOutput
+
+        text = "the record is closed: make calls before the toolbox is closed"
+        return ToolOutput.error(f"{request.tool.name} was not run: {text}", "denied")
 
 
 class Opening:
