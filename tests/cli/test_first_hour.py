@@ -126,8 +126,8 @@ STEPS = [
     Step("call delete_file shop.py", code=3, keep=r"Request (ap_\w+)", err="toolcrib: delete_file was not run: it "
          "needs approval (destructive tools ask in assistant mode). …`toolcrib approvals approve ap_…`…\n"),
     Step("approvals", "{kept}  …h left  delete_file  delete shop.py (10 bytes)\n"),
-    Step("approvals approve {kept}", err="Approved delete_file ({kept}): it runs once, when exactly this call is "
-         "repeated.\n"),
+    Step("approvals approve {kept}", err="Approved delete_file ({kept}): it runs once: now if its caller still "
+         "waits, else when exactly this call is repeated.\n"),
     Step("call delete_file shop.py", "Deleted shop.py (moved to the trash; undo: toolcrib undo call_…)\n"),
     Step("undo", "restored shop.py\n", "…"),
     Step("approvals deny ap_nope", err="toolcrib: there is no approval request ap_nope; …\n", code=2),

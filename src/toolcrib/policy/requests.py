@@ -156,7 +156,7 @@ def about_rule(
 # --- applying an answer
 
 
-REPEATED = "it runs once, when exactly this call is repeated"
+REPEATED = "it runs once: now if its caller still waits, else when exactly this call is repeated"
 
 
 @dataclass(frozen=True, slots=True)

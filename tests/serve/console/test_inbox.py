@@ -156,6 +156,43 @@ def test_keys(room: Room, page: Any) -> None:
     wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
 
 
+def test_words_that_were_meant_as_a_reason_answer_nothing(room: Room, page: Any) -> None:
+    row = room.ask("one")
+    shown(page, row["id"])
+    page.keyboard.press("j")
+    page.wait_for_timeout(300)
+    page.keyboard.type("hangs", delay=30)  # with an a, and no d before
+    assert room.row(row["id"])["state"] == "pending"
+    page.keyboard.press("k")
+    page.keyboard.press("d")  # at once: it answers nothing
+    page.keyboard.type("bad")
+    assert shown(page, row["id"]).get_by_label("Reason").input_value() == "bad"
+    assert room.row(row["id"])["state"] == "pending"
+
+
+def test_the_focus_stays_where_something_is_wrong_and_goes_on_after_an_answer(room: Room, page: Any) -> None:
+    rows = [room.ask("one"), room.ask("two"), room.ask("three")]
+    item = shown(page, rows[1]["id"])
+    item.get_by_text("Other answers").click()
+    item.get_by_label("Other arguments").fill("{")
+    item.get_by_role("button", name="with these arguments").click()
+    page.get_by_text("Nothing was done: the arguments are not JSON").wait_for()
+    assert page.evaluate("document.activeElement.value") == "edited"
+    item.get_by_role("button", name="Approve once").first.click()
+    page.get_by_text("Approved launch").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.id") == rows[2]["id"]
+
+
+def test_who_types_a_reason_learns_that_somebody_else_answered(room: Room, page: Any) -> None:
+    row = room.ask("one")
+    shown(page, row["id"]).get_by_label("Reason").fill("half a sen")
+    assert room.box.approvals.resolve(row["id"], True, approver="cli:bob")
+    page.get_by_text("The call that you were at does not wait any more.").wait_for()
+    page.get_by_text("approved by cli:bob").wait_for()
+
+
 def test_several_at_once(room: Room, page: Any) -> None:
     rows = [room.ask(f"rocket {number}") for number in range(4)]
     shown(page, rows[3]["id"])
@@ -237,7 +274,7 @@ def test_one_request_has_a_page(room: Room, console: Open) -> None:
     text = console.ask("GET", f"inbox?id={row['id']}").text
     assert "would launch one" in text
     assert "would launch two" not in text
-    assert "Its rule would have allowed" in text
+    assert "Its rule would have allowed 0 others of the last 1 call (0 refused)" in text
     assert answer(room.box.approvals, row["id"], Decision(False, "no", approver="cli:ann")).kept
     text = console.ask("GET", f"inbox?id={row['id']}").text
     assert f"{row['id']} " in text

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
 
+from toolcrib.core.errors import ToolError, UnknownName
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun, JobStatus
 from toolcrib.jobs.host import jobs_file
 from toolcrib.jobs.opening import open_engine
 from toolcrib.jobs.placing import schedules_of
 from toolcrib.jobs.schedule import Every
 from toolcrib.jobs.schedules import Schedule, ScheduledRun
-from toolcrib.serve.console.jobs import JobList, OneJob, job_page, jobs_page, session_of
+from toolcrib.serve.console.jobs import JobList, OneJob, job_page, jobs_page, send_by_worker, session_of
 from toolcrib.serve.console.page import Frame
 from toolcrib.serve.console.schedules import ScheduleList, schedules_page
 
@@ -82,6 +83,17 @@ def test_a_worker_goes_on_with_a_session(room: Room, console: Open) -> None:
     [status] = asyncio.run(with_engine(room)).values()
     assert (status.job.kind, status.job.body["text"], status.job.body["session"]) == ("message", "go on", session.id)
     assert status.job.workspace == str(room.box.workspace.root)
+
+
+def test_where_no_worker_ever_was_a_message_says_how_to_start_one(room: Room) -> None:
+    def jobs() -> Any:
+        raise UnknownName("there are no jobs here")
+
+    sent = send_by_worker(
+        {"id": "s", "text": "go on"}, jobs, lambda: nullcontext(room.box), room.box.state.record, "me"
+    )
+    with pytest.raises(ToolError, match="start `toolcrib worker`, then send it again"):
+        asyncio.run(sent)
 
 
 def test_a_job_that_is_a_session_is_paused_there(room: Room, console: Open) -> None:

@@ -156,12 +156,17 @@ def test_what_a_session_has_read_is_shown_with_the_call_that_brought_it(
 
 def test_a_question_is_answered_once(room: Room, console: Open, session: AgentSession) -> None:
     run = f"{session.id}.1.c1"
-    session.wait_for([{"kind": "question", "run_id": run, "tool": "ask_user", "question": "Which <b>one</b>?"}])
+    waits = {"kind": "question", "run_id": run, "tool": "ask_user", "question": "Which <b>one</b>?"}
+    session.wait_for([{**waits, "options": ["the blue one", "the red one"]}])
     console.enter()
     text = seen(console, id=session.id)
     assert "Which &lt;b&gt;one&lt;/b&gt;?" in text
-    assert "Answered." in act(console, session.id, "answer", text="the red one", run=run)
+    assert "2. the red one" in text
+    assert "Answered." in act(console, session.id, "answer", text="2", run=run)
     assert session.stored_result(run).text == "the red one"
+    text = seen(console, id=session.id)
+    assert "The session has an answer: <bdi>the red one</bdi>" in text
+    assert "Your answer" not in text
     assert "does not wait" in act(console, session.id, "answer", text="x", run="other")
 
 
@@ -170,6 +175,28 @@ def test_what_waits_for_approval_leads_to_the_inbox(room: Room, console: Open, s
     session.wait_for([{"kind": "approval", "run_id": "r", "tool": "launch", "approval": row["id"]}])
     console.enter()
     assert f'href="inbox?id={row["id"]}"' in seen(console, id=session.id)
+
+
+def test_what_a_turn_that_runs_waits_for_leads_to_the_inbox(room: Room, console: Open, session: AgentSession) -> None:
+    row = room.ask(session=session.id)  # its process asks at its terminal, and stores no more than the request
+    room.ask(session="another")
+    console.enter()
+    text = seen(console, id=session.id)
+    assert f'The session waits for your answer: <a href="inbox?id={row["id"]}"' in text
+    assert text.count("waits for your answer") == 1
+
+
+def test_a_message_that_was_sent_is_not_sent_again(room: Room, page: Any, session: AgentSession) -> None:
+    page.goto(page.url.replace("inbox", f"session?id={session.id}"))
+    field = page.get_by_label("Message")
+    field.fill("  ")
+    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_text("Nothing was done: ").wait_for()
+    assert field.input_value() == "  "
+    field.fill("be careful")
+    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_text("No turn runs. It waits for the next one").wait_for()
+    assert field.input_value() == ""
 
 
 def test_a_long_session_has_pages(console: Open, session: AgentSession) -> None:

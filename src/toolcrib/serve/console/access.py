@@ -59,6 +59,9 @@ HEADERS = {
 }
 
 
+ELSEWHERE = "There is nothing at this address. Each start of the console has a new one: open the link that it prints."
+
+
 class FormRefused(ToolcribError):
     """A form that was not sent by a page of the console."""
 
@@ -106,7 +109,7 @@ class ConsoleAccess:
             return HTMLResponse(refused("Refused", refusal), 403)
         folder, _, name = scope["path"].removeprefix("/").partition("/")
         if not hmac.compare_digest(folder.encode(), self.place.encode()):
-            return HTMLResponse(refused("Not found", "There is nothing at this address."), 404)
+            return HTMLResponse(refused("Not found", ELSEWHERE, inbox=False), 404)
         if name == "enter" and scope["method"] == "POST" and self._proxy is None:
             try:
                 return self._enter(await read_form(Request(scope, receive)))

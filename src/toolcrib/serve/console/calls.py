@@ -13,6 +13,7 @@ from ...builtin.diffs import bounded_diff
 from ...core.call import inner_id
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolError, UnknownName
+from ...core.finish import HINT, HINT_TEXT
 from ...core.json_values import as_object
 from ...core.text import clip
 from ...record.audit import Audit
@@ -116,7 +117,7 @@ def _line(row: CallRow) -> Markup:
     outcome = (row["outcome"] if ended else "runs, or was cut off") or row["kind"]
     bad = ended and outcome not in ("ok", "pending")
     took = f"{(row['duration'] or 0) * 1000:.0f} ms" if ended else ""
-    error = (row["error"] or "").partition(TRACEBACK)[0]
+    error = (row["error"] or "").partition(TRACEBACK)[0].replace(HINT_TEXT, "").rstrip()
     return el(
         "li",
         link(el("bdi", row["tool"] or row["kind"]), "call", {"id": row["call_id"]}, item=True),
@@ -247,7 +248,7 @@ def call_page(call: OneCall, frame: Frame) -> str:
     parts: dict[str, Child] = {
         "rows": [_facts(each) for each in call.rows],
         "arguments": [el("h2", "Arguments"), exact(arguments_of(_arguments(call.rows)), diff=False)],
-        "error": [el("h2", "Error"), exact(row["error"], diff=False)] if row["error"] else None,
+        "error": [el("h2", "Error"), exact(row["error"].replace(HINT, ""), diff=False)] if row["error"] else None,
         "output": _files(call, ident) if call.files else None,
         "judged": _steps(call.judged, ident),
         "request": _request(request) if request is not None else None,

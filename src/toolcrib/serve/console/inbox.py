@@ -294,11 +294,13 @@ def _more_answers(row: ApprovalRow, frame: Frame, about: Iterable[str]) -> Marku
 
 
 def _answered(row: ApprovalRow) -> Markup:
+    state = "approved" if row["state"] == "used" else row["state"]
     scope = " for the session" if row["scope"] == "session" else " with a rule" if row["scope"] == "rule" else ""
     by = f" by {row['approver']}" if row["approver"] else ""
     why = f": {row['answer']}" if row["answer"] else ""
+    used = ", and used" if row["state"] == "used" else ""
     return el("li", clock(row["created"]), " ", el("bdi", row["tool"]), f" {row['id']} ",
-              el("strong", row["state"], class_=row["state"]), f"{scope}{by}{why}")  # fmt: skip
+              el("strong", state, class_=state), f"{scope}{by}{used}{why}")  # fmt: skip
 
 
 def who_asks(row: ApprovalRow) -> Child:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError, ToolError
+from ...core.errors import ToolcribError, ToolError, UnknownName
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.preview import fit
@@ -216,6 +216,9 @@ async def send_by_worker(given: Mapping[str, str], jobs: OpenJobs, build: Build,
             body = MessageBody(text, session=ident)
             return Job(body.KIND, body.to_json(), repeatable=True, **placement(box))
 
-    async with jobs() as (engine, _):
-        await shared_threads.run(note_act, notes, person, "send by a worker", f"{ident}: {text}")
-        return f"Submitted as {await engine.submit(await shared_threads.run(job))}."
+    try:
+        async with jobs() as (engine, _):
+            await shared_threads.run(note_act, notes, person, "send by a worker", f"{ident}: {text}")
+            return f"Submitted as {await engine.submit(await shared_threads.run(job))}."
+    except UnknownName:
+        raise ToolError("no worker was ever started here; start `toolcrib worker`, then send it again") from None

@@ -52,7 +52,7 @@ def page(frame: Frame, title: str, *body: Child) -> str:
             el("nav", el("ul", *links, id="views", data_live=True), aria_label="Views"),
             el("p", "You may look here, and not answer or change anything.") if not frame.form else None,
             el("button", "Notify me of new ones", type="button", id="notify", hidden=True),
-            el("p", "not connected", id="gone", hidden=True),
+            el("p", "not connected: this page may be old", id="gone", hidden=True),
         ),
         el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
         el("footer", el("details", el("summary", "Keys"), el("p", KEYS), id="keys")),
@@ -65,9 +65,9 @@ KEYS = "j and k: next and previous call. a: approve once. d: deny, after a reaso
 ?: this line. A key counts only for the call that has the focus."
 
 
-def refused(title: str, text: str) -> str:
-    """Return a page for somebody who may not see more."""
-    back = el("p", el("a", "To the inbox", href="inbox"))
+def refused(title: str, text: str, *, inbox: bool = True) -> str:
+    """Return a page for somebody who may not see more; with a link to the inbox if there is one at this address."""
+    back = el("p", el("a", "To the inbox", href="inbox")) if inbox else None
     return _document(title, el("main", el("h1", title), el("p", text), back))
 
 

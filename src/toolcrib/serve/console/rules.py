@@ -81,7 +81,8 @@ def allowed_by(build: Build, record: Where, rule: str, but: str) -> Child:
         found = [each for each in covered(calls, only) if each.call_id != but]
     refused = sum(each.denied for each in found)
     return [
-        el("p", f"Its rule would have allowed {len(found)} others of the last {len(calls)} calls ({refused} refused). ",
+        el("p", f"Its rule would have allowed {len(found)} others of the last {len(calls)} "
+           f"{'call' if len(calls) == 1 else 'calls'} ({refused} refused). ",
            link("Try it", "rules", {"rule": rule})),
         el("ul", [el("li", _call(each)) for each in found[:FIRST]], class_="rows") if found else None,
     ]  # fmt: skip

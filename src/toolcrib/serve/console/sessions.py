@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ...core.text import clip
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.preview import fit
+from ...record.approvals import Approvals
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder, state_path
@@ -41,6 +42,7 @@ from .rules import Build
 if TYPE_CHECKING:
     from ...agent.history import CallResult, Entry, ModelCall
     from ...agent.store import SessionRow, SessionStore, Stop
+    from ...agent.waiting import Waits
 
 MAX_SESSIONS = 100
 TURNS = 100
@@ -128,10 +130,25 @@ def read_session(state: StateFolder, given: Mapping[str, str]) -> OneSession:
         entries = store.turns(row.id)
         end = number_of(given.get("before"), len(entries))
         first = max(end - TURNS, 0)
+        children = store.children(row.id)
+        waits = [{**each, "answer": result and result.text} for each in waits_of(store, row.id)
+                 for result in (store.result(each["run_id"]),)]  # fmt: skip
+        waits += _asked(state.record, row, children, {each.get("approval") for each in waits})
         return OneSession(
-            row, store.state_of(row), entries[first:end], first, parents_of(store, row), store.children(row.id),
-            waits_of(store, row.id), has_read(state.record, row.id),
+            row, store.state_of(row), entries[first:end], first, parents_of(store, row), children, waits,
+            has_read(state.record, row.id),
         )  # fmt: skip
+
+
+def _asked(record: Where, row: SessionRow, children: Iterable[SessionRow], known: Container[object]) -> list[Waits]:
+    """Return the other calls that wait for approval: the turn of a session that runs waits there itself."""
+    titles = {row.id: None, **{each.id: each.title for each in children}}
+    with closing(Approvals(record)) as approvals:
+        return [
+            {"kind": "approval", "run_id": asks["call_id"], "tool": asks["tool"], "approval": asks["id"],
+             "subagent": titles[asks["session_id"]]}
+            for asks in approvals.pending() if asks["session_id"] in titles and asks["id"] not in known
+        ]  # fmt: skip
 
 
 def parents_of(store: SessionStore, row: SessionRow) -> list[SessionRow]:
@@ -231,14 +248,17 @@ def _stops(session: OneSession, frame: Frame) -> Markup:
 
 def _waits(waits: Mapping[str, Any], frame: Frame, ident: str) -> Markup:
     who = f"The subagent {waits['subagent']}" if waits.get("subagent") else "The session"
+    if waits.get("answer") is not None:
+        return el("p", f"{who} has an answer: ", el("bdi", one_line(clip(waits["answer"], 200))))
     if waits["kind"] == "approval":
         request = link(str(waits["tool"]), "inbox", {"id": str(waits["approval"])})
         return el("p", f"{who} waits for your answer: ", request)
     run = str(waits["run_id"])
+    options = [f"  {number}. {one_line(str(each))}" for number, each in enumerate(waits.get("options") or (), 1)]
     return el(
         "article",
         el("h2", f"{who} asks you"),
-        exact(str(waits.get("question") or ""), diff=False),
+        exact("\n".join([str(waits.get("question") or ""), *options]), diff=False),
         form(
             frame, "session",
             el("label", "Your answer ", el("input", name="text", autocomplete="off")),
@@ -298,7 +318,7 @@ def _acts(ident: str, turns: int, frame: Frame) -> list[Child]:
     return [
         form(
             frame, "session",
-            el("label", "Message ", el("textarea", name="text", rows=3, cols=60)),
+            el("label", "Message ", el("textarea", name="text", rows=3, cols=60, data_once=True)),
             el("button", "Send", name="act", value="send"),
             el("button", "Send, and let a worker go on", name="act", value="work"),
             id=ident,

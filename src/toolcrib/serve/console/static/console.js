@@ -22,6 +22,8 @@ function load(method, address, body) {
 }
 
 const version = (node) => node.dataset.version ?? "";
+const said = document.getElementById("said");
+let place = 0; // where j and k go on if no item has the focus
 
 /** Makes the children of one element those of another. Those with the same id and version stay: with the focus, and
  * what somebody is typing in them. */
@@ -32,12 +34,16 @@ function merge(old, fresh) {
     const same = child.id && kept.get(child.id);
     return same && version(same) === version(child) ? same : document.importNode(child, true);
   });
-  const lost = old.contains(document.activeElement) && old !== document.activeElement;
+  const active = document.activeElement;
+  const lost = old.contains(active) && old !== active;
+  if (lost) place = Math.max([...document.querySelectorAll("[data-item]")].indexOf(active.closest("[data-item]")), 0);
   for (const child of [...old.childNodes]) if (!wanted.includes(child)) child.remove();
   wanted.forEach((child, at) => {
     if (old.childNodes[at] !== child) old.insertBefore(child, old.childNodes[at] ?? null);
   });
-  if (lost && document.activeElement === document.body) document.getElementById("main").focus();
+  if (!lost || document.activeElement !== document.body) return;
+  document.getElementById("main").focus({ preventScroll: true });
+  if (old.id === "waiting") said.textContent = "The call that you were at does not wait any more. How it was answered is below.";
 }
 
 function show(page) {
@@ -111,20 +117,23 @@ if (document.body.dataset.again !== undefined) {
   addEventListener("submit", async (event) => {
     if (event.target.method !== "post") return;
     event.preventDefault();
+    if (event.target.ariaBusy) return; // a disabled button would lose the focus
     const sent = new URLSearchParams(new FormData(event.target, event.submitter));
-    for (const button of event.target.querySelectorAll("button")) button.disabled = true;
-    const said = document.getElementById("said");
+    event.target.ariaBusy = "true";
     try {
       const action = event.target.getAttribute("action");
       const page = await load("POST", action, sent.toString());
       // A page of something else than this address has, or of somebody who is not let in, only says what was done.
       if (page.getElementById("main") && (!location.search || location.pathname.endsWith(`/${action}`))) show(page);
       else refresh();
-      said.textContent = (page.getElementById("said") ?? page.querySelector("main p")).textContent;
+      const done = page.getElementById("said");
+      said.textContent = (done ?? page.querySelector("main p")).textContent;
+      if (done && !said.textContent.startsWith("Nothing was done"))
+        for (const field of event.target.querySelectorAll("[data-once]")) field.value = "";
     } catch {
       said.textContent = "The console did not answer. Nothing is known of this answer: look at the list again.";
     }
-    for (const button of event.target.querySelectorAll("button")) button.disabled = false;
+    event.target.ariaBusy = null;
     scrollTo(0, 0);
   });
 }
@@ -136,26 +145,29 @@ addEventListener("toggle", async (event) => {
   if (found) event.target.replaceChildren(event.target.firstElementChild, document.importNode(found, true));
 }, true);
 
-// A key counts only for the item that has the focus, and not in the moment in which it got it.
-let focused = 0;
-addEventListener("focusin", () => (focused = performance.now()));
+// A key counts only for the item that has the focus. It answers or chooses only after a moment in which the focus did
+// not move and no key came: else it may be for another item, or a part of a word.
+let moved = 0;
+addEventListener("focusin", () => (moved = performance.now()));
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.target.closest("input, textarea, select, button, summary")) return;
+  const quiet = performance.now() - moved > 250;
+  moved = performance.now();
   const items = [...document.querySelectorAll("[data-item]")];
   const here = event.target.closest("[data-item]");
   if (event.key === "j" || event.key === "k") {
     const at = items.indexOf(here) + (event.key === "j" ? 1 : -1);
-    items[here ? at : 0]?.focus();
+    items[here ? at : Math.min(place, items.length - 1)]?.focus();
   } else if (event.key === "?") {
     const keys = document.getElementById("keys");
     keys.open = !keys.open;
     if (keys.open) keys.scrollIntoView();
-  } else if (here && performance.now() - focused > 250) {
+  } else if (here) {
     const found = here.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     if (!found) return;
-    if (found.matches("button, [type=checkbox]")) found.click();
-    else found.focus();
+    if (!found.matches("button, [type=checkbox]")) found.focus();
+    else if (quiet) found.click();
   } else return;
   event.preventDefault();
 });
