@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.descriptors import closing_fd
 from toolcrib.boundary.openat2 import has_openat2
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
@@ -100,12 +101,18 @@ def writing(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int]
     return tries, good, 0 if arena.intact() else 1
 
 
+def unlink(ws: Workspace, path: str) -> None:
+    parent, name, _ = ws.open_parent(path)
+    with closing_fd(parent):
+        os.unlink(name, dir_fd=parent)
+
+
 def deleting(arena: Arena, ws: Workspace, seconds: float) -> tuple[int, int, int]:
     tries = good = escapes = 0
     with arena.attacked():
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for action in (lambda: ws.stage("dir/f.txt", b"x", sync=False).commit(), lambda: ws.unlink("dir/f.txt")):
+            for action in (lambda: ws.stage("dir/f.txt", b"x", sync=False).commit(), lambda: unlink(ws, "dir/f.txt")):
                 tries += 1
                 try:
                     action()

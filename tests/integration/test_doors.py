@@ -465,7 +465,7 @@ def test_killed_while_it_ran_it_is_not_repeated_and_everybody_is_told(
 ) -> None:
     kill(world, point)
     assert world.runs == runs
-    assert [row["kind"] for row in world.box.audit.unfinished()] == ["intent"]
+    assert [row["kind"] for row in world.box.audit.query(kind="intent", unfinished=True)] == ["intent"]
     (out,) = process(world, "none")
     assert out.error == "pending"
     assert "may or may not have happened" in out.text  # the model

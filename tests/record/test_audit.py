@@ -65,7 +65,7 @@ async def test_the_intent_of_a_call_with_effects_is_committed_before_it_runs(aud
     assert rows[0]["call_id"] == rows[1]["call_id"]
     assert (rows[0]["outcome"], rows[0]["session_id"], rows[0]["channel"]) == ("ok", "s", "mcp")
     assert rows[0]["size"] == len("wiped")
-    assert audit.unfinished() == []
+    assert audit.query(kind="intent", unfinished=True) == []
 
 
 async def test_reads_have_no_intent_and_are_written_within_the_promised_time(audit):
@@ -171,7 +171,7 @@ asyncio.run(r.execute("wipe", {}))
 async def test_a_call_cut_off_by_the_end_of_its_process_is_found_unfinished(audit):
     ended = subprocess.run([sys.executable, "-c", CRASH, str(audit.path)], env={**os.environ}, check=False)
     assert ended.returncode == 9
-    cut_off = audit.unfinished()
+    cut_off = audit.query(kind="intent", unfinished=True)
     assert [row["tool"] for row in cut_off] == ["wipe"]
 
 

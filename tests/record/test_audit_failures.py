@@ -247,7 +247,7 @@ async def test_an_id_that_is_used_again_does_not_mix_two_calls(audit):
     rows = audit.query(call_id="call_1")
     assert [row["arguments"] for row in rows] == ['{"path":"a"}', '{"path":"b"}', '{"path":"a"}']
     assert len({row["intent"] for row in rows}) == 3
-    assert [row["arguments"] for row in audit.unfinished()] == ['{"path":"c"}']
+    assert [row["arguments"] for row in audit.query(kind="intent", unfinished=True)] == ['{"path":"c"}']
 
 
 async def test_labels_are_kept(audit):

@@ -136,7 +136,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(where):
 def audit_unfinished(path):
     audit = Audit(path).open()
     try:
-        return audit.unfinished()
+        return audit.query(kind="intent", unfinished=True)
     finally:
         audit.close()
 
@@ -325,7 +325,7 @@ def test_rows_that_count_as_dropped_and_are_still_there_are_checked(path, statem
 
 
 def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
-    end = check(path).head
+    end = check(path).heads[0]
     change(path, "DELETE FROM record WHERE seq > 30")
     assert check(path).problem is None
     assert "ends at row 30" in (check(path, (end.seq, end.hash)).problem or "")
@@ -338,7 +338,7 @@ def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
 
 
 def test_a_kept_hash_that_is_there_is_fine(path):
-    end = check(path).head
+    end = check(path).heads[0]
     audit = Audit(path).open()
     finished(audit, 20)
     audit.close()

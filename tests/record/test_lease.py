@@ -97,8 +97,8 @@ def test_one_of_many_gets_it_and_the_next_one_after_it_was_given_back(postgres_u
     again = leases.take("a")
     assert again is not None
     assert again.fence == first + 1
-    assert lease.lost
-    assert not again.lost
+    assert not leases.has(lease)
+    assert leases.has(again)
     for each in others:
         each.close()
 

@@ -311,7 +311,7 @@ async def test_intents_at_the_same_time_are_committed_together_each_before_its_c
     outputs = await asyncio.gather(*[calls.execute("wipe", {"path": str(n)}) for n in range(60)])
     assert [output.for_llm for output in outputs] == ["wiped"] * 60
     assert early == []
-    assert log.unfinished() == []
+    assert log.query(kind="intent", unfinished=True) == []
     log._lock.acquire()  # so that all of these wait for one commit
     refused = asyncio.gather(*[calls.execute("wipe", {"path": f"b{n}"}) for n in range(5)])
     await until(lambda: len(log._intents) == 5)

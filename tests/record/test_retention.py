@@ -75,7 +75,7 @@ def test_the_last_row_stays_and_the_next_one_is_chained_to_it(path):
     record(path, [0])
     found = check(path)
     assert found.problem is None
-    assert found.head.seq == 7
+    assert found.heads[0].seq == 7
 
 
 def test_a_few_old_rows_are_left_until_it_is_worth_it(path):
@@ -157,7 +157,7 @@ def test_a_forged_retention_is_found(path, statement):
 
 def test_a_kept_head_that_was_dropped_is_no_alarm(path):
     record(path, [400] * 5)
-    head = check(path).head
+    head = check(path).heads[0]
     record(path, [400] * 5 + [0])
     apply(path, RecordSettings())
     assert check(path, (head.seq, head.hash)).problem is None

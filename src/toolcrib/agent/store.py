@@ -287,11 +287,6 @@ class SessionStore(RecordPart):
                 f"it. `toolcrib sessions remove {session_id}` removes it"
             ) from error
 
-    def times(self, session_id: str) -> list[float]:
-        """Return when each turn was stored, in Unix seconds."""
-        rows = self._run("SELECT time FROM agent_turn WHERE session = ? ORDER BY position", session_id)
-        return [row["time"] for row in rows]
-
     def append(
         self, session_id: str, position: int, turn: Entry, usage: TokenUsage = NOTHING, cost: float | None = None
     ) -> None:

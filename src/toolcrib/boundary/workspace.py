@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from ..core.errors import ToolError
 from .descriptors import closing_fd
-from .openat2 import kernel_filesystem, rename_new
+from .openat2 import kernel_filesystem
 from .staged_file import Staged, entry, write_new
 from .walk import LinkMet
 from .workspace_paths import (
@@ -173,20 +173,6 @@ class Workspace(WorkspaceRoots):
                 if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.relative(path)) from None
 
-    def mkdirs(self, path: PathLike) -> list[str]:
-        """Make a directory and those above it. Return the new ones, outermost first."""
-        made: list[str] = []
-        for each in [*self.missing_parents(path), self.relative(path)]:
-            if not self.locate(each).parts:
-                continue
-            try:
-                self.mkdir(each)
-            except FileExistsError:
-                self.mkdir(each, exist_ok=True)  # only to refuse what is not a directory
-            else:
-                made.append(each)
-        return made
-
     def stage(
         self,
         path: PathLike,
@@ -242,22 +228,7 @@ class Workspace(WorkspaceRoots):
                 raise NotRegularFile(f"{place.shown} is {kind_of(st.st_mode)}, not a regular file")
             os.fchmod(fd, mode & 0o7777)
 
-    def unlink(self, path: PathLike) -> None:
-        """Remove a name that is not a directory (a link itself, never its target)."""
-        with self._parent(path) as (parent, name):
-            os.unlink(name, dir_fd=parent)
-
     def rmdir(self, path: PathLike) -> None:
         """Remove an empty directory."""
         with self._parent(path) as (parent, name):
             os.rmdir(name, dir_fd=parent)
-
-    def symlink(self, target: str, path: PathLike) -> None:
-        """Create a link. Its target is not judged here, but when the link is followed."""
-        with self._parent(path) as (parent, name):
-            os.symlink(target, name, dir_fd=parent)
-
-    def rename(self, src: PathLike, dst: PathLike) -> None:
-        """Rename inside the roots. Raises FileExistsError rather than replacing anything."""
-        with self._parent(src) as (src_parent, src_name), self._parent(dst) as (dst_parent, dst_name):
-            rename_new(src_name, dst_name, src_parent, dst_parent)

@@ -63,11 +63,6 @@ class AuditReader:
             rows += self.query(kind="intent", after=seq - 1, upto=seq)
         return sorted(rows, key=lambda row: row["seq"])
 
-    def unfinished(self) -> list[CallRow]:
-        """Return intents without an outcome: calls that were interrupted by the end of a process, or that are running
-        now."""
-        return self.query(kind="intent", unfinished=True, limit=1000)
-
     def rows(self, **filters: Any) -> Iterator[CallRow]:
         """Yield all matching rows, oldest first (on Postgres chain by chain), in constant memory, as they were when the
         first one was requested.

@@ -181,11 +181,6 @@ class Verification:
         """The ends of all chains, as a text to store elsewhere."""
         return " ".join(map(str, self.heads))
 
-    @property
-    def head(self) -> Head:
-        """The end of the first chain: of the only one in a file."""
-        return self.heads[0]
-
     def then(self, other: Verification) -> Verification:
         """Return the result for this and another chain; `rows` are those before the first wrong one."""
         return Verification(

@@ -78,11 +78,6 @@ class Lease:
                 "may go on in its place"
             )
 
-    @property
-    def lost(self) -> bool:
-        """Whether the lease is known to be lost or was given back. `check` knows it for certain."""
-        return not self._leases.has(self)
-
     def release(self) -> None:
         """Give the lease back. Does nothing if it is lost."""
         self._leases.release(self)

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from ..core.recent import Recent
-from .state import SPILL_QUOTA, folder_entries, private_folder, prune_folder
+from .state import SPILL_QUOTA, private_folder, prune_folder
 
 CALL_LIMIT = 64 * 2**20
 _RECOUNT_BYTES = 64 * 2**20  # check the folder again after this many written bytes (other processes write there too)
@@ -155,7 +155,3 @@ class Spill:
             self._open[folder] -= 1
             if self._open[folder] <= 0:
                 del self._open[folder]
-
-    def size(self) -> int:
-        """Return the bytes on disk."""
-        return sum(size for _, size, _ in folder_entries(self.folder))

@@ -73,12 +73,6 @@ class Rule:
         return tuple((self.spec or "").removeprefix("domain:").split())
 
     @property
-    def bare(self) -> bool:
-        """Whether it only names tools, and so applies to all their calls."""
-        said = self.spec or self.args or self.category or self.hints or self.labels
-        return not said and self.exactly is None
-
-    @property
     def shown(self) -> str:
         """The rule for people: on one line; for a table, only the parts that decide."""
         if not self.text.startswith("{"):
