@@ -43,8 +43,8 @@ demo: $(RUNTIME)
 # would; it runs those of the adapters, whose frameworks take seconds to load, so that one process loads them.
 test: $(READY)
 	@$(MAKE) check >.venv/.checked 2>&1 & check=$$!; \
-	PYTHONDONTWRITEBYTECODE= $(RUN)/pytest -q -k adapters; adapters=$$?; \
-	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --ignore=tests/adapters; tests=$$?; \
+	PYTHONDONTWRITEBYTECODE= scripts/in-memory $(RUN)/pytest -q -k adapters; adapters=$$?; \
+	scripts/in-memory $(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --ignore=tests/adapters; tests=$$?; \
 	wait $$check; check=$$?; cat .venv/.checked; exit $$((adapters | tests | check))
 
 check: $(READY)
@@ -79,7 +79,7 @@ soak: $(READY)
 	@$(RUN)/python benchmarks/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 slowest: $(READY)
-	$(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --durations=20 --durations-min=0.05
+	scripts/in-memory $(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --durations=20 --durations-min=0.05
 
 clean:
 	rm -rf .venv .tools .conformance .pytest_cache .ruff_cache .hypothesis dist build
