@@ -22,6 +22,7 @@ from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import user
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.session import AgentSession
+from toolcrib.agent.session_lease import LeaseOver
 from toolcrib.agent.store import SessionError, SessionStore
 from toolcrib.cli.agent import conversation
 from toolcrib.cli.agent.chat_commands import command_of
@@ -30,7 +31,6 @@ from toolcrib.cli.agent.display import AnswerLines
 from toolcrib.cli.agent.run import opened_session, stored_model
 from toolcrib.config import load_settings
 from toolcrib.policy.requests import Decision, answer
-from toolcrib.record.lease import LeaseOver
 from toolcrib.record.state import StateFolder
 from toolcrib.toolbox import Toolbox
 

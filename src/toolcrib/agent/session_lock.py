@@ -13,8 +13,8 @@ from collections.abc import Generator
 
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
-from ..record.lease import Lease, Leases
 from ..record.state import StateFolder, private_folder
+from .session_lease import Lease, Leases
 
 
 class SessionError(ToolcribError):

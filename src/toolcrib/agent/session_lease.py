@@ -25,8 +25,8 @@ import threading
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
-from .connection import Database, Where, naming, transaction
-from .database import connect
+from ..record.connection import Database, Where, naming, transaction
+from ..record.database import connect
 
 log = logging.getLogger("toolcrib.record")
 

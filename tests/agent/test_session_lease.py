@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from toolcrib.agent.session_lease import LeaseOver, Leases
 from toolcrib.record import postgres
 from toolcrib.record.connection import Database, RecordError, transaction
 from toolcrib.record.database import connect
-from toolcrib.record.lease import LeaseOver, Leases
 
 from ..postgres import Cluster
 from ..waiting import wait_until
@@ -23,7 +23,7 @@ HOLDER = """
 import sys
 from toolcrib.record.connection import transaction
 from toolcrib.record.database import connect
-from toolcrib.record.lease import LeaseOver, Leases
+from toolcrib.agent.session_lease import LeaseOver, Leases
 
 leases = Leases(sys.argv[1], float(sys.argv[2]))
 lease = leases.take("worker:1")
