@@ -14,6 +14,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from ..boundary.network.strangers import Strangers, connections_of_one, raise_descriptors
 from ..core.registry import ToolRegistry
 from ..sources.mcp.sdk_private import refuse_odd_ids, session_manager
 from .addressed import LOOPBACK, authorities
@@ -25,7 +26,6 @@ from .mcp import McpServer
 from .monitoring import Monitoring
 from .reloading import Reloader, reloading
 from .signals import stop_signal
-from .strangers import Strangers, connections_of_one, raise_descriptors
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
 from .trimming import trimming
 

@@ -28,7 +28,7 @@ async def serve_http(host: str, port: int, handler: Handler) -> None:
     """Serve until it is cancelled. Raises ConfigError if it cannot listen there."""
     import uvicorn
 
-    from ...serve.strangers import Strangers
+    from ...boundary.network.strangers import Strangers
 
     class EndpointServer(uvicorn.Server):
         @contextlib.contextmanager

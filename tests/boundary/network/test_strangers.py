@@ -9,11 +9,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from toolcrib.boundary.network.strangers import (
+    MAX_DESCRIPTORS,
+    MAX_STRANGERS,
+    Strangers,
+    connections_of_one,
+    raise_descriptors,
+)
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.serve.strangers import MAX_DESCRIPTORS, MAX_STRANGERS, Strangers, connections_of_one, raise_descriptors
 
-from ..waiting import until
-from .test_http import connected, serving
+from ...serve.test_http import connected, serving
+from ...waiting import until
 
 
 class End:
