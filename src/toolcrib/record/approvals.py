@@ -143,10 +143,11 @@ class Approvals(RecordPart):
             return None if row is None else cast("dict[str, str]", row)["job"]
         return None
 
-    def recent(self, limit: int = 50) -> list[ApprovalRow]:
-        """Return the latest requests in any state, newest first."""
+    def recent(self, limit: int = 50, *, answered: bool = False) -> list[ApprovalRow]:
+        """Return the latest requests in any state, or only those that do not wait any more, newest first."""
         self._expire()
-        return self._run("SELECT * FROM approval ORDER BY created DESC LIMIT ?", limit)
+        but = "pending" if answered else ""
+        return self._run("SELECT * FROM approval WHERE state != ? ORDER BY created DESC LIMIT ?", but, limit)
 
     def resolve(
         self,

@@ -246,6 +246,15 @@ def test_many_are_shown_by_fifty(room: Room, page: Any) -> None:
     shown(page, rows[0]["id"])
 
 
+def test_answers_are_shown_however_many_wait(room: Room, console: Open) -> None:
+    row = room.ask("the first")
+    assert answer(room.box.approvals, row["id"], Decision(False, "no", approver="cli:ann")).kept
+    for number in range(PER_PAGE + 1):
+        room.ask(f"rocket {number}")
+    console.enter()
+    assert "denied</strong> by cli:ann: no" in console.ask("GET", "inbox").text
+
+
 def test_what_the_rule_would_have_allowed_comes_when_it_is_opened(room: Room, page: Any) -> None:
     for number in range(7):
         row = room.ask("a rocket", session=f"earlier {number}")

@@ -110,6 +110,24 @@ def test_own_rules_are_removed_and_others_are_not(room: Room) -> None:
         assert "Remove" not in asked(console)
 
 
+def test_a_rule_that_was_opened_stays_open_when_the_yes_is_missing(room: Room, chromium: Any) -> None:
+    remember(room.box.workspace.root, "deny", "launch")
+    opened = partial(Toolbox.open, workspace=room.box.workspace.root, builtin=False)
+    for console in listening(replace(room.sources, build=opened)):
+        page = chromium.new_page()
+        page.goto(console.new_link())
+        page.get_by_role("link", name="Rules").click()
+        page.get_by_text("Remove", exact=True).click()
+        page.get_by_label("Type yes").fill("ye")
+        page.get_by_role("button", name="Remove this rule").click()
+        page.get_by_text("Nothing was done: to change rules or trust, type yes").wait_for()
+        assert page.get_by_label("Type yes").input_value() == "ye"
+        page.get_by_label("Type yes").fill("yes")
+        page.keyboard.press("Enter")
+        page.get_by_text("Removed deny launch.").wait_for()
+        page.close()
+
+
 def test_wrong_rules_are_not_written(room: Room, console: Open) -> None:
     console.enter()
     for given in ({"rule": "launch("}, {"rule": ""}, {"rule": "launch", "verdict": "maybe"}, {"act": "nothing"}):

@@ -12,7 +12,7 @@ from typing import Any
 from ...builtin.diffs import bounded_diff
 from ...core.call import inner_id
 from ...core.dataclass import dataclass
-from ...core.errors import ToolcribError, ToolError, UnknownName
+from ...core.errors import ConfigError, ToolcribError, ToolError, UnknownName
 from ...core.finish import HINT, HINT_TEXT
 from ...core.json_values import as_object
 from ...core.text import clip
@@ -50,12 +50,16 @@ class CallList:
     rows: list[CallRow]
     running: list[CallRow]
     given: Mapping[str, str]
+    fault: str = ""
 
 
 def read_calls(record: Where, given: Mapping[str, str]) -> CallList:
-    """Read a page of calls. Raises ConfigError for a filter that cannot be."""
+    """Read a page of calls."""
     filters = _filters(given)
-    wanted = read_filters(filters)
+    try:
+        wanted = read_filters(filters)
+    except ConfigError as error:
+        return CallList([], [], filters, str(error))
     before: tuple[float, int] | None = None
     with suppress(ValueError):
         time, _, seq = given.get("before", "").partition(",")
@@ -81,7 +85,9 @@ def calls_page(calls: CallList, frame: Frame) -> str:
     if len(calls.rows) == PER_PAGE:
         last = calls.rows[-1]
         older = link("Older calls", "calls", {**calls.given, "before": f"{last['time']!r},{last['seq']}"})
-    none = el("li", "No call is like that." if calls.given else "No calls are recorded in this workspace yet.")
+    none = el(
+        "li", calls.fault or "No call is like that." if calls.given else "No calls are recorded in this workspace yet."
+    )
     return page(
         frame,
         "Calls",

@@ -80,7 +80,7 @@ def read_inbox(records: Iterable[Where], here: Where | None = None, after: str =
     pending = [each for each in _pending(every, faults) if _place(each[0]) > after]
     for record in every:
         with contextlib.suppress(ToolcribError), contextlib.closing(Approvals(record)) as approvals:
-            answered += [row for row in approvals.recent() if row["state"] != "pending"]
+            answered += approvals.recent(ANSWERS, answered=True)
     answered.sort(key=_place, reverse=True)
     found = _with_sessions(pending[:PER_PAGE], here)
     return replace(found, answered=answered[:ANSWERS], faults=faults, later=len(pending[PER_PAGE:]), first=not after)

@@ -155,7 +155,8 @@ def _tried(found: RuleReport, frame: Frame) -> list[Child]:
 
 def _suggested(found: RuleReport) -> Markup:
     rows = [
-        el("li", "allow ", el("code", one_line(each.rule.text)), f" spares {len(each.calls)} questions, such as ",
+        el("li", "allow ", el("code", one_line(each.rule.text)), f" spares {len(each.calls)} "
+           f"{'question' if len(each.calls) == 1 else 'questions'}, such as ",
            _call(each.calls[0]), " ", link("Try it", "rules", {"rule": each.rule.text}))
         for each in found.suggested or []
     ]  # fmt: skip

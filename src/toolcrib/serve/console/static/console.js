@@ -25,13 +25,24 @@ const version = (node) => node.dataset.version ?? "";
 const said = document.getElementById("said");
 let place = 0; // where j and k go on if no item has the focus
 
-/** Makes the children of one element those of another. Those with the same id and version stay: with the focus, and
- * what somebody is typing in them. */
+/** A copy of an element as the server made it: nothing is opened, and no form is on its way. */
+function unopened(node) {
+  const copy = document.importNode(node, true);
+  for (const each of copy.querySelectorAll?.("[open], [aria-busy]") ?? [])
+    ["open", "aria-busy"].forEach((name) => each.removeAttribute(name));
+  return copy;
+}
+
+/** Makes the children of one element those of another. Those with the same id and version, or without an id and equal,
+ * stay: with the focus, and what somebody is typing in them. */
 function merge(old, fresh) {
   const kept = new Map();
   for (const child of [...old.children]) if (child.id) kept.set(child.id, child);
+  const others = [...old.childNodes].filter((child) => !child.id);
   const wanted = [...fresh.childNodes].map((child) => {
-    const same = child.id && kept.get(child.id);
+    const made = unopened(child);
+    const at = others.findIndex((each) => unopened(each).isEqualNode(made));
+    const same = child.id ? kept.get(child.id) : others.splice(at, at < 0 ? 0 : 1)[0];
     return same && version(same) === version(child) ? same : document.importNode(child, true);
   });
   const active = document.activeElement;
