@@ -198,7 +198,8 @@ def _shopt(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Dir
     harmless = {"extglob", "nullglob", "failglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
                 "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
     names = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
-    if "-s" in [word.text for word in words] and not set(names) <= harmless:
+    letters = "".join(word.text for word in words[1:] if word.text is not None and word.text.startswith("-"))
+    if ("s" in letters or None in names) and not set(names) <= harmless:
         raise Unsure("a shell option changes how commands are read", reader.commands[-1].source, "shell:options")
     return reader.state.cwds
 
@@ -244,9 +245,11 @@ def _set(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Direc
     rest = list(words[1:])
     while rest and rest[0].text is not None and rest[0].text[:1] in ("-", "+") and rest[0].text not in ("--", "-"):
         text = rest.pop(0).text or ""
-        named = rest.pop(0).text if text[1:] and "o" in text and rest else ""
-        if text[0] == "-" and ("k" in text or named in ("keyword", "posix", None)):
+        named = [rest.pop(0).text for letter in text[1:] if letter == "o" and rest]
+        if text[0] == "-" and ("k" in text or not {"keyword", "posix", None}.isdisjoint(named)):
             raise Unsure("a shell option changes how commands are read", text, "shell:options")
+    if rest and rest[0].text is None and rest[0].start[:1] in ("", "-", "+"):
+        raise Unsure("a shell option changes how commands are read", rest[0].source, "shell:options")
     if rest and rest[0].text in ("--", "-"):
         rest.pop(0)
         state.arguments = ()

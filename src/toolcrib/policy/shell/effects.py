@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...core.text import lazy_regex
 from .effect import Effect
 from .parts import Command, Redirect, Word
-from .roles import PATHISH, of_options, plain
+from .roles import PATHISH, of_options, of_unsure, plain
 from .sorting import sort_words
 from .table import lookup
 from .table.closed import PRINTS, VERSIONS
@@ -32,28 +31,13 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
             if value.glob and not command.words:
                 found.append(Effect("list", value))
     if command.words:
-        name = command.words[0].text
         found += _of_program(command)
-        if name in _PRINTERS:
-            found += _of_variables(command)
         for word in command.words:
             if word.glob and (
                 PATHISH.match(word.start) or word.source[:1] == "~"
             ):  # bash lists the folder, whatever the program does later
                 found.append(Effect("list", word))
     return tuple(found)
-
-
-_PRINTERS = frozenset({"echo", "printf", "cat", "tee", "base64", "xxd", "od", "rev", "tr", "sed", "print"})
-_SECRET_NAME = lazy_regex(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
-
-
-def _of_variables(command: Command) -> Iterator[Effect]:
-    """Yield the printing of environment variables whose names say that they may hold a secret."""
-    for word in (*command.args, *(r.text for r in command.redirects if r.text is not None)):
-        if None in word.parts and _SECRET_NAME.search(word.source):
-            yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
-            return
 
 
 def _of_redirects(redirects: Iterable[Redirect]) -> Iterator[Effect]:
@@ -107,7 +91,7 @@ def of_words(
         return []
     call = sort_words(name, known, words, command, above)
     if known.subs is None:
-        return known.handler(call) if known.handler is not None else plain(call)
+        return [*known.handler(call), *of_unsure(call)] if known.handler is not None else plain(call)
     found = list(known.handler(call) if known.handler is not None else of_options(call))
     if not call.operands:
         below = known.subs.get("")

@@ -9,7 +9,7 @@ import re
 
 from .grammar import parse_text
 from .lexer import NAME
-from .parameters import computed, default, stored
+from .parameters import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
 from .state import NUMBER, UNKNOWN, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst
@@ -149,17 +149,27 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     if piece.op == ":":
         arithmetic(piece.arg, reader)
     value = stored(name, subscript, state)
+    if piece.prefix != "#" and piece.op not in (":+", "+"):
+        _uses(reader, name)
     if piece.prefix == "!":
         target = known(value) if not piece.op and piece.subscript is None else None
         if target is not None and not NAME.fullmatch(target):
             raise Unsure("a variable is named by odd text", target)
+        _uses(reader, target)
         return (stored(target, None, state) if target is not None else None) or UNKNOWN, False
     if piece.prefix == "#":
         text = known(value)
         return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
     if not piece.op:
-        return (value, False) if value is not None else (UNKNOWN, name in "#?$")
+        return (value, value == NUMBER) if value is not None else (UNKNOWN, name in "#?$")
     return _operated(piece, value, argument, reader), False
+
+
+def _uses(reader: ScriptWalk, name: str | None) -> None:
+    """Note a variable of the environment that may hold a secret, whatever is done with it: errors show it, too."""
+    if name is None or (name not in reader.state.vars and SECRET_NAME.search(name)):
+        said = "it uses a variable of the environment that may hold a secret"
+        reader.problem(Unsure(said, name or "", "shell:environment"))
 
 
 def _operated(piece: Param, value: Value | None, argument: Value, reader: ScriptWalk) -> Value:

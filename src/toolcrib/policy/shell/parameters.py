@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from ...core.text import lazy_regex
 from .lexer import NAME
 from .state import UNKNOWN, Array, State, Value, known
 from .tree import Lit, Param
+
+SECRET_NAME = lazy_regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|_PWD\Z|_DSN\Z|DATABASE_URL", re.IGNORECASE)
+"""What the name of an environment variable contains if it may hold a secret."""
 
 
 def stored(name: str, subscript: Value | None, state: State) -> Value | None:

@@ -19,9 +19,7 @@ def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
     """Return the effects that follow from the roles of options and operands alone."""
     found = list(of_options(call))
     program = call.program
-    if call.unsure and not program.anything and (program.closed or program.options):
-        said = "has words that could be options, known only when it runs"
-        found.append(Effect("unknown", None, said, "shell:unknown-option"))
+    found += of_unsure(call)
     found += [Effect(kind) for kind in program.does]
     if operands is None:
         operands = program.operands
@@ -36,6 +34,13 @@ def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
     if program.otherwise and any(effect.kind == "unknown" for effect in found):
         found.append(Effect(program.otherwise))
     return found
+
+
+def of_unsure(call: SortedWords) -> Iterator[Effect]:
+    """Yield the question about words that could be options."""
+    if call.unsure and not call.program.anything and (call.program.closed or call.program.options):
+        said = "has words that could be options, known only when it runs"
+        yield Effect("unknown", None, said, "shell:unknown-option")
 
 
 def of_options(call: SortedWords) -> Iterator[Effect]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from ..effect import Effect
 from ..roles import of_operands, of_options, of_role
 from ..sorting import cut, literal
-from .readers import unlisted
 from .spec import SortedWords
 
 
@@ -155,7 +154,6 @@ def disk(call: SortedWords) -> Iterator[Effect]:
 def pager(call: SortedWords) -> Iterator[Effect]:
     """less: `less +!command file` runs a command at once."""
     yield from of_options(call)
-    yield from unlisted(call)
     for word in call.operands:
         if word.start.startswith("+"):
             yield Effect("unknown", word, "gives a pager a command", "shell:unknown-option")

@@ -225,7 +225,7 @@ history | none | -# -c!log -d=!log -w!log -a!log -s!log -r=read -n=read
 # Further options with which a program only prints what it is.
 PRINTS = {
     **dict.fromkeys(words("python python2 python3 pypy pypy3 ipython bpython micropython"), words("-V -VV -h")),
-    **dict.fromkeys(words("node nodejs ruby"), words("-v -h")), "perl": words("-v -V -h"), "php": words("-v -h -m -i"),
+    **dict.fromkeys(words("node nodejs ruby"), words("-v -h")), "perl": words("-v -V -h"), "php": words("-v -h -m"),
     **dict.fromkeys(words("lua luajit"), words("-v")), **dict.fromkeys(words("java javac"), words("-version")),
     **dict.fromkeys(words("ssh slogin"), words("-V")), "ldconfig": words("-p --print-cache"),
     **dict.fromkeys(words("gcc g++ cc c++ clang clang++"), words("-v -dumpversion -dumpmachine")),

@@ -8,6 +8,7 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_program_word
+from ..state import NUMBER
 from . import places
 from .wordlist import words
 
@@ -76,6 +77,10 @@ QUIET = words(
     """
 )
 
+# bash evaluates what is assigned to them as arithmetic.
+INTEGERS = words("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO")
+_NUMBER = lazy_regex(r"\s*-?[0-9]+\s*")
+
 _NODE_CODE = lazy_regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
 _MEANINGFUL = lazy_regex(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
 _SAFE_PATH = lazy_regex(
@@ -95,6 +100,9 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     if base == "IFS":
         phrase = "sets IFS, so that words fall apart elsewhere"
         yield Effect("hijack", value, phrase, "shell:hijack-environment")
+    elif base in INTEGERS:
+        if value.parts != NUMBER and not _NUMBER.fullmatch(value.text or ""):
+            yield Effect("unknown", value, f"sets {base}, and bash would evaluate the text", "shell:arithmetic")
     elif base in ("PATH", "path"):
         yield from _path(value)
     elif base in HIJACKS or base.startswith(

@@ -10,7 +10,7 @@ from ..effect import Effect
 from ..parts import Word
 from ..roles import of_operands, of_options, of_program_word, plain
 from ..sorting import cut, literal
-from .readers import below, unlisted
+from .readers import below
 from .spec import SortedWords
 from .wordlist import in_order, words
 
@@ -74,7 +74,6 @@ def git_listed(call: SortedWords) -> Iterator[Effect]:
         yield Effect("protected" if call.name.endswith("branch") and not call.has("-m", "-c") else "change")
     elif call.operands and not any(given.name in _LISTING for given in call.options):
         yield Effect("change", None, f"makes a {call.name.rpartition(' ')[2]}", "shell:git-change")
-    yield from unlisted(call)
 
 
 _LISTING = words("--list -l --contains --no-contains --merged --no-merged --points-at -n")
@@ -88,7 +87,6 @@ def git_config(call: SortedWords) -> Iterator[Effect]:
         given.name in ("-l", "--list") or given.name.startswith("--get") for given in call.options
     )
     yield from of_options(call)
-    yield from unlisted(call)
     if not call.unlisted and (gets or (len(operands) <= 1 and verb not in ("edit", "unset"))):
         return
     if verb in ("set", "unset", "edit", "rename-section", "remove-section"):
@@ -237,6 +235,14 @@ def git_rm(call: SortedWords) -> Iterator[Effect]:
         yield Effect("change", None, "changes what is staged", "shell:git-change")
     else:
         yield from (Effect("delete", word) for word in call.operands)
+
+
+def git_diff(call: SortedWords) -> Iterator[Effect]:
+    """git diff: two operands alone may be two files anywhere, of which one is outside the repository."""
+    yield from plain(call)
+    for word in call.operands:
+        if word.text is None and (word.many or len(call.operands) == 2):
+            yield Effect("read", word)
 
 
 def git_grep(call: SortedWords) -> Iterator[Effect]:

@@ -12,7 +12,8 @@ _LOG = """\
 """.replace("\n", " ")
 
 GIT_CLOSED = f"""
-git > log show diff whatchanged diff-tree diff-index diff-files shortlog range-diff cherry | rev* | {_LOG}
+git > diff | rev* | {_LOG} | @git_diff
+git > log show whatchanged diff-tree diff-index diff-files shortlog range-diff cherry | rev* | {_LOG}
 git > status | maybe* | -sbuvzu -u? --short --branch --porcelain? --long --verbose --untracked-files? --ignored? \
   --show-stash --no-renames
 git > rev-parse rev-list | maybe* | -# -n= --short? --abbrev-ref? --verify --quiet -q --show-toplevel --show-prefix \

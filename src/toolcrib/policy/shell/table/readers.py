@@ -83,13 +83,6 @@ def below(start: Word) -> Word:
     return start if text is None else Word((text.rstrip("/") + "/", None), start.source)
 
 
-def unlisted(call: SortedWords) -> Iterator[Effect]:
-    """Yield the question about words that could be options."""
-    if call.unsure and not call.program.anything:
-        said = "has words that could be options, known only when it runs"
-        yield Effect("unknown", None, said, "shell:unknown-option")
-
-
 # --- sed: only what prints is harmless
 
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/[IM]?)"
@@ -121,7 +114,6 @@ def sed_effects(script: str) -> Iterator[Effect]:
 def sed(call: SortedWords) -> Iterator[Effect]:
     """sed: the script is the first operand, unless -e or -f gives one; with -i the files are changed."""
     yield from of_options(call)
-    yield from unlisted(call)
     scripts = call.values("-e", "--expression")
     operands = list(call.operands)
     if not scripts and not call.has("-f", "--file") and operands:
@@ -136,7 +128,6 @@ def sed(call: SortedWords) -> Iterator[Effect]:
 
 def awk(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
-    yield from unlisted(call)
     operands = list(call.operands)
     if not call.has("-f", "--file", "-e", "--source", "-E", "--exec") and operands:
         yield from _code("awk", operands.pop(0))
@@ -224,7 +215,6 @@ def tar(call: SortedWords) -> Iterator[Effect]:
                 first.append(rest.pop(0))
         call = sort_words(call.name, call.program, [*first, *rest], call.command)
     yield from of_options(call)
-    yield from unlisted(call)
     for name, word in call.odd:
         if name in ("-I", "-F") and not _COMPRESSORS.fullmatch(word.text or ""):
             yield from of_program_word(word)

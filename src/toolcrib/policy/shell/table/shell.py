@@ -9,15 +9,14 @@ from itertools import pairwise
 
 from ....core.text import lazy_regex
 from ..effect import Effect
+from ..parameters import SECRET_NAME
 from ..parts import Word
 from ..roles import of_options, plain
 from ..sorting import cut
 from .environment import assignment
-from .readers import unlisted
 from .spec import SortedWords
 
 _UNKNOWN = Word((None,))
-_SECRET = lazy_regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 _WHOLE = "prints the whole environment"
 
 
@@ -27,6 +26,8 @@ def declare(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
     for word in call.operands:
         yield from declared(word, call.name == "export" or call.has("-x"))
+        if call.has("-p") and "=" not in word.start:
+            yield from _printed(word)
     if not call.operands:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
 
@@ -54,8 +55,12 @@ def printenv(call: SortedWords) -> Iterator[Effect]:
     if not call.operands:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     for word in call.operands:
-        if word.text is None or _SECRET.search(word.text):
-            yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
+        yield from _printed(word)
+
+
+def _printed(word: Word) -> Iterator[Effect]:
+    if word.text is None or SECRET_NAME.search(word.text):
+        yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
 
 
 def options(call: SortedWords) -> Iterator[Effect]:
@@ -82,7 +87,6 @@ def alias(call: SortedWords) -> Iterator[Effect]:
 def names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
     yield from of_options(call)
-    yield from unlisted(call)
     words = [*call.operands[call.name == "getopts" :], *call.values("-a", "-p", "-v")] if call.name != "wait" else []
     words += [word for name, word in call.odd if name in ("-p", "-v")]
     for word in words:
@@ -125,9 +129,11 @@ def printf(call: SortedWords) -> Iterator[Effect]:
 
 def tests(call: SortedWords) -> Iterator[Effect]:
     """test -v evaluates the subscript of what it is given."""
-    words = call.command.args
-    for flag, word in pairwise(words):
-        if flag.text in ("-v", "-R") and not (word.text or "-").isidentifier():
+    for flag, word in pairwise((*call.command.args, Word(("]",)))):
+        unknown = flag.text is None and flag.start in ("", "-")
+        if unknown and (flag.many or word.text is None or "[" in word.text):
+            yield Effect("unknown", flag, "has words that could be -v, known only when it runs", "shell:arithmetic")
+        elif flag.text in ("-v", "-R") and not (word.text or "-").isidentifier():
             yield Effect("unknown", word, "tests a variable that is not a plain name", "shell:arithmetic")
 
 
