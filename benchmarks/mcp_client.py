@@ -17,7 +17,9 @@ import time
 from pathlib import Path
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import ClientServices, McpServers, server_config
+from toolcrib.sources.mcp.client_services import ClientServices
+from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.servers import McpServers
 from toolcrib.sources.mcp.cache import ListCache
 
 RAW = Path(__file__).resolve().parents[1] / "tests" / "sources" / "mcp" / "servers" / "raw.py"

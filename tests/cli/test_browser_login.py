@@ -11,7 +11,7 @@ import pytest
 
 from toolcrib.cli import browser_login
 from toolcrib.cli.browser_login import BrowserLogin
-from toolcrib.sources.mcp import OAuthConfig, ServerConfig
+from toolcrib.sources.mcp.config import OAuthConfig, ServerConfig
 
 
 async def get(url: str) -> bytes:

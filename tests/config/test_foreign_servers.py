@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toolcrib.config.files import ConfigFile, read_config_file
 from toolcrib.config.foreign_servers import ForeignServers, foreign_servers
 from toolcrib.core.errors import ConfigError
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 
 FILE = Path("/x/mcp.json")
 STDIO = {"command": "npx", "args": ["-y", "s"]}

@@ -18,8 +18,10 @@ import httpx2
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
-from toolcrib.sources.mcp import ClientServices, McpServers, OAuthConfig, ServerConfig
 from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.client_services import ClientServices
+from toolcrib.sources.mcp.config import OAuthConfig, ServerConfig
+from toolcrib.sources.mcp.servers import McpServers
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 GIVEN = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")

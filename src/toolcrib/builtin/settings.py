@@ -13,25 +13,22 @@ from ..core.tightening import Fewer, More, Only, Smaller
 from ..policy.settings import Expression
 
 
-def _providers(names: tuple[str, ...]) -> tuple[str, ...]:
+def _providers(names: tuple[str, ...]) -> None:
     from .search_providers import PROVIDERS
 
     for name in names:
         if name not in PROVIDERS:
             raise ValueError(f"unknown provider {name!r}; known: {', '.join(PROVIDERS)}")
-    return names
 
 
-def _http_address(url: str) -> str:
+def _http_address(url: str) -> None:
     if url and not url.startswith(("https://", "http://")):
         raise ValueError("should be a URL like https://search.example.com")
-    return url
 
 
-def _header_text(text: str) -> str:
+def _header_text(text: str) -> None:
     if not text.isascii() or not text.isprintable():
         raise ValueError("should be plain ASCII on one line")
-    return text
 
 
 ListStyle = Literal["plain", "emoji", "tagged"]

@@ -17,7 +17,7 @@ from ..boundary.programs import find_program, host_environment
 from . import show
 
 if TYPE_CHECKING:
-    from ..sources.mcp import ServerConfig
+    from ..sources.mcp.config import ServerConfig
 
 PATH = "/callback"
 WAIT_SECONDS = 300.0

@@ -17,7 +17,8 @@ from ..config.hide import MASK, is_secret_name
 from ..config.load import is_ourselves
 from ..core.errors import ConfigError
 from ..core.text import one_line
-from ..sources.mcp import ServerConfig, ServerStatus, server_config
+from ..sources.mcp.config import ServerConfig, server_config
+from ..sources.mcp.upstream import ServerStatus
 from . import show
 from .browser_login import BrowserLogin
 from .exit_codes import Usage, of_success

@@ -19,19 +19,17 @@ def _ids(value: Any) -> Any:
     return [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in items]
 
 
-def _name(name: str) -> str:
+def _name(name: str) -> None:
     if not (0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() and name.isascii()):
         raise ValueError("a channel's name has 1 to 64 letters, digits, - and _")
-    return name
 
 
-def _approvers(ids: tuple[str, ...]) -> tuple[str, ...]:
+def _approvers(ids: tuple[str, ...]) -> None:
     if ANYONE in ids:
         raise ValueError("name each person who may answer approvals; * is not possible here")
-    return ids
 
 
-def _url(url: str) -> str:
+def _url(url: str) -> None:
     parts = urlsplit("")
     try:
         parts = urlsplit(url)
@@ -42,7 +40,6 @@ def _url(url: str) -> str:
         raise ValueError("should be a URL like https://example.com/hook")
     if any(str(address) == parts.hostname for address in METADATA):
         raise ValueError("is the address of a cloud metadata service")
-    return url
 
 
 def place_of(listen: str) -> tuple[str, int]:
@@ -51,11 +48,6 @@ def place_of(listen: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ValueError("should be HOST:PORT, for example 127.0.0.1:8844")
     return host.strip("[]"), int(port)
-
-
-def _listen(text: str) -> str:
-    place_of(text)
-    return text
 
 
 Ids = Annotated[tuple[str, ...], Prepared(_ids)]
@@ -86,7 +78,7 @@ class ChannelSettings(Section):
     """Secrets for the plugin: the variable, and the name of the secret in `secrets` or the environment."""
     url: Annotated[str, Checked(_url)] | None = None
     """Where the webhook sends messages to."""
-    listen: Annotated[str, Checked(_listen)] | None = None
+    listen: Annotated[str, Checked(place_of)] | None = None
     """Where the webhook receives messages: `127.0.0.1:8844`."""
     secret: str | None = None
     """The name of the secret that signs the webhook's messages, in `secrets` or the environment."""

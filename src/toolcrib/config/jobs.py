@@ -10,10 +10,9 @@ from ..core.settings import Bounds, Checked, Count, Section
 from ..core.tightening import Smaller
 
 
-def _url(url: str) -> str:
+def _url(url: str) -> None:
     if not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
         raise ValueError("should be postgresql://USER:PASSWORD@HOST/DATABASE, or sqlite:////FILE")
-    return url
 
 
 @dataclass(frozen=True, slots=True)

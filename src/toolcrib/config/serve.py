@@ -29,11 +29,6 @@ def moment(text: str) -> float:
     return (when if when.tzinfo is not None else when.replace(tzinfo=datetime.UTC)).timestamp()
 
 
-def _moment(text: str) -> str:
-    moment(text)
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class CallerRules(Section):
     """Rules for the calls of one caller, in addition to the rules for all calls."""
@@ -64,30 +59,27 @@ class TokenSettings(Section):
     """The only tools that it may use: names, which may contain `*`. Empty: all tools."""
     monitoring: bool = False
     """It reads /healthz and /metrics, and nothing else. Without such a token there are no such pages."""
-    expires: Annotated[str, Prepared(_as_text), Checked(_moment)] | None = None
+    expires: Annotated[str, Prepared(_as_text), Checked(moment)] | None = None
     """The time at which it ends: a date (its beginning) or a time. Without a time zone it is in UTC."""
 
 
-def _apart(tokens: tuple[TokenSettings, ...]) -> tuple[TokenSettings, ...]:
+def _apart(tokens: tuple[TokenSettings, ...]) -> None:
     for what in ("name", "hash"):
         if len({getattr(token, what) for token in tokens}) < len(tokens):
             raise ValueError(f"two tokens have the same {what}")
-    return tokens
 
 
-def _proxy(text: str) -> str:
+def _proxy(text: str) -> None:
     try:
         if ipaddress.ip_address(text).is_loopback:
             raise ValueError("should be another machine's: on this one, every program could name any user")
     except ValueError as error:
         raise ValueError(str(error) if "should" in str(error) else "should be an IP address") from None
-    return text
 
 
-def _origin(text: str) -> str:
+def _origin(text: str) -> None:
     if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]+)?", text):
         raise ValueError("should be https://NAME, with no path and in small letters")
-    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,22 +94,34 @@ class ErrorText:
         return {"type": "custom-error", "schema": handler(source), **self._said}
 
 
-class Checked:
-    """A value of the right type is passed through `check`, which returns it, or raises ValueError with the reason."""
+class Converted:
+    """A value of the right type becomes what `convert` returns. It raises ValueError with the reason."""
 
     _kind = "function-after"
 
-    def __init__(self, check: Callable[[Any], Any]) -> None:
-        self._check = check
+    def __init__(self, convert: Callable[[Any], Any]) -> None:
+        self._convert = convert
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        return {"type": self._kind, "function": {"type": "no-info", "function": self._check}, "schema": handler(source)}
+        function = {"type": "no-info", "function": self._convert}
+        return {"type": self._kind, "function": function, "schema": handler(source)}
 
 
-class Prepared(Checked):
+class Prepared(Converted):
     """The same, before the type of the value is checked."""
 
     _kind = "function-before"
+
+
+class Checked(Converted):
+    """A value of the right type stays as it is, unless `check` raises ValueError with the reason."""
+
+    def __init__(self, check: Callable[[Any], object]) -> None:
+        def checked(value: Any) -> Any:
+            check(value)
+            return value
+
+        super().__init__(checked)
 
 
 class _Absolute:

@@ -11,11 +11,10 @@ from ..core.settings import AnyPath, Checked, Count, ErrorText, Json, OneOrMore,
 from ..core.tightening import More, Only, Rank, Smaller
 
 
-def _expression(text: str) -> str:
+def _expression(text: str) -> None:
     from .regexes import compile_pattern
 
     compile_pattern(text)
-    return text
 
 
 Expression = Annotated[str, Checked(_expression)]

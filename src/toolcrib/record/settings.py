@@ -10,10 +10,9 @@ from ..core.settings import Bounds, Checked, Section
 from ..core.tightening import Longer
 
 
-def _address(url: str) -> str:
+def _address(url: str) -> None:
     if url and not url.startswith(("postgresql://", "postgres://", "${")):
         raise ValueError(f"{url!r} should begin with postgresql://")
-    return url
 
 
 @dataclass(frozen=True, slots=True)

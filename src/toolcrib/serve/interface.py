@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..core.exposure import Exposure
     from ..policy.approval import ApprovalService
     from ..record.approvals import Approvals
-    from ..sources.mcp import McpServers
+    from ..sources.mcp.servers import McpServers
     from ..toolbox import Toolbox
 
 

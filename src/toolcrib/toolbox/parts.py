@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..record.journal import Journal
     from ..record.spill import Spill
     from ..record.state import StateFolder
-    from ..sources.mcp import McpServers
+    from ..sources.mcp.servers import McpServers
     from ..sources.plugins import Plugins
     from .sandbox import Sandboxes
 

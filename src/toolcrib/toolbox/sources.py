@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..builtin.runner import CommandRunner
     from ..core.tool import Tool
     from ..core.verdict import Judgement
-    from ..sources.mcp import McpServers
     from ..sources.mcp.config import ServerConfig
+    from ..sources.mcp.servers import McpServers
     from ..sources.plugins import Plugins
     from ..sources.running import CommandServices
 
@@ -153,8 +153,9 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
     """Return the configured MCP servers, and those of plugins with other names; none is started yet. Raises ConfigError
     for invalid settings."""
     from ..policy.secrets.redact import MIN_SECRET
-    from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache, Pins
+    from ..sources.mcp.client_services import ClientServices
+    from ..sources.mcp.servers import McpServers
 
     ground = house.ground
     folder, clean = ground.state.path.parent / "mcp", ground.redactor.redact

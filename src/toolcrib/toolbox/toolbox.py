@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..policy.requests import Approver
     from ..policy.session import Session
     from ..policy.settings import HookRule
-    from ..sources.mcp import McpServers
+    from ..sources.mcp.servers import McpServers
     from ..sources.plugins import Plugins
     from .parts import ToolboxParts
 

@@ -33,7 +33,7 @@ from toolcrib.serve.console.page import Frame, refused
 from toolcrib.serve.console.rules import RuleReport, rules_page
 from toolcrib.serve.console.servers import ChangedTool, ServerReport, ServersReport, servers_page
 from toolcrib.serve.console.tool import OneTool, tool_page
-from toolcrib.sources.mcp import ServerStatus
+from toolcrib.sources.mcp.upstream import ServerStatus
 from toolcrib.sources.plugins import Plugin
 
 from .conftest import Room

@@ -12,9 +12,11 @@ import pytest
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.serve.gateway.catalogue import Catalogue
 from toolcrib.serve.gateway.server_content import ServerContent, checked_content
-from toolcrib.sources.mcp import ClientServices, McpServers, server_config
 from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.client_services import ClientServices
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ServerListing
+from toolcrib.sources.mcp.servers import McpServers
 
 Make = Callable[..., Catalogue]
 

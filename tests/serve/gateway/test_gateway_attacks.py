@@ -32,7 +32,7 @@ from mcp_types import (
 from toolcrib.core.interfaces import Hook
 from toolcrib.core.output import ToolOutput
 from toolcrib.serve.mcp import McpServer
-from toolcrib.sources.mcp import McpFailure
+from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.toolbox import Toolbox
 
 from ...waiting import pass_time, until

@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent))  # for mcp_world, here and in the
 from mcp_world import alive
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import ClientServices, McpServers, ServerConfig
 from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.client_services import ClientServices
+from toolcrib.sources.mcp.config import ServerConfig
+from toolcrib.sources.mcp.servers import McpServers
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from toolcrib.sources.mcp import ServerConfig, server_config
+from toolcrib.sources.mcp.config import ServerConfig, server_config
 
 SERVERS = Path(__file__).parent / "servers"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.cache import ListCache, Pins
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ListedTool, ServerListing, listing_from_json
 
 LISTING = ServerListing(

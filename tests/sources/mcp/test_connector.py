@@ -15,11 +15,11 @@ from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.callbacks import Callbacks
-from toolcrib.sources.mcp.connector import Connectors
+from toolcrib.sources.mcp.connector import Connectors, McpFailure
 from toolcrib.sources.mcp.inflight import MAX_TELLING, CallsInFlight, InFlight, ProgressTimeout
 from toolcrib.sources.mcp.relay import Relay
+from toolcrib.sources.mcp.servers import McpServers
 
 from ...waiting import pass_time, until
 

@@ -15,8 +15,10 @@ from mcp_world import alive, children_of, raw
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
-from toolcrib.sources.mcp import McpFailure, McpServers, server_config
 from toolcrib.sources.mcp import servers as servers_module
+from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.connector import McpFailure
+from toolcrib.sources.mcp.servers import McpServers
 from toolcrib.sources.mcp.upstream import Upstream
 
 from ...waiting import pass_time, until

@@ -13,7 +13,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from mcp_world import raw
 
 from toolcrib.core.schema import RawArguments
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.fields import MAX_CHARS
 from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
 from toolcrib.sources.mcp.listing import MAX_EXTRA, _usable

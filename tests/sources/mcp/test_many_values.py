@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from toolcrib.core.context import ToolContext
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listing import MAX_ITEMS
 from toolcrib.sources.mcp.many_values import MAX_PARTS, MAX_VALUES, bounded, of_long_line
 

@@ -11,7 +11,8 @@ import pytest
 from http_world import http_server
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from toolcrib.sources.mcp import McpFailure, OAuthConfig, server_config
+from toolcrib.sources.mcp.config import OAuthConfig, server_config
+from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.oauth import TokenFile, provider, with_scopes
 
 URL = "https://mcp.example/mcp"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolcrib.policy.starts import Starts
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.program import start_of
 
 

@@ -13,7 +13,8 @@ from mcp_world import SERVERS, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ImageBlock, ToolOutput
-from toolcrib.sources.mcp import McpServers, server_config
+from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.servers import McpServers
 
 from ...ports import free_port
 

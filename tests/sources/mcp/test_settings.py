@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 
 
 def test_defaults() -> None:

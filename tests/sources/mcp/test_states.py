@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_world import raw
 
-from toolcrib.sources.mcp import McpFailure, states
+from toolcrib.sources.mcp import states
+from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.states import CONNECTOR, EVENTS, STATES, Event, State, next_state, server_state
 
 from ...waiting import pass_time, until

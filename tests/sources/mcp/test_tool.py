@@ -9,7 +9,7 @@ import pytest
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
-from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ListedTool
 from toolcrib.sources.mcp.tool import McpTool
 

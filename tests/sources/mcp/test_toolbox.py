@@ -13,7 +13,7 @@ from mcp_world import SERVERS, alive
 
 from toolcrib import Toolbox
 from toolcrib.core.errors import ConfigError
-from toolcrib.sources.mcp import McpFailure
+from toolcrib.sources.mcp.connector import McpFailure
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
-from ...core.settings import AnyPath, Bounds, Checked, Section
+from ...core.settings import AnyPath, Bounds, Checked, Converted, Section
 from ...core.tightening import Fewer
 from .host_names import matches, parse_host
 from .special_addresses import Address, Network
@@ -77,11 +77,6 @@ def domain_pattern(text: str) -> str:
     return f"{star}{host}"
 
 
-def _private_target(text: str) -> str:
-    parse_grant(text)
-    return text
-
-
 def _proxy(url: str) -> str | None:
     try:
         parts = urlsplit(url)
@@ -93,7 +88,7 @@ def _proxy(url: str) -> str | None:
     return url or None
 
 
-Domain = Annotated[str, Checked(domain_pattern)]
+Domain = Annotated[str, Converted(domain_pattern)]
 """A pattern of host names: `api.example.com`, `*.myco.com` (the domain itself, too), or `*`."""
 Port = Annotated[int, Bounds(ge=1, le=65_535)]
 
@@ -102,13 +97,13 @@ Port = Annotated[int, Bounds(ge=1, le=65_535)]
 class GuardSettings(Section):
     """Which requests may leave this machine, and where they may go."""
 
-    allow_private: Annotated[tuple[Annotated[str, Checked(_private_target)], ...], Fewer()] = ()
+    allow_private: Annotated[tuple[Annotated[str, Checked(parse_grant)], ...], Fewer()] = ()
     """Private targets that may be dialled: CIDR ranges or host names."""
     ports: Annotated[tuple[Port, ...], Fewer()] = ()
     """Ports besides 80, 443 and 8000-9999."""
     allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
     """Domains that tools may send to without a question."""
-    proxy: Annotated[str, Checked(_proxy)] | None = None
+    proxy: Annotated[str, Converted(_proxy)] | None = None
     """An HTTP proxy that requests go through."""
     proxy_ca: AnyPath | None = None
     """A PEM file with the authority that the proxy signs with."""

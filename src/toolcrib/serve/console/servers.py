@@ -18,7 +18,7 @@ from ...core.wings import has_wing
 from ...policy.starts import StartDoubt
 from ...record.audit import Audit
 from ...record.connection import Where
-from ...sources.mcp import ServerStatus
+from ...sources.mcp.upstream import ServerStatus
 from ...toolbox import Toolbox
 from .acts import note_act
 from .html import Child, Markup, el

@@ -23,8 +23,8 @@ from ...core.caller import Caller
 from ...core.errors import ToolError
 from ...core.output import META_KEY, ToolOutput
 from ...core.tool import Tool
-from ...sources.mcp import McpServers
 from ...sources.mcp.fields import result_meta
+from ...sources.mcp.servers import McpServers
 from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer, caller_of

@@ -22,8 +22,8 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LoggingMessageNotificatio
 from ...core.caller import Caller
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from ...sources.mcp import McpServers
 from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
+from ...sources.mcp.servers import McpServers
 from ..calls import CallHandler
 from ..outbox import Outbox
 from ..peer import LEVELS, Peer, wants

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
-from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
+from ...core.settings import AnyPath, Bounds, Checked, Converted, NotASetting, Seconds, Section, check, snake
 from ...core.text import lazy_regex
 from ...core.variables import expand
 
@@ -32,24 +32,21 @@ def _transport(text: str) -> str:
     return found
 
 
-def _address(url: str) -> str:
+def _address(url: str) -> None:
     if url and "${" not in url and not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} should begin with http:// or https://")
-    return url
 
 
-def _server_name(name: str) -> str:
+def _server_name(name: str) -> None:
     if not 0 < len(name) <= 100:
         raise ValueError("a server's name has 1 to 100 characters")
-    return name
 
 
-def _category(text: str) -> str:
+def _category(text: str) -> None:
     from ...core.tool import ToolCategory
 
     if text not in set(ToolCategory):
         raise ValueError(f"unknown category {text!r}; known: {', '.join(ToolCategory)}")
-    return text
 
 
 Category = Annotated[str, Checked(_category)]
@@ -111,7 +108,7 @@ class ServerConfig(Section):
     """Where a local server starts. Unset: the workspace."""
     url: Annotated[str, Checked(_address)] | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
-    transport: Annotated[str, Checked(_transport)] | None = None
+    transport: Annotated[str, Converted(_transport)] | None = None
     """stdio, http (streamable HTTP) or sse. Unset: stdio with a command, http with a url."""
     protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
     """auto asks for the stateless revision first. legacy is up to 2025-11-25."""

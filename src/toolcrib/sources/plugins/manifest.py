@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
-from ...core.settings import Bounds, Checked, ErrorText, Json, NotASetting, Section, annotations_of, check
+from ...core.settings import Bounds, Converted, ErrorText, Json, NotASetting, Section, annotations_of, check
 from ...core.text import clip
 from ...core.tool import ToolCategory
 from ..limited_json import json_object
@@ -95,7 +95,7 @@ class PluginTool(_Part):
 class PluginBinary(_Part):
     """A plugin's program: a path inside its folder, and the required SHA-256 (lower case), if any."""
 
-    path: Annotated[str, Checked(_inside)]
+    path: Annotated[str, Converted(_inside)]
     protocol: Literal["jsonrpc"] = "jsonrpc"
     timeout_secs: _Seconds | None = None
     sha256: _Hash | None = None
