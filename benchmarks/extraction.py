@@ -3,7 +3,7 @@
     python benchmarks/extraction.py FOLDER [--peers]
 
 FOLDER has `ground-truth.json` ({ID: {"articleBody", "url"}}) and `html/ID.html.gz`, as Scrapinghub's
-article-extraction-benchmark. What is measured is `toolcrib.builtin.extraction.work`, which web_fetch runs, with its
+article-extraction-benchmark. What is measured is `toolcrib.builtin.web.extraction.work`, which web_fetch runs, with its
 settings: the text it would answer with. `--peers` adds trafilatura and readability-lxml, called as that benchmark's own
 scripts call them (readability-lxml needs html-text, too), and trafilatura with `fast=True`. Scores are that benchmark's:
 4-word shingles, precision over pages for which something was found, F1 of the two means.
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from toolcrib.builtin.extraction import work
+from toolcrib.builtin.web.extraction import work
 from toolcrib.builtin.outgoing import mark
 
 

@@ -20,7 +20,7 @@ from ipaddress import ip_address
 
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
-from toolcrib.builtin.default_tools import web_tools
+from toolcrib.builtin.web import web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 

@@ -16,8 +16,8 @@ from toolcrib.core.wings import WINGS
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/toolcrib"
-TOOLS = {"apply_patch", "delete_file", "echo", "edit_file", "exec", "exec_session", "glob", "grep", "http_request",
-         "list_dir", "read_file", "web_fetch", "web_search", "write_file"}  # fmt: skip
+TOOLS = {"apply_patch", "delete_file", "echo", "edit_file", "exec", "exec_session", "glob", "grep", "list_dir",
+         "read_file", "write_file"}  # fmt: skip
 """Those of the main house."""
 HOUSE = ["test_toolbox.py", "core/test_pipeline.py", "builtin/test_edit.py", "builtin/test_search.py"]
 """A part of its tests."""

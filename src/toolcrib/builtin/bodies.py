@@ -1,4 +1,4 @@
-"""Finds the kind of a response body (a page, JSON, other text, or binary data), and decodes a text.
+"""Finds the kind of a response body (a page, JSON, other text, or binary data), decodes a text, and shows an answer.
 
 The encoding comes from the byte order mark, the header, the page itself, or else from a guess (WHATWG).
 """
@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
+from ..core.bound import safe
 from ..core.dataclass import dataclass
+from ..core.output import ToolOutput
 from .encoding import is_utf8
+
+if TYPE_CHECKING:
+    from ..boundary.network.exchange import WebResponse
 
 Kind = Literal["html", "json", "text", "binary"]
 
@@ -174,3 +180,26 @@ def _guess(data: bytes) -> str:
         return "cp1252"
     found = detect(data[:_LOOKED_THROUGH]).encoding
     return (codec(found) if found else None) or "cp1252"
+
+
+def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
+    """Return an answer in the form for the model: its status, its final address, and its body."""
+    body = describe(answer.headers.get("content-type"), answer.body)
+    lines = [f"Status: {answer.status}"]
+    if answer.final_url != answer.url and answer.final_url.rstrip("/") != answer.url.rstrip("/"):
+        lines.append(f"[redirected to {answer.final_url}]")
+    if left_out:
+        lines.append(f"[headers left out: {', '.join(left_out)}; credentials go as ${{secret:NAME}}]")
+    if answer.retry_after is not None:
+        lines.append(f"[the server asks to wait {answer.retry_after:.0f} s]")
+    if body.kind == "binary":
+        text = f"[{body.name}, {len(answer.body):,} bytes, not shown: it is not text]"
+    else:
+        text = safe(decode(answer.body, body.charset, markup=body.kind == "html"))
+    if answer.cut:
+        total = answer.headers.get("content-length", "")
+        known = total.isdigit() and "content-encoding" not in answer.headers
+        whole = f"{int(total):,} bytes total" if known else f"more than {len(answer.body):,} bytes"
+        text += f"\n[TRUNCATED — {whole}]"
+    said = "\n".join(lines)
+    return ToolOutput(f"{said}\n\n{text}", for_user=f"{method} {answer.final_url}: {answer.status}")

@@ -21,16 +21,12 @@ from ..record.state import StateFolder
 from .echo import echo_tool
 from .edit import EditTools
 from .files import FileTools
-from .http import HttpRequestTool
 from .journaled import Seen
-from .outgoing import USER_AGENT, Gate, OutgoingRequests, why_missing
 from .patch import PatchTools
 from .runner import CommandRunner
 from .search import SearchTools
-from .settings import HttpSettings, ListStyle, ToolsSettings, WebSettings
+from .settings import ListStyle, ToolsSettings, WebSettings
 from .shell import ShellTools
-from .web import Keep, WebFetchTool
-from .websearch import WebSearchTool
 
 if TYPE_CHECKING:
     from ..boundary.capture import SpillTarget
@@ -43,6 +39,7 @@ if TYPE_CHECKING:
     from .command_rules import CommandRules
     from .documents import DocumentReader
     from .listing import Hider
+    from .outgoing import Gate
 
 
 def default_tools(
@@ -109,11 +106,15 @@ def default_tools(
         from ..boundary.network.address_guard import AddressGuard
 
         network = functools.cache(AddressGuard)  # only public addresses
-    web_made = web_tools(
-        network, web, settings.http_request, gate=gate, secrets=secrets, redactor=redactor,
-        keep=None if spill is None else spill.keep, missing=missing, closers=closers,
-        documents=reader,
-    )  # fmt: skip
+    web_made: list[Tool] = []
+    if has_wing("web"):
+        from .web import web_tools
+
+        web_made = web_tools(
+            network, web, settings.http_request, gate=gate, secrets=secrets, redactor=redactor,
+            keep=None if spill is None else spill.keep, missing=missing, closers=closers,
+            documents=reader,
+        )  # fmt: skip
     found = [
         *file_tools(
             workspace, journal, hider=hider, redactor=redactor, documents=reader, ends=ends,
@@ -176,42 +177,3 @@ def file_tools(
         *EditTools(workspace, journal, seen, redactor=redactor).tools(),
         *PatchTools(workspace, journal, seen, redactor=redactor).tools(),
     ]
-
-
-def web_tools(
-    guard: Callable[[], AddressGuard],
-    settings: WebSettings | None = None,
-    http_settings: HttpSettings | None = None,
-    *,
-    gate: Gate | None = None,
-    secrets: Secrets | None = None,
-    redactor: Redactor | None = None,
-    keep: Keep | None = None,
-    missing: list[tuple[str, str]] | None = None,
-    closers: list[Callable[[], object]] | None = None,
-    documents: DocumentReader | None = None,
-) -> list[Tool]:
-    """Return web_fetch, http_request and web_search. Tools that cannot be available are named in `missing`.
-
-    `gate` is asked about each address of a redirect. `keep` stores texts that are too long. `closers` gets the
-    functions that end our processes.
-    """
-    settings = settings or WebSettings()
-    resolve = None if secrets is None else secrets.resolve
-    outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT, resolve)
-    fetch = WebFetchTool(outgoing, settings.fetch, keep, documents)
-    search = WebSearchTool(outgoing, settings.search, learn=None if redactor is None else redactor.grant)
-    if closers is not None:
-        closers.append(fetch.workers.close)
-    found: list[Tool] = []
-    for name, made, modules in (
-        ("web_fetch", fetch, ("httpx2", "trafilatura", "turbohtml")),
-        ("http_request", HttpRequestTool(outgoing, http_settings), ("httpx2",)),
-        ("web_search", search, ("httpx2", "turbohtml")),
-    ):
-        why = why_missing(*modules)
-        if why is None:
-            found.append(made.tool())
-        elif missing is not None:
-            missing.append((name, why))
-    return found

@@ -12,13 +12,13 @@ from ..core.text import matches
 from ..core.tightening import Fewer, More, Only, Smaller
 from ..policy.settings import Expression
 
+SEARCH_PROVIDERS = ("duckduckgo", "brave", "tavily", "exa", "searxng", "ddgs")
+
 
 def _providers(names: tuple[str, ...]) -> None:
-    from .search_providers import PROVIDERS
-
     for name in names:
-        if name not in PROVIDERS:
-            raise ValueError(f"unknown provider {name!r}; known: {', '.join(PROVIDERS)}")
+        if name not in SEARCH_PROVIDERS:
+            raise ValueError(f"unknown provider {name!r}; known: {', '.join(SEARCH_PROVIDERS)}")
 
 
 def _http_address(url: str) -> None:

@@ -19,10 +19,10 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.worker import Workers
-from toolcrib.builtin import web as web_module
-from toolcrib.builtin.default_tools import web_tools
 from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.settings import HttpSettings, WebSettings
+from toolcrib.builtin.web import fetch as web_module
+from toolcrib.builtin.web import web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput

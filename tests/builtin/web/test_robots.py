@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.builtin.robots import allowed, fits, parse
+from toolcrib.builtin.web.robots import allowed, fits, parse
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,18 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from toolcrib.builtin.outgoing import OutgoingRequests
-from toolcrib.builtin.search_providers import PROVIDERS, unwrapped
-from toolcrib.builtin.settings import SearchSettings
-from toolcrib.builtin.websearch import WebSearchTool
+from toolcrib.builtin.settings import SEARCH_PROVIDERS, SearchSettings
+from toolcrib.builtin.web.search_providers import PROVIDERS, unwrapped
+from toolcrib.builtin.web.websearch import WebSearchTool
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.policy.secrets.redact import Redactor
 
 KEY = "bsa-0123456789abcdef"
 A, B = "https://a.example/one?x=1&y=2", "https://b.example/"
+
+
+def test_the_settings_know_the_providers() -> None:
+    assert tuple(PROVIDERS) == SEARCH_PROVIDERS
 
 
 def html_page(*results: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.builtin.extraction import main_text, without_targets, work
+from toolcrib.builtin.web.extraction import main_text, without_targets, work
 
 FILLER = "<p>A paragraph of ordinary text that is long enough to be taken for the main text of a page, twice over.</p>"
 
@@ -76,7 +76,7 @@ def test_two_main_texts_that_differ_much_are_a_doubt(monkeypatch: pytest.MonkeyP
     def found(html: str, url: str, style: str, careful: bool = False) -> str:
         return "The whole article. " * 40 if careful else "Its first caption, which is long enough. " * 10
 
-    monkeypatch.setattr("toolcrib.builtin.extraction.main_text", found)
+    monkeypatch.setattr("toolcrib.builtin.web.extraction.main_text", found)
     about, text = work({"what": "article", "url": "https://x.example"}, b"<html></html>")
     assert text.startswith(b"The whole article.")
     assert "410 and 760 characters" in about["doubt"]

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ...boundary.network.url import Target
-from ...builtin.http import response
+from ...builtin.bodies import response
 from ...builtin.outgoing import OutgoingRequests
 from ...core.context import ToolContext
 from ...core.dataclass import dataclass

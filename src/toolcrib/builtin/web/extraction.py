@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.bound import safe
-from ..core.text import one_line
-from .bodies import decode
+from ...core.bound import safe
+from ...core.text import one_line
+from ..bodies import decode
 from .tidy import absolute, is_unseen, tidy
 
 KEPT = 1_000_000  # the most characters of a text in the answer

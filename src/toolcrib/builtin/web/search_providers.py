@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
-from ..boundary.network.exchange import WebRequest, WebResponse
-from ..core.dataclass import dataclass
-from ..core.errors import ToolError
-from ..core.json_values import as_object, objects_of
+from ...boundary.network.exchange import WebRequest, WebResponse
+from ...core.dataclass import dataclass
+from ...core.errors import ToolError
+from ...core.json_values import as_object, objects_of
 
 if TYPE_CHECKING:
     import turbohtml

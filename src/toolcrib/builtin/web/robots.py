@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
-from ..core.errors import AddressRefused, ToolError
-from ..core.recent import Recent
-from ..core.text import wildcard
+from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
+from ...core.errors import AddressRefused, ToolError
+from ...core.recent import Recent
+from ...core.text import wildcard
 
 if TYPE_CHECKING:
-    from ..boundary.network.url import Target
-    from .outgoing import OutgoingRequests
+    from ...boundary.network.url import Target
+    from ..outgoing import OutgoingRequests
 
 AGENT = "toolcrib"
 MAX_BYTES = 500 * 1024  # RFC 9309 §2.5: a reader must read at least this many

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..boundary.network.exchange import ExchangeLimits, WebRequest, WebResponse, exchange
-from ..core.bound import safe
-from ..core.context import ToolContext
-from ..core.errors import AddressRefused, ToolError
-from ..core.output import ToolOutput
-from ..core.tool import Tool, tool
-from ..core.verdict import Judgement
-from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
-from .bodies import decode, describe
-from .outgoing import OutgoingRequests, Url
-from .settings import HttpSettings
+from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
+from ...core.context import ToolContext
+from ...core.errors import AddressRefused, ToolError
+from ...core.output import ToolOutput
+from ...core.tool import Tool, tool
+from ...core.verdict import Judgement
+from ...policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
+from ..bodies import response
+from ..outgoing import OutgoingRequests, Url
+from ..settings import HttpSettings
 
 if TYPE_CHECKING:
-    from ..boundary.network.host_names import Host
-    from ..boundary.network.url import Target
+    from ...boundary.network.host_names import Host
+    from ...boundary.network.url import Target
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -155,29 +154,6 @@ class DomainJudge(UrlJudge):
             raise AddressRefused(f"{host} is not an allowed domain ({listed}); the setting {RULE} allows one", RULE)
 
     def _is_named(self, host: Host, domains: Iterable[str]) -> bool:
-        from ..boundary.network.host_names import matches
+        from ...boundary.network.host_names import matches
 
         return any(matches(domain, str(host)) for domain in domains)
-
-
-def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
-    """Return an answer in the form for the model: its status, its final address, and its body."""
-    body = describe(answer.headers.get("content-type"), answer.body)
-    lines = [f"Status: {answer.status}"]
-    if answer.final_url != answer.url and answer.final_url.rstrip("/") != answer.url.rstrip("/"):
-        lines.append(f"[redirected to {answer.final_url}]")
-    if left_out:
-        lines.append(f"[headers left out: {', '.join(left_out)}; credentials go as ${{secret:NAME}}]")
-    if answer.retry_after is not None:
-        lines.append(f"[the server asks to wait {answer.retry_after:.0f} s]")
-    if body.kind == "binary":
-        text = f"[{body.name}, {len(answer.body):,} bytes, not shown: it is not text]"
-    else:
-        text = safe(decode(answer.body, body.charset, markup=body.kind == "html"))
-    if answer.cut:
-        total = answer.headers.get("content-length", "")
-        known = total.isdigit() and "content-encoding" not in answer.headers
-        whole = f"{int(total):,} bytes total" if known else f"more than {len(answer.body):,} bytes"
-        text += f"\n[TRUNCATED — {whole}]"
-    said = "\n".join(lines)
-    return ToolOutput(f"{said}\n\n{text}", for_user=f"{method} {answer.final_url}: {answer.status}")

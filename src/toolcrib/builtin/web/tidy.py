@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from ..core.text import one_line
+from ...core.text import one_line
 
 # A list is a menu if it has hardly anything but links and the links are short.
 MENU_LINKS = 4

@@ -14,18 +14,18 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from ..boundary.network.exchange import ExchangeLimits, WebResponse, exchange
-from ..core.bound import safe
-from ..core.context import ToolContext
-from ..core.dataclass import dataclass
-from ..core.errors import ToolcribError, ToolError
-from ..core.output import ToolOutput
-from ..core.text import clip, one_line
-from ..core.threads import shared_threads
-from ..core.tool import Tool, tool
-from .outgoing import OutgoingRequests
+from ...boundary.network.exchange import ExchangeLimits, WebResponse, exchange
+from ...core.bound import safe
+from ...core.context import ToolContext
+from ...core.dataclass import dataclass
+from ...core.errors import ToolcribError, ToolError
+from ...core.output import ToolOutput
+from ...core.text import clip, one_line
+from ...core.threads import shared_threads
+from ...core.tool import Tool, tool
+from ..outgoing import OutgoingRequests
+from ..settings import SearchSettings
 from .search_providers import PROVIDERS, Asked, Blocked, Provider, Result
-from .settings import SearchSettings
 
 MAX_RESULTS = SearchSettings().max_results
 MAX_BYTES = 2 << 20
