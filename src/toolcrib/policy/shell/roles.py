@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import lazy_regex
@@ -11,6 +12,7 @@ from .effect import Effect
 from .kinds import PATH_KINDS
 from .parts import Word
 from .sorting import cut, literal
+from .table.places import SECRET_SAMPLES
 from .table.spec import SortedWords, parse_operands
 from .table.wordlist import words
 
@@ -131,12 +133,21 @@ def _maybe(word: Word) -> Iterator[Effect]:
 
 
 def _of_revision(word: Word) -> Iterator[Effect]:
-    """Treat an operand of git as a path, which may follow a revision (`HEAD:a.txt`). Branches do no harm."""
+    """Treat an operand of git as a path or a pattern of paths (gitglossary(7), "pathspec"), which may follow a revision
+    (`HEAD:a.txt`). Branches do no harm. A pattern counts if it means secrets: git follows no links."""
+    text = _MAGIC.sub("", word.text or "")
+    if word.text and not text:  # a path that is left out
+        return
     yield from _maybe(word)
-    text = word.text or ""
-    if text and text[:2] not in (":/", ":!", ":^", ":("):
-        yield Effect("read", literal(text.rpartition(":")[2]))
+    path = text.rpartition(":")[2]
+    if not re.search(r"[*?\[]", path):
+        if path:
+            yield Effect("read", literal(path))
+    elif any(fnmatchcase(sample, path.rpartition("/")[2].lstrip("*")) for sample in SECRET_SAMPLES):
+        yield Effect("read", Word((path,), word.source, glob=True))
 
+
+_MAGIC = lazy_regex(r":(?:[!^].*|\([^)]*\bexclude\b.*|\([^)]*\)|/)", re.DOTALL)
 
 # A command line that only starts a shell.
 SHELL_ONLY = lazy_regex(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")

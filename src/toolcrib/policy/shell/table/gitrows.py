@@ -34,7 +34,7 @@ git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and
   --line-number --name-only --files-with-matches --count --color? --no-color --break --heading --function-context \
   --cached --untracked --quiet --text -O?=program!execute --open-files-in-pager?=program!execute | @git_grep
 git > blame annotate | rev* | -wblstfneMCcp -M? -C? -L=* --since= --porcelain --date= --abbrev? --reverse
-git > cat-file | rev* | -tsep --batch?
+git > cat-file | rev* | -tsep
 git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-current --contains? --merged? --no-merged? \
   --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | @git_listed
 git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=* --format= \

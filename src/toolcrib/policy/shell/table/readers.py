@@ -18,6 +18,7 @@ UNKNOWN_CODE = "shell:unknown-code"
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _SEARCHERS = ("rg", "ag", "ack")
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
+_FILES = ("-samefile", "-regex", "-iregex")
 
 
 def find(call: SortedWords) -> Iterator[Effect]:
@@ -47,6 +48,8 @@ def find(call: SortedWords) -> Iterator[Effect]:
         if option.takes and index < len(actions):
             if runs and text in _NAMES:
                 yield from (Effect("read", _named(start, actions[index])) for start in starts or [literal(".")])
+            elif runs and text in _FILES:
+                yield Effect("read", literal((actions[index].text or "").replace("\\", "")))
             yield from of_role(option.role, actions[index])
             index += 1
     for start in starts or [literal(".")]:
