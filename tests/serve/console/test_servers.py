@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib.config import make_settings
 from toolcrib.core.context import ToolContext
+from toolcrib.core.finish import HINT_TEXT
 from toolcrib.policy.callers import person_at
 from toolcrib.toolbox import Toolbox
 
@@ -125,7 +126,9 @@ def test_wrong_calls(room: Room, console: Open) -> None:
     console.enter()
     for arguments, said in (("{", "are not JSON"), ("[]", "should be a JSON object"), ("[" * 200_000, "are not JSON")):
         assert said in post(console, "tool", name="launch", arguments=arguments)
-    assert "invalid" in post(console, "tool", name="launch", arguments='{"who": 1}')
+    text = post(console, "tool", name="launch", arguments='{"who": 1}')
+    assert "invalid" in text
+    assert HINT_TEXT not in text  # it is for models
     got = console.ask("GET", "tool?name=%3Cb%3E")
     assert (got.status, "&lt;b&gt;" in got.text) == (404, True)
     assert room.runs == []

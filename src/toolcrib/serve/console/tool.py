@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
+from ...core.finish import HINT
 from ...core.output import ToolOutput
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
@@ -85,7 +86,7 @@ def _output(output: ToolOutput | None) -> list[Any]:
     return [
         el("h2", "Output" if not output.is_error else f"Not done: {output.error_kind}"),
         pending if output.error_kind == "pending" and isinstance(ident, str) else None,
-        exact(fit(output.for_llm, MAX_ARGUMENTS), diff=False),
+        exact(fit(output.for_llm.removesuffix(HINT), MAX_ARGUMENTS), diff=False),
         el("p", f"Not shown here: {', '.join(others)}") if others else None,
     ]
 

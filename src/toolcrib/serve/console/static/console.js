@@ -145,7 +145,7 @@ if (document.body.dataset.again !== undefined) {
       said.textContent = "The console did not answer. Nothing is known of this answer: look at the list again.";
     }
     event.target.ariaBusy = null;
-    scrollTo(0, 0);
+    if (said.textContent) scrollTo(0, 0); // else what it led to is at the form
   });
 }
 
