@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -513,3 +515,21 @@ def test_no_bytes_reach_the_internal_server(pieces: list[bytes]) -> None:
 
     asyncio.run(go())
     assert all(host and host == host.lower().strip() for host in reached)
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_connection_that_is_just_accepted_is_closed_with_the_proxy(turns: int) -> None:
+    async def admit(host: str, port: int) -> tuple[Address, ...]:
+        raise AddressRefused("not here", "test")
+
+    proxy = FilteringProxy(admit)
+    listener = loopback_listener()
+    await proxy.serve(listener)
+    with socket.create_connection(listener.getsockname(), 5) as client:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await proxy.close()
+        gc.collect()  # a socket that nobody closed warns here
+        with contextlib.suppress(ConnectionResetError):
+            while await asyncio.to_thread(client.recv, 1000):
+                pass

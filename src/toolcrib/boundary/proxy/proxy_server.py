@@ -117,6 +117,10 @@ class FilteringProxy:
     async def close(self) -> None:
         """Stop listening and end every connection."""
         self._closed = True
+        for listener in [each for server in self._servers for each in server.sockets]:
+            with contextlib.suppress(NotImplementedError):  # the loop of Windows
+                asyncio.get_running_loop().remove_reader(listener)
+        await asyncio.sleep(0)  # what was just accepted begins: without its server it would stay open for ever
         for server in self._servers:
             server.close()
         clients = list(self._clients)
