@@ -6,16 +6,24 @@ Only ctypes is used, so that a thread can restrict itself at little cost.
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import ctypes
 import functools
 import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable
-from typing import cast
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TypeVar, cast
 
 from .descriptors import closing_fd
+
+T = TypeVar("T")
+_Work = Callable[[Callable[[], None]], None]
 
 # linux/landlock.h; the numbers of the system calls are the same on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -26,10 +34,7 @@ _CREATE_RULESET_VERSION = 1
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _CAPBSET_DROP, _SET_SECUREBITS, _CAP_AMBIENT, _AMBIENT_CLEAR = 24, 28, 47, 4
 _NO_ROOT = 0b1111  # SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked (linux/securebits.h)
-_CAPABILITY_VERSION_3, _MAX_CAPABILITIES = 0x20080522, 64
-# SYS_MODULE, SYS_RAWIO (/proc/kcore, /dev/mem), SYS_PTRACE, SYS_ADMIN, MKNOD (a disk's device), PERFMON (from Linux
-# 6.13 on, like SYS_ADMIN: /proc/PID/environ and maps of every process), BPF and CHECKPOINT_RESTORE.
-_OF_KERNEL = (16, 17, 19, 21, 27, 38, 39, 40)
+_CAPABILITY_VERSION_3 = 0x20080522
 
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -119,41 +124,95 @@ def allow_path(ruleset: int, path: str, rights: int) -> None:
         allow(ruleset, target, rights)
 
 
-def restrict_thread(ruleset: int) -> None:
-    """Restrict the calling thread to the rules of a ruleset. Raises OSError."""
+def gain_no_privileges() -> None:
+    """Keep the calling thread, and what it starts, from gaining privileges by a program's file. Raises OSError."""
     if _libc().prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise _error("no_new_privs was refused")
+
+
+def restrict_thread(ruleset: int) -> None:
+    """Restrict the calling thread to the rules of a ruleset. Raises OSError."""
+    gain_no_privileges()
     if _syscall(RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) != 0:
         raise _error("the thread was not restricted")
 
 
 def filter_thread(program: bytes) -> None:
-    """Restrict the system calls of the calling thread, which can gain no privileges any more. Raises OSError."""
+    """Restrict the system calls of the calling thread, which can gain no privileges from then on. Raises OSError."""
+    gain_no_privileges()
     code = ctypes.create_string_buffer(program, len(program))
     filter_program = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     if _libc().prctl(_SET_SECCOMP, _MODE_FILTER, filter_program, 0, 0) != 0:
         raise _error("the system calls were not restricted")
 
 
-def drop_capabilities() -> None:
-    """Drop all capabilities of the calling thread, now and after any exec. Raises OSError."""
-    libc = _libc()
-    libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
-    _drop(range(_MAX_CAPABILITIES))
+class ConfinedThreads:
+    """Threads that restrict themselves for good, each to start one command.
+
+    `always` restricts a thread in what is the same for all of them, and costs more than what `confine` adds, with the
+    ruleset of a command. So each thread, before that, starts the next one, which inherits what `always` did. A thread
+    that waits must have the capabilities of all others: glibc ends the process if setuid(2) fails in one of them.
+    """
+
+    def __init__(self, always: Callable[[], object], confine: Callable[[int], object]) -> None:
+        self._always, self._confine = always, confine
+        self._lock = threading.Lock()
+        self._next: SimpleQueue[_Work] | None = None
+
+    def start(self, ruleset: int, command: Callable[[], T], done: Future[T]) -> None:
+        """Let a thread that is restricted to the rules of a ruleset call `command`. `done` gets what that returns or
+        raises, and OSError."""
+
+        def work(begin: Callable[[], None]) -> None:
+            try:
+                begin()
+                self._confine(ruleset)
+                made = command()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(made)
+
+        with self._lock:
+            waiting, self._next = self._next, None
+        try:
+            (waiting or self._begin(self._always)).put(work)
+        except RuntimeError as error:  # no thread can be started
+            done.set_exception(error)
+
+    def _begin(self, always: Callable[[], object]) -> SimpleQueue[_Work]:
+        """Start a thread that waits for its work."""
+        jobs: SimpleQueue[_Work] = SimpleQueue()
+
+        def begin() -> None:
+            always()
+            with self._lock, contextlib.suppress(RuntimeError):  # without the next thread, a later command begins anew
+                self._next = self._next or self._begin(lambda: None)
+
+        _thread.start_new_thread(lambda: jobs.get()(begin), ())
+        return jobs
 
 
-def drop_kernel_capabilities() -> None:
-    """Drop the capabilities of the calling thread that open the memory of other processes or of the kernel, whatever
-    Landlock says. After `restrict_thread` no exec gives them back. Raises OSError."""
-    _drop(_OF_KERNEL)
+# SYS_MODULE, SYS_RAWIO (/proc/kcore, /dev/mem), SYS_PTRACE, SYS_ADMIN, MKNOD (a disk's device), PERFMON (from Linux
+# 6.13 on, like SYS_ADMIN: /proc/PID/environ and maps of every process), BPF and CHECKPOINT_RESTORE.
+KERNEL_CAPABILITIES = (16, 17, 19, 21, 27, 38, 39, 40)
+"""Those that open the memory of other processes or of the kernel, whatever Landlock says."""
+ALL_CAPABILITIES = range(64)
 
 
-def _drop(dropped: Iterable[int]) -> None:
-    libc = _libc()
+def bound_capabilities(dropped: Iterable[int]) -> None:
+    """Let no exec give these capabilities to the calling thread."""
     for capability in dropped:  # it needs CAP_SETPCAP; without it only no_new_privs protects
-        if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+        if _libc().prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break
+
+
+def drop_capabilities(dropped: Iterable[int] = ALL_CAPABILITIES) -> None:
+    """Drop capabilities of the calling thread; all of them, now and after any exec, by default. Raises OSError."""
+    libc = _libc()
+    if dropped is ALL_CAPABILITIES:
+        libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
+        libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
     header, data = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
     kept = ~sum(1 << capability for capability in dropped)
     if libc.capget(header, data) != 0:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Literal, TypeVar
+from typing import Literal
 
 from ..core.dataclass import dataclass
 from ..core.errors import SandboxUnavailable
@@ -26,7 +26,6 @@ from .streams import Streams, Wire
 
 REAP_SECONDS = 5.0  # how long a killed command may take to end before we answer without it
 
-T = TypeVar("T")
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
 
 
@@ -53,6 +52,7 @@ class Process:
         self.error: BaseException | None = None
         self.started = time.monotonic()
         self._spawn = spawn
+        self._marker = new_marker()
         self._timeout = timeout
         self._streams = streams
         # Without a time limit it may outlive us if we are killed. What is in bubblewrap does not.
@@ -62,6 +62,7 @@ class Process:
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         self._launched = False
+        self._child: Future[subprocess.Popen[bytes]] | None = None
         self._ended_by: EndedBy = "exit"
         self.deadline: float | None = None  # of the command, then of its being reaped
         self._killing = False
@@ -167,9 +168,17 @@ class Process:
         """Spawn, once, before any other code has this object. A failure becomes the error that waiters get."""
         self._launched = True
         try:
-            self._spawned()
+            self._child = self._spawned()
         except Exception as error:
             self.error = error
+
+    def begin_soon(self) -> None:
+        """Call `begin` in the process thread, when it has been spawned if that is under way."""
+        thread = spawner()  # not in the callback: it would begin in a thread that is confined
+        if self._child is None:
+            thread.call(self.begin)
+        else:
+            self._child.add_done_callback(lambda _: thread.call(self.begin))
 
     # --- in the process thread ---------------------------------------------------------------------------
 
@@ -177,11 +186,11 @@ class Process:
         """Spawn if that has not happened yet, and watch the command from here on."""
         if not self._launched:
             self.launch()
-        if self._tree is None:
+        if self._child is None:
             self.fail(self.error or RuntimeError("the command was interrupted while it was started"))
             return
         try:
-            self._attend(self._tree)
+            self._attend(self._started(self._child.result()))
         except BaseException as error:
             self.fail(error)
 
@@ -193,10 +202,9 @@ class Process:
             spawner().reap_later(self._tree.popen)
         self._finish()
 
-    def _spawned(self) -> None:
+    def _spawned(self) -> Future[subprocess.Popen[bytes]]:
         spawn = self._spawn
         spawn.prepare()
-        marker = new_marker()
         ends = self._streams.open()
 
         def start() -> subprocess.Popen[bytes]:
@@ -206,29 +214,38 @@ class Process:
                 stdout=ends.stdout,
                 stderr=ends.stderr,
                 cwd=spawn.cwd,
-                env={**spawn.env, MARKER: marker},
+                env={**spawn.env, MARKER: self._marker},
                 pass_fds=spawn.child_fds,
                 start_new_session=True,
             )
 
-        try:
-            if spawn.confine is None:
-                popen = start()
-            else:
-                popen = _in_own_thread(spawn.confine, start)
-        except BaseException:
-            self._streams.abandon()
-            raise
-        finally:
+        def release(child: Future[subprocess.Popen[bytes]]) -> None:
             ends.close()
             spawn.close_child_fds()
-        self._tree = ProcessTree(popen, marker, spawn.stop, self._is_watched)
+            if child.exception() is not None:
+                self._streams.abandon()
+
+        child: Future[subprocess.Popen[bytes]] = Future()
+        child.add_done_callback(release)
+        if spawn.confined is not None:
+            spawn.confined(start, child)
+            return child
+        try:
+            child.set_result(start())
+        except BaseException as error:
+            child.set_exception(error)
+            raise
+        return child
+
+    def _started(self, popen: subprocess.Popen[bytes]) -> ProcessTree:
+        self._tree = ProcessTree(popen, self._marker, self._spawn.stop, self._is_watched)
         self.started = time.monotonic()
         try:
-            spawn.started(popen.pid)
+            self._spawn.started(popen.pid)
         except BaseException:
             self._tree.signal()
             raise
+        return self._tree
 
     def _attend(self, tree: ProcessTree) -> None:
         spawn = self._spawn
@@ -332,23 +349,6 @@ class Process:
             callback()
 
 
-def _in_own_thread(confine: Callable[[], None], start: Callable[[], T]) -> T:
-    """Call both in a thread that ends afterwards: what `confine` does to it also holds for what `start` starts."""
-    done: Future[T] = Future()
-
-    def body() -> None:
-        try:
-            confine()
-            done.set_result(start())
-        except BaseException as error:
-            done.set_exception(error)
-
-    thread = threading.Thread(target=body, name="toolcrib-confined", daemon=True)
-    thread.start()
-    thread.join()
-    return done.result()
-
-
 def start(
     spawn: Spawn,
     *,
@@ -369,7 +369,7 @@ def start(
         if spawn.outlives_thread:
             process.launch()
     finally:
-        spawner().call(process.begin)
+        process.begin_soon()
     return process
 
 

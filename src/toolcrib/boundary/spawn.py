@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import field
 from typing import Protocol
 
@@ -40,8 +42,9 @@ class Spawn:
     """Whether any thread may spawn it: it does not end with that thread, and has nothing to `prepare`."""
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
-    confine: Callable[[], None] | None = None
-    """A function that restricts its thread for good. It is called in a thread of its own, which then spawns."""
+    confined: Callable[[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]], None] | None = None
+    """A function that lets a thread that has restricted itself for good call another one, which spawns. The future gets
+    its result, and its callbacks run in that thread: they must start no other thread."""
     started: Callable[[int], None] = field(default=lambda pid: None)  # called with the new process's pid
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
     notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`

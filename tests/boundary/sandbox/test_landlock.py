@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -285,6 +286,35 @@ def test_the_hosts_death_ends_the_command(tmp_path: Path) -> None:
     host.kill()
     host.wait()
     wait_until(lambda: not alive(marker))
+
+
+def test_the_host_itself_is_not_confined_and_may_become_another_user() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    code = (
+        "import asyncio, os, sys, pathlib\n"
+        "from toolcrib.boundary.process import run\n"
+        "from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings\n"
+        "from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox\n"
+        "w = pathlib.Path(sys.argv[1])\n"
+        "def said(sandbox, command):\n"
+        "    s = sandbox.wrap(['/bin/sh', '-c', command], cwd=w, env={'PATH': '/usr/bin:/bin'}, timeout=60)\n"
+        "    return asyncio.run(run(s, timeout=60)).stdout.excerpt().text\n"
+        "walled = LandlockSandbox(SandboxSettings(), w)\n"
+        "look = 'grep -e NoNewPrivs -e ^CapEff -e ^CapBnd -e ^Seccomp: /proc/self/status | cut -f 2 | xargs'\n"
+        "print(said(walled, look) + said(walled, look), end='')\n"
+        "print(said(NoSandbox(), look), open('/proc/self/status').read().split('CapEff:')[1].split()[0], sep='')\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "print(said(walled, look) + said(walled, look), end='')\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:  # that of pytest is closed to other users
+        os.chmod(folder, 0o777)
+        done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    first, second, bare, own, *others = done.stdout.split("\n")[:6]
+    assert first == second == "0000000000000000 0000000000000000 1 2"
+    assert bare.split()[0] == own != "0000000000000000"
+    assert others == [first, first]
 
 
 async def test_from_a_host_with_many_threads(tmp_path: Path) -> None:

@@ -85,16 +85,18 @@ def new_group(limits: CommandLimits) -> str | None:
     return folder
 
 
-_joined: set[tuple[int, CommandLimits]] = set()
+_here = threading.local()  # the limits with which a thread has joined
+_leaving: set[int] = set()  # the processes that will leave at exit
 
 
 def join_group(limits: CommandLimits) -> None:
-    """Put the calling thread, and the processes that it will spawn, into this process's group of version 1."""
-    key = threading.get_native_id(), limits
-    if key in _joined or not places().controllers:
+    """Put the calling thread, and the processes and threads that it will start, into this process's group of version
+    1."""
+    joined: set[CommandLimits] = _here.__dict__.setdefault("joined", set())
+    if limits in joined or not places().controllers:
         return
-    first = not _joined
-    _joined.add(key)
+    first = os.getpid() not in _leaving
+    joined.add(limits)
     for controller, parent in places().controllers:
         folder = shared_folders()[controller]
         value = limits.processes if controller == "pids" else limits.memory or most_memory()
@@ -103,9 +105,10 @@ def join_group(limits: CommandLimits) -> None:
                 _remove_stale(parent)
             os.makedirs(folder, exist_ok=True)
             _write(f"{folder}/{_FILES[controller]}", str(value))
-            _write(f"{folder}/tasks", str(key[0]))
+            _write(f"{folder}/tasks", str(threading.get_native_id()))
     if first:
-        atexit.register(_leave, os.getpid(), key[0])
+        _leaving.add(os.getpid())
+        atexit.register(_leave, os.getpid())
 
 
 def shared_folders() -> dict[str, str]:
@@ -113,14 +116,15 @@ def shared_folders() -> dict[str, str]:
     return {controller: f"{parent}/{_PREFIX}{os.getpid()}" for controller, parent in places().controllers}
 
 
-def _leave(pid: int, thread: int) -> None:
-    """At exit, move our thread out and remove the groups, once the commands in them have ended."""
+def _leave(pid: int) -> None:
+    """At exit, move our threads out and remove the groups, once the commands in them have ended."""
     if os.getpid() != pid:
         return
     end_all()
     for _, parent in places().controllers:
-        with contextlib.suppress(OSError):
-            _write(f"{parent}/tasks", str(thread))
+        with contextlib.suppress(OSError), open(f"{parent}/{_PREFIX}{pid}/tasks") as file:
+            for thread in {*file.read().split()} & {*os.listdir("/proc/self/task")}:
+                _write(f"{parent}/tasks", thread)
         for pause in (0, 0.001, 0.01, 0.05):
             time.sleep(pause)
             if _remove(f"{parent}/{_PREFIX}{pid}"):

@@ -9,11 +9,13 @@ memory of other processes and of the kernel, are closed, too: the same is there.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ... import landlock_calls
+from ...per_process import PerProcess
 from ...spawn import Spawn
 from ..settings import Profile, SandboxSettings
 from .file_rules import FileRules
@@ -51,7 +53,7 @@ class DoorsWall:
             argv=argv,
             cwd=str(cwd),
             env=env,
-            confine=lambda: _confine(ruleset),
+            confined=functools.partial(_threads().start, ruleset),
             outlives_thread=True,
             cleanup=lambda: os.close(ruleset),
         )
@@ -66,5 +68,13 @@ def _disks() -> list[str]:
 
 
 def _confine(ruleset: int) -> None:
-    landlock_calls.drop_kernel_capabilities()  # Landlock alone does not close our own process to root
+    landlock_calls.drop_capabilities(landlock_calls.KERNEL_CAPABILITIES)
     landlock_calls.restrict_thread(ruleset)
+
+
+# Landlock alone does not close our own process to root.
+_threads = PerProcess(
+    lambda: landlock_calls.ConfinedThreads(
+        lambda: landlock_calls.bound_capabilities(landlock_calls.KERNEL_CAPABILITIES), _confine
+    )
+)

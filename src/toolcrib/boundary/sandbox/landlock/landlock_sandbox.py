@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import resource
 import secrets
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
+from ...per_process import PerProcess
 from ...process_tree import has_ended
 from ...programs import look_up
 from ...remove_tree import remove_all
@@ -127,8 +129,8 @@ class LandlockSandbox:
             cwd=str(cwd),
             env=inner,
             child_fds=(*fds, end),
-            prepare=lambda: join_group(limits),
-            confine=lambda: self._confine(ruleset),
+            outlives_thread=True,
+            confined=functools.partial(_threads(self._filter, limits)().start, ruleset),
             started=started,
             cleanup=cleanup,
         )
@@ -148,15 +150,10 @@ class LandlockSandbox:
             argv=argv,
             cwd=str(cwd),
             env={**env, **_GIT, "PATH": os.pathsep.join(path)},
-            confine=lambda: self._confine(ruleset),
+            confined=functools.partial(_threads(self._filter, None)().start, ruleset),
             outlives_thread=True,
             cleanup=lambda: os.close(ruleset),
         )
-
-    def _confine(self, ruleset: int) -> None:
-        landlock_calls.drop_capabilities()
-        landlock_calls.restrict_thread(ruleset)
-        landlock_calls.filter_thread(self._filter)
 
     # --- files --------------------------------------------------------------------------------------------
 
@@ -171,6 +168,23 @@ class LandlockSandbox:
         rules = FileRules(ruleset, change, closed | hidden, pinned)
         for root in self._writable.roots():
             rules.allow(str(root))
+
+
+@functools.cache
+def _threads(program: bytes, limits: CommandLimits | None) -> PerProcess[landlock_calls.ConfinedThreads]:
+    """Return the threads with a filter, in the control group of these limits."""
+
+    def always() -> None:
+        if limits is not None:
+            join_group(limits)
+        landlock_calls.bound_capabilities(landlock_calls.ALL_CAPABILITIES)
+        landlock_calls.filter_thread(program)
+
+    def confine(ruleset: int) -> None:
+        landlock_calls.drop_capabilities()
+        landlock_calls.restrict_thread(ruleset)
+
+    return PerProcess(lambda: landlock_calls.ConfinedThreads(always, confine))
 
 
 def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
