@@ -75,6 +75,7 @@ STEPS = [
     Step("list --mode", err="toolcrib: --mode needs a value, MODE (…)\nTry `toolcrib list --help`.\n", code=2),
     Step("list --dialect opnai", err="toolcrib: --dialect: it can be openai, …, not 'opnai'; did you mean openai?\n…",
          code=2),
+    Step("exec ls", err="toolcrib: there is no command 'exec'; `toolcrib call exec` calls a tool\n…", code=2),
     Step("lst", err="toolcrib: there is no command 'lst'; did you mean list?\n…", code=2),
     Step("list", "apply_patch …\nread_file  …allow  Read a text file…\n", extras=only(True)),
     Step("list", "apply_patch …\nread_file …", "unavailable: web_fetch, web_search (needs the extra `web`: pip install "

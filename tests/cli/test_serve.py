@@ -105,6 +105,7 @@ def test_wrong_addresses(cli: Cli) -> None:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         said = cli("serve", "--http", place, code=2).stderr
     assert f"cannot listen on {place}: Address already in use; choose another port" in said
+    assert "choose another host" in cli("serve", "--http", "no.such.host.invalid:8808", code=2).stderr
 
 
 def test_a_new_token_is_shown_once_with_the_settings_that_accept_it(cli: Cli) -> None:

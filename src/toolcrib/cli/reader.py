@@ -157,7 +157,9 @@ def _read(
         if name not in command.summaries and command.otherwise:
             name, rest = command.otherwise, [name, *rest]
         if name not in command.summaries:
-            parser.error(f"there is no command {name!r}{did_you_mean(name, [*command.summaries, *parser.flags])}")
+            tool = f"; `{path} call {name}` calls a tool" if "call" in command.summaries else ""
+            near = did_you_mean(name, [*command.summaries, *parser.flags])
+            parser.error(f"there is no command {name!r}{near or tool}")
         return _read(command.load(name), f"{path} {name}", rest, values)
     values |= parser.arguments(rest)
     for name in before.keys() - {p.name for p in parameters}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable, Generator
@@ -30,7 +31,8 @@ def listen(host: str, port: int, who: str) -> socket.socket:
             raise
     except (OSError, OverflowError) as error:
         reason = error.strerror or error if isinstance(error, OSError) else error
-        raise ConfigError(f"{who} cannot listen on {host}:{port}: {reason}; choose another port") from None
+        part = "port" if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES) else "host"
+        raise ConfigError(f"{who} cannot listen on {host}:{port}: {reason}; choose another {part}") from None
     return listener
 
 
