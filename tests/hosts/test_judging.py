@@ -152,6 +152,23 @@ async def test_patches_of_codex(tmp_path: Path, host: Host) -> None:
     patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
     assert await host.decides("apply_patch", {"command": patch.format("a.py")}) == "pass"
     assert await host.decides("apply_patch", {"command": patch.format(".git/hooks/pre-commit")}) == "deny"
+    host.config.write_text('mode = "autonomous"')
+    for read_otherwise in (  # Codex removes blanks around a header; a patch that we cannot read is not harmless
+        patch.replace("*** Add", " *** Add").format("../x"),
+        patch.replace("*** Add", "*** Environment ID: y\n*** Add").format("../x"),
+        patch.format("a.py").replace("+x", "+x\n\t*** Add File: ../x\n+y"),
+        "*** Begin Patch\n*** Update File: a.py\n@@\n-a\n+b\n *** Delete File: .git/config\n*** End Patch",
+        "*** Begin Patch\n*** Update File: a.py\n\u00a0*** Move to: ../x\n@@\n-a\n+b\n*** End Patch",
+        f"{patch.format('a.py')}\n{patch.format('../x')}",
+        "no patch",
+    ):
+        assert await host.decides("apply_patch", {"command": read_otherwise}) == "deny", read_otherwise
+
+
+async def test_patterns_of_gemini_name_files_that_are_not_known(host: Host) -> None:
+    host.name = "gemini"
+    for pattern in ("{.env,x}", "\\.env", "@(.env)", "!(x)", ".e*"):
+        assert await host.decides("read_many_files", {"include": [pattern]}) == "deny", pattern
 
 
 async def test_a_model_does_not_choose_the_workspace_of_codex(host: Host) -> None:

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
+from ..builtin.patch_format import parse_patch
+from ..core.errors import ToolError
 from ..core.json_values import as_array
 from .events import HostEvent, HostName, Json, workspace_of
 
@@ -21,6 +23,10 @@ _URL = re.compile(
     r"https?://[^ \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+", re.IGNORECASE
 )
 """An address in a text, as JavaScript splits words: up to the next blank."""
+_READ_OTHERWISE = re.compile(
+    r"^[^\S\n]+\*\*\* (?:Begin|End|Add|Delete|Update|Move|Environment)\b|\*\*\* End Patch\s+\S", re.MULTILINE
+)
+"""In a patch, a line that Codex reads as a header although it begins with blanks, or text after the end."""
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
     "codex": ("workdir",), "gemini": ("directory", "dir_path"), "cursor": ("working_directory", "cwd"),
 }  # fmt: skip
@@ -117,7 +123,7 @@ def _reads_many(given: Json, event: HostEvent) -> Calls:
     if not several:
         raise Unmapped
     for one in several:
-        if not isinstance(one, str) or not {*one}.isdisjoint("*?["):  # which files these are, we cannot know
+        if not isinstance(one, str) or not {*one}.isdisjoint("*?[{(!\\"):  # which files these are, we cannot know
             raise Unmapped
         yield "read_file", {"path": _place(event, one)}
 
@@ -152,7 +158,14 @@ def _deletes(given: Json, event: HostEvent) -> Calls:
 def _patches(given: Json, event: HostEvent) -> Calls:
     if not _is_at_top(event):  # the names in it are relative to that folder
         raise Unmapped
-    yield "apply_patch", {"patch": _need(given, "command", "patch", "input")}
+    patch = _need(given, "command", "patch", "input")
+    try:
+        parse_patch(patch)
+    except ToolError as error:
+        raise Unmapped from error
+    if patch.count("*** Begin Patch") > 1 or _READ_OTHERWISE.search(patch):
+        raise Unmapped
+    yield "apply_patch", {"patch": patch}
 
 
 def _lists(given: Json, event: HostEvent) -> Calls:
