@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gzip
 import itertools
@@ -16,6 +17,7 @@ import pytest
 from http_world import http_server
 
 from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import http as http_module
 from toolcrib.sources.mcp.config import server_config
@@ -155,6 +157,27 @@ async def test_the_guard_where_it_is_set(client: Any, host: Any) -> None:
         with pytest.raises(McpFailure, match=r"the setting web.ports can add it$"):
             await servers.connect("web", web(world.url, guarded=True))
         assert not world.headers
+
+
+@pytest.mark.parametrize(("url", "reached"), [("https://mcp.example/mcp", False), ("http://localhost:9/mcp", True)])
+async def test_a_public_server_names_no_private_address(url: str, reached: bool) -> None:
+    """A login asks the addresses that the server names: its metadata, its authorization server, its token endpoint."""
+    with http_server() as world:
+        transport = http_module.HttpTransport(
+            url, headers={}, auth=None, guard=AddressGuard(), guarded=False, legacy=False
+        )
+        async with transport._client() as client:
+            with contextlib.nullcontext() if reached else pytest.raises(AddressRefused):
+                assert (await client.get(world.url)).status_code
+
+
+async def test_its_own_origin_is_dialled_directly() -> None:
+    with http_server() as world:
+        public = http_module._OwnOrigin(world.url, httpx2.AsyncHTTPTransport(), AddressGuard())
+        async with httpx2.AsyncClient(transport=public) as client:
+            assert (await client.get(world.url)).status_code
+            with pytest.raises(AddressRefused):
+                await client.get(world.url.replace("127.0.0.1", "localhost"))
 
 
 # --- answers without end

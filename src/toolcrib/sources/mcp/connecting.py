@@ -128,10 +128,11 @@ async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(services.resolve, config.url or "", asker)
     headers = await asyncio.to_thread(_resolved, config.headers, config, services)
-    guard = services.guard() if config.guarded and services.guard is not None else None
+    guard = services.guard() if services.guard is not None else None
     auth = None
     if "authorization" not in {name.lower() for name in headers}:
         from .oauth import provider
 
         auth = provider(config, url, services)
-    return HttpTransport(url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse")
+    legacy = config.transport == "sse"
+    return HttpTransport(url, headers=headers, auth=auth, guard=guard, guarded=config.guarded, legacy=legacy)

@@ -1,7 +1,9 @@
 """MCP over HTTP: streamable HTTP and the older server-sent events, with our own HTTP client.
 
 The address comes from a person's settings, so by default it is not checked. `guarded` sends requests through the
-address guard, like those of the web tools. The SDK handles redirects: it follows none that goes to another origin.
+address guard, like those of the web tools. The other addresses of a login come from the server: a server that is not
+on a private network itself cannot name private ones. The SDK handles redirects: it follows none that goes to another
+origin.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from ...boundary.network.address_guard import AddressGuard
 from ...boundary.network.decoding import accepted, decoder
 from ...boundary.network.dial import GuardedTransport
+from ...boundary.network.host_names import RULE_NAME
+from ...boundary.network.special_addresses import RULE_PRIVATE
 from ...core.bound import safe
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
@@ -56,9 +60,11 @@ class HttpTransport:
         headers: Mapping[str, str],
         auth: httpx2.Auth | None,
         guard: AddressGuard | None,
+        guarded: bool,
         legacy: bool,
     ) -> None:
         self._url, self._headers, self._auth, self._guard, self._legacy = url, dict(headers), auth, guard, legacy
+        self._guarded = guarded and guard is not None
         self.session_lost: Callable[[], None] = lambda: None
         """Called when the server has forgotten the session."""
         self._last = ""
@@ -104,14 +110,18 @@ class HttpTransport:
         context = httpx2.create_ssl_context()
         # SSLKEYLOGFILE would write the keys of all connections into a file
         context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
-        inner = httpx2.AsyncHTTPTransport(verify=context) if self._guard is None else GuardedTransport(self._guard)
+        guard, inner = self._guard, httpx2.AsyncHTTPTransport(verify=context)
+        if guard is not None and self._guarded:
+            inner = GuardedTransport(guard)
+        elif guard is not None and not _is_private(self._url, guard):
+            inner = _OwnOrigin(self._url, inner, guard)
         return httpx2.AsyncClient(
             headers={"Accept-Encoding": accepted(), **self._headers, **(headers or {})},
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS),
             auth=self._auth or auth,
             event_hooks={"response": [self._answered]},
             transport=_Remembering(inner, self._failed),
-            trust_env=self._guard is None,
+            trust_env=not self._guarded,
         )
 
     def _failed(self, error: Exception) -> None:
@@ -125,6 +135,36 @@ class HttpTransport:
         self.refusal = HttpRefusal(safe(self._last), response.status_code in _LATER, _seconds(response))
         if response.status_code == 404 and _SESSION in response.request.headers:
             self.session_lost()
+
+
+def _is_private(url: str, guard: AddressGuard) -> bool:
+    """Return whether a URL says that it is on a private network. A name is not looked up: its owner could answer that
+    it is."""
+    judged = guard.judge_known(str(httpx2.URL(url).copy_with(port=None)))
+    return judged is not None and judged.rule in (RULE_NAME, RULE_PRIVATE)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+class _OwnOrigin(httpx2.AsyncBaseTransport):
+    """Sends the requests to a server's own origin, and those to other origins, which it names, through the guard."""
+
+    def __init__(self, url: str, inner: httpx2.AsyncBaseTransport, guard: AddressGuard) -> None:
+        self._own, self._inner, self._guard = _origin(httpx2.URL(url)), inner, guard
+        self._guarded: GuardedTransport | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if _origin(request.url) == self._own:
+            return await self._inner.handle_async_request(request)
+        self._guarded = self._guarded or GuardedTransport(self._guard)
+        return await self._guarded.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+        if self._guarded is not None:
+            await self._guarded.aclose()
 
 
 def _seconds(response: httpx2.Response) -> float | None:
