@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import re
 import secrets
@@ -26,6 +27,8 @@ from .descriptors import closing_fd
 from .group_watcher import group_watcher
 from .per_process import PerProcess
 from .spawner import Watched, spawner
+
+log = logging.getLogger("toolcrib.boundary")
 
 MARKER = "TOOLCRIB_COMMAND"  # a variable whose value no other command has: it begins with the process that started it
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36  # linux/prctl.h
@@ -194,6 +197,8 @@ def _sweep(session: int, marker: str) -> int:
             break
         for pid in ours:
             ended += _end(pid)  # its children become ours, and are found in the next round
+    else:
+        log.warning("a command started processes faster than they could be ended: some of them may still run")
     return ended
 
 

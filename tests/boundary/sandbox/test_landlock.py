@@ -474,3 +474,11 @@ async def test_one_that_was_missed_is_looked_for_again(monkeypatch: pytest.Monke
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_an_end_that_is_cut_short_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    landlock_sandbox._end_marked(4_712)
+    assert not caplog.records
+    monkeypatch.setattr(landlock_sandbox, "_END_SECONDS", 0.0)
+    landlock_sandbox._end_marked(4_712)
+    assert "may still run" in caplog.text

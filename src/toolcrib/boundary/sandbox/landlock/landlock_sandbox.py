@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import logging
 import os
 import resource
 import secrets
@@ -38,6 +39,8 @@ from ..writable import Writable, workspace_of
 from .file_rules import FileRules
 from .landlock_syscalls import MARK, build_filter
 from .reading_rules import ReadingRules
+
+log = logging.getLogger("toolcrib.boundary")
 
 # HOME is another folder inside, so programs that look for these below HOME need a variable.
 _HOMES_OF_TOOLS = {
@@ -252,6 +255,8 @@ def _end_marked(mark: int) -> None:
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+    if time.monotonic() >= until:
+        log.warning("a command started processes faster than they could be ended: some of them may still run")
     for pid in stopped:
         has_ended(pid)
 
