@@ -14,6 +14,7 @@ from toolcrib import tool
 from toolcrib.agent import Agent, RunLimits
 from toolcrib.agent.history import ModelCall, ModelTurn, Text, TokenUsage
 from toolcrib.agent.model import ModelEvent, ModelRequest, ReplyEnd
+from toolcrib.agent.store import SessionStore
 from toolcrib.agent.subagents import TOOLS
 from toolcrib.policy.requests import ApprovalRequest
 from toolcrib.testing import FakeApprover, temporary_toolbox
@@ -140,7 +141,9 @@ async def test_what_a_subagent_uses_counts_for_its_parent() -> None:
         assert outcome.usage.input + outcome.usage.output < 1_600
 
 
-async def test_fifty_subagents_with_a_limit_of_eight() -> None:
+async def test_fifty_subagents_with_a_limit_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, read = SessionStore.turns, list[str]()
+    monkeypatch.setattr(SessionStore, "turns", lambda store, key: (read.append(key), turns(store, key))[1])
     spawns = [call("spawn", task=f"other {n}") for n in range(50)]
     model = ByTask(go=[spawns, "I wait."], other=["fine"])
     model.seconds = 0.01
@@ -151,6 +154,7 @@ async def test_fifty_subagents_with_a_limit_of_eight() -> None:
         assert model.most <= 9  # and the parent
         reports = [e for e in session.entries if getattr(e, "source", "") == "subagent"]
         assert len(reports) == 50
+        assert len(read) < 1_000  # a report reads only the sessions that have grown
 
 
 async def test_more_reports_than_requests_are_left_come_together() -> None:

@@ -39,6 +39,7 @@ class AgentSession:
     def __init__(self, store: SessionStore, row: SessionRow) -> None:
         self._store, self.row = store, row
         self.entries: list[Entry] = store.turns(row.id)
+        self._last_turns: dict[str, int | None] = {}  # of its subagents
         self.compacted_at = 0
         """The size of a request after the last compaction, in tokens: it is not tried again before it has grown."""
 
@@ -246,6 +247,12 @@ class AgentSession:
         rows = self._store.children(self.id)
         wanted = [r for r in rows if run_id is None or (r.extra.get("call") or "").split(" ")[0] == run_id]
         return [AgentSession(self._store, row) for row in wanted]
+
+    def new_in_subagents(self) -> list[AgentSession]:
+        """Return the sessions of its subagents that have more turns than when this was last asked."""
+        before, self._last_turns = self._last_turns, self._store.last_turns(self.id)
+        grown = [key for key, last in self._last_turns.items() if before.get(key) != last]
+        return [AgentSession(self._store, self._store.get(key)) for key in grown]
 
     def remove(self) -> None:
         """Remove the session with its turns."""

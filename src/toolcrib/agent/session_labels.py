@@ -44,7 +44,7 @@ async def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None
     note_message(box, session.id, turn)
     if turn.labels is not None:
         note_report(box, LABELS[turn.labels], session.id, turn.text)
-        _note_subagents(box, session.id, await session.do(session.subagents))
+        _note_subagents(box, session.id, await session.do(session.new_in_subagents))
 
 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:

@@ -145,6 +145,12 @@ class SessionStore(RecordPart):
         sql = "SELECT * FROM agent_session WHERE parent = ? ORDER BY created, id"
         return [_session(row) for row in self._run(sql, parent)]
 
+    def last_turns(self, parent: str) -> dict[str, int | None]:
+        """Return the position of the last turn of each subagent of a session, oldest first."""
+        last = "(SELECT max(position) FROM agent_turn WHERE session = id)"
+        sql = f"SELECT id, {last} AS last FROM agent_session WHERE parent = ? ORDER BY created, id"  # noqa: S608
+        return {row["id"]: row["last"] for row in self._run(sql, parent)}
+
     def report(self, session_id: str, turn: UserTurn, approvals: Sequence[str] = ()) -> None:
         """Send the report of a background subagent to its parent: once at its end, and once for the `approvals` that
         it waits for."""
