@@ -177,6 +177,14 @@ async def test_a_limit_ends_the_run_with_a_history_that_can_go_on(limits: RunLim
         assert again.requests == 1
 
 
+async def test_tokens_that_a_model_does_not_report_are_estimated() -> None:
+    step = {"calls": [call("list_dir")], "usage": {"input": 0, "output": 0}}
+    async with agent(*[step] * 50) as made:
+        outcome = await made.run("go", limits=RunLimits(iterations=None, tokens=20_000))
+        assert (outcome.state, "20000 tokens" in outcome.reason) == ("limit", True)
+        assert outcome.requests < 20
+
+
 @pytest.mark.usefixtures("passing_time")
 async def test_seconds_are_a_limit_for_a_model_that_hangs() -> None:
     class Hanging:

@@ -259,7 +259,8 @@ async def _reply(
             async for event in events:
                 if isinstance(event, ReplyEnd):
                     seen.usage = event.lost
-                    return event.turn
+                    turn = event.turn
+                    return turn if turn.usage != NOTHING else replace(turn, usage=_estimated(request, turn))
                 if isinstance(event, UsageSeen):
                     seen.usage = event.usage
                     continue
@@ -272,6 +273,13 @@ async def _reply(
         if seen.usage != NOTHING:
             await session.do(session.count, seen.usage, spent.add(seen.usage, model.name))
     raise ModelError(f"{model.name} ended without a reply", "protocol")
+
+
+def _estimated(request: ModelRequest, turn: ModelTurn) -> TokenUsage:
+    """Return what a reply used whose model does not report it: limits would never be reached."""
+    fixed = len(request.system) + sum(len(t.description) + len(str(t.parameters)) for t in request.tools)
+    asked = fixed // compaction.PER_TOKEN + compaction.tokens_of(request.history)
+    return TokenUsage(max(asked, 1), compaction.tokens_of([turn]))
 
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
