@@ -51,6 +51,7 @@ WINGS = {
     "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),
     "openapi": Wing("sources.openapi"),
     "plugins": Wing("sources.plugins", {"plugin": "List, check and scaffold plugins."}),
+    "postgres": Wing("record.postgres"),
     "web": Wing("builtin.web"),
 }
 """The rest imports a wing where `has_wing` says that it is there, and only the package itself; without its folder and

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..core.wings import absent, has_wing
 from .connection import Database, Where, is_url, naming, transaction
 from .schema import STEPS
 
@@ -40,6 +41,8 @@ def is_there(url: str) -> bool:
 
 
 def _on_postgres(url: str) -> Database:
+    if not has_wing("postgres"):
+        raise ConfigError(f"a record on Postgres: {absent('postgres')}")
     try:
         from .postgres import PostgresConnection
     except ModuleNotFoundError as error:

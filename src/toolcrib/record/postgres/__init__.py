@@ -20,8 +20,8 @@ from typing import Any, cast
 
 import psycopg
 
-from . import chain
-from .connection import PARTS, RecordError, run_steps, shown, transaction
+from .. import chain
+from ..connection import PARTS, RecordError, run_steps, shown, transaction
 
 ANSWER_SECONDS = 10.0
 """Seconds that a statement may take. A read that goes through many rows may take READ_SECONDS to its next row."""
