@@ -191,6 +191,11 @@ def test_who_types_a_reason_learns_that_somebody_else_answered(room: Room, page:
     assert room.box.approvals.resolve(row["id"], True, approver="cli:bob")
     page.get_by_text("The call that you were at does not wait any more.").wait_for()
     page.get_by_text("approved by cli:bob").wait_for()
+    row = room.ask("two")
+    page.goto(f"{page.url}?id={row['id']}")  # where a page is loaded again after an answer
+    page.get_by_role("button", name="Approve once", exact=True).click()
+    page.get_by_text("Nothing waits here any more.").wait_for()
+    assert page.get_by_text(f"Approved launch ({row['id']})").count() == 1
 
 
 def test_several_at_once(room: Room, page: Any) -> None:

@@ -181,7 +181,8 @@ def inbox_page(inbox: WaitingCalls, frame: Frame) -> str:
             "section",
             older,
             _several(frame) if len(inbox.waiting) > 1 and frame.form else None,
-            [_waiting(row, inbox, frame) for row in inbox.waiting] or el("p", "No call waits for an answer."),
+            [_waiting(row, inbox, frame) for row in inbox.waiting]
+            or el("p", "No call waits for an answer." if inbox.first else "Nothing waits here any more."),
             el("p", f"{inbox.later} more wait. ", link("The next ones", "inbox", {"after": _place(inbox.waiting[-1])}))
             if inbox.later else None,
             id="waiting", data_live=True, aria_label="Calls that wait",

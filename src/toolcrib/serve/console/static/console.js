@@ -24,6 +24,7 @@ function load(method, address, body) {
 const version = (node) => node.dataset.version ?? "";
 const said = document.getElementById("said");
 let place = 0; // where j and k go on if no item has the focus
+let answered; // the item that was answered here
 
 /** A copy of an element as the server made it: nothing is opened, and no form is on its way. */
 function unopened(node) {
@@ -40,21 +41,23 @@ function merge(old, fresh) {
   for (const child of [...old.children]) if (child.id) kept.set(child.id, child);
   const others = [...old.childNodes].filter((child) => !child.id);
   const wanted = [...fresh.childNodes].map((child) => {
-    const made = unopened(child);
-    const at = others.findIndex((each) => unopened(each).isEqualNode(made));
+    const made = document.importNode(child, true);
+    const at = child.id ? -1 : others.findIndex((each) => unopened(each).isEqualNode(made));
     const same = child.id ? kept.get(child.id) : others.splice(at, at < 0 ? 0 : 1)[0];
-    return same && version(same) === version(child) ? same : document.importNode(child, true);
+    return same && version(same) === version(child) ? same : made;
   });
   const active = document.activeElement;
   const lost = old.contains(active) && old !== active;
-  if (lost) place = Math.max([...document.querySelectorAll("[data-item]")].indexOf(active.closest("[data-item]")), 0);
+  const item = lost ? active.closest("[data-item]") : null;
+  if (lost) place = Math.max([...document.querySelectorAll("[data-item]")].indexOf(item), 0);
   for (const child of [...old.childNodes]) if (!wanted.includes(child)) child.remove();
   wanted.forEach((child, at) => {
     if (old.childNodes[at] !== child) old.insertBefore(child, old.childNodes[at] ?? null);
   });
   if (!lost || document.activeElement !== document.body) return;
   document.getElementById("main").focus({ preventScroll: true });
-  if (old.id === "waiting") said.textContent = "The call that you were at does not wait any more. How it was answered is below.";
+  if (old.id === "waiting" && item && item.id !== answered)
+    said.textContent = "The call that you were at does not wait any more. How it was answered is below.";
 }
 
 function show(page) {
@@ -131,6 +134,7 @@ if (document.body.dataset.again !== undefined) {
     if (event.target.ariaBusy) return; // a disabled button would lose the focus
     const sent = new URLSearchParams(new FormData(event.target, event.submitter));
     event.target.ariaBusy = "true";
+    answered = event.target.closest("[data-item]")?.id;
     try {
       const action = event.target.getAttribute("action");
       const page = await load("POST", action, sent.toString());
