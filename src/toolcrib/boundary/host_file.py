@@ -93,6 +93,10 @@ def shadows_of(module: str) -> tuple[str, ...]:
 
 def both_names(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the real paths, and the names of those that are links themselves."""
-    given = [path for path in paths if path]
-    names = (os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in given)
-    return tuple(dict.fromkeys([*map(os.path.realpath, given), *names]))
+    found: dict[str, None] = {}
+    for folder, name in (os.path.split(path) for path in paths if path):
+        at = os.path.join(os.path.realpath(folder), name)
+        if name in ("", ".", "..") or os.path.islink(at):
+            found[os.path.realpath(at)] = None
+        found[at] = None
+    return tuple(found)

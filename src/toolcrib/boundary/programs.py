@@ -47,18 +47,23 @@ def look_up(
     name: str, writable: Iterable[str | Path] = (), path: str | None = None
 ) -> Iterator[tuple[str, str | None]]:
     """Yield each program of this name, and why the host must not run it: None if it may."""
-    roots = tuple(writable)
+    roots = (*writable, *(() if os.path.dirname(name) else temporary_folders()))
+    for found in named_programs(name, path):
+        yield found, doubt(found, roots)
+
+
+def named_programs(name: str, path: str | None = None) -> Iterator[str]:
+    """Yield each program of this name, whether the host may run it or not."""
     if os.path.dirname(name):
         given = os.path.abspath(os.path.expanduser(name))
         if _is_program(given):
-            yield given, doubt(given, roots)
+            yield given
         return
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
-    temporary = temporary_folders()
     for folder in dict.fromkeys(folders):
         found = os.path.join(folder, name)
         if os.path.isabs(folder) and _is_program(found):
-            yield found, doubt(found, (*roots, *temporary))
+            yield found
 
 
 def packaged(name: str) -> Iterator[str]:

@@ -195,7 +195,7 @@ class CommandRunner:
         # in a thread, because the first use probes the sandbox with commands
         chosen = self.walls.behind(wall, lift)
         sandbox = chosen.known or await shared_threads.run(chosen)
-        opener = sandbox if isinstance(sandbox, HostOpener) else None
+        opener = sandbox if (hosts or egress) and isinstance(sandbox, HostOpener) else None
         if opener is not None and opener.opens_hosts and (hosts or (egress and sandbox.domains)):
             sandbox = await shared_threads.run(opener.opening, hosts, egress)
         elif egress and opener is None:

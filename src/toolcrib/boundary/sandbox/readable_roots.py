@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..programs import beneath
+
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
 SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Bind mounts cost 0.13 ms each (bubblewrap reads mountinfo for every one), copies of small files almost nothing.
@@ -264,7 +266,11 @@ class KnownRoots:
                 roots = ReadableRoots(Path(os.path.expanduser("~")), self._workspace)
                 self._last = now, path, roots, roots.add_path(path)
             _, _, roots, kept = self._last
-            roots.add_environments([str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(self._workspace)])
+            own, folder, folders = str(self._workspace), str(cwd), list[str]()
+            while beneath(folder, own):
+                folders.append(folder)
+                folder = os.path.dirname(folder) if folder != own else ""
+            roots.add_environments(folders)
             return dict(roots.binds), list(kept)
 
 

@@ -27,7 +27,7 @@ from ....core.errors import SandboxUnavailable
 from ... import landlock_calls
 from ...per_process import PerProcess
 from ...process_tree import has_ended
-from ...programs import look_up
+from ...programs import named_programs
 from ...remove_tree import remove_all
 from ...spawn import Spawn
 from .. import seccomp
@@ -57,6 +57,7 @@ _HELD_BASH = "unset BASH_ENV; read -r <&{held} || exit 126; unset REPLY; exec {h
 # git stops at a settings file that it may not read, but not at a missing one; it need not store what it looked up.
 _GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
+_TMP = ".tmp"
 _END_SECONDS = 5.0
 # Looks that find nothing, while processes begin that may be the command's: after others of it were found, and before.
 _LOOKS, _FIRST_LOOKS = 60, 8
@@ -93,7 +94,7 @@ class LandlockSandbox:
         """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
         prepared."""
         program = os.path.join(cwd, argv[0]) if "/" in argv[0] else argv[0]
-        if next(look_up(program, path=env.get("PATH")), None) is None:
+        if next(named_programs(program, env.get("PATH")), None) is None:
             raise SandboxUnavailable(f"The sandbox could not start the command: No such file: {argv[0]}")
         if self._settings.only_reads and self._settings.backend != self.name:
             return self._lean(argv, cwd, env)
@@ -220,10 +221,10 @@ def _end_with_us(pipe: int, group: int) -> None:
 
 
 def _environment(env: Mapping[str, str], private: str, path: Sequence[str]) -> dict[str, str]:
-    """Return the command's environment. HOME and TMPDIR are made in the private folder."""
-    inner = {**env, "PATH": os.pathsep.join(path), "HOME": f"{private}/home", "TMPDIR": f"{private}/tmp"}  # noqa: S108
-    for name in ("HOME", "TMPDIR"):
-        os.mkdir(inner[name], 0o700)
+    """Return the command's environment. The private folder is HOME; TMPDIR is made in it, with a name that is not
+    shown: each folder costs 0.1 ms."""
+    inner = {**env, "PATH": os.pathsep.join(path), "HOME": private, "TMPDIR": f"{private}/{_TMP}"}
+    os.mkdir(inner["TMPDIR"], 0o700)
     inner.setdefault("GIT_CONFIG_NOSYSTEM", "1")  # git stops at a file that it may not read, but not at a missing file
     for name, folder in _HOMES_OF_TOOLS.items():
         real = os.path.expanduser(f"~/{folder}")
@@ -309,7 +310,7 @@ def _marked(mark: int, pids: Iterable[int], known: set[int]) -> list[int]:
 def _remove_later(folder: str) -> None:
     """Remove a private folder; in a thread if the command left files in it, because others wait for this thread."""
     try:
-        for name in ("home", "tmp", ""):
+        for name in (_TMP, ""):
             os.rmdir(os.path.join(folder, name))
         return
     except OSError:
