@@ -36,6 +36,13 @@ _BY_REASON = (
     ("it says what an agent may run", (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json")),
     ("it says what an agent may run", ("opencode.jsonc", ".opencode", "crush.json", ".crush.json", ".qwen")),
     ("it says what an agent may run", (".continue", ".kilocode/mcp.json", ".junie/mcp", ".trae/mcp.json")),
+    (
+        "it says what an agent may run",
+        (".github/copilot", ".github/extensions", ".github/lsp.json", ".github/mcp.json"),
+    ),
+    ("it says what an agent may run", (".cursor/cli.json", ".cursor/sandbox.json", ".cursor/permissions.json")),
+    ("it says what an agent may run", (".cursor/worktrees.json", ".cursor/environment.json", ".claude.json")),
+    ("an agent runs the commands in it", (".aider.conf.yml",)),
     ("it says what an agent may run", (".windsurf/hooks.json", ".github/hooks", ".copilot", ".vs/mcp.json")),
     ("the editor runs tasks and settings from it", (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json")),
     ("the editor runs tasks and settings from it", (".fleet", ".theia", ".run")),
