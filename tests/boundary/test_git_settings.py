@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib import Toolbox
+from toolcrib.boundary import git_settings
 from toolcrib.boundary.git_settings import named_by_git
 from toolcrib.boundary.host_files import RULE_HOST_FILES, host_file_at, host_files_in
 from toolcrib.boundary.path_judgement import judge_path
@@ -154,6 +156,23 @@ def test_settings_are_read_again_when_they_change(person: Person) -> None:
     assert [each.path for each in host_files_in(root)] == [f"{root}/elsewhere"]
     person.git("config --unset core.hooksPath")
     assert host_files_in(root) == []
+
+
+@pytest.mark.parametrize("by", [".git/config", ".git/more"])
+def test_settings_that_are_too_large_to_be_read_let_nothing_be_changed(
+    person: Person, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(git_settings, "_MAX_BYTES", 2_000)
+    config = person.ws / ".git" / "config"
+    config.write_text(f"{config.read_text()}[include]\n\tpath = more\n")
+    with Toolbox.open(person.ws, yes=True) as box:
+        assert not box.call_sync("write_file", {"path": "b.txt", "content": "b"}).is_error
+        with open(person.ws / by, "a") as file:
+            file.write("# x\n" * 1_000 + "[core]\n\tfsmonitor = ./fsm\n")
+        for name, arguments in (("write_file", {"path": "fsm", "content": "b"}), ("exec", {"command": "touch fsm"})):
+            output = box.call_sync(name, arguments)
+            assert output.is_error and "is larger than 2,000 bytes" in output.for_llm
+    assert not (person.ws / "fsm").exists()
 
 
 def test_what_names_data_and_programs_on_path_does_not_count(person: Person) -> None:

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..core.dataclass import dataclass
+from ..core.errors import ConfigError
 from .host_file import HostFile, both_names
 from .programs import beneath
 from .scripts import SCRIPTS, host_files_of, loaded_by
 
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 4 << 20
 _MAX_DEPTH = 10  # of files that include others, as in git
 _MAX_FOLDERS = 500  # that are searched for the settings of submodules
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -135,16 +136,20 @@ def _parsed(text: str) -> Iterator[GitSetting]:
 
 
 def text_of(path: str | Path) -> str:
-    """Return the text of a plain file; "" if there is none, or if it is too large."""
+    """Return the text of a plain file; "" if there is none. Raises ConfigError if it is too large: git would read it,
+    and run what it names."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     with open(fd, "rb") as file:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
+        if not stat.S_ISREG(found.st_mode):
             return ""
-        return os.fsdecode(file.read(_MAX_BYTES))
+        text = file.read(_MAX_BYTES + 1)
+    if len(text) > _MAX_BYTES:
+        raise ConfigError(f"{path} is larger than {_MAX_BYTES:,} bytes, so what git runs here is not known; shorten it")
+    return os.fsdecode(text)
 
 
 def named_by_git(root: str, folders: Iterable[str]) -> list[HostFile]:
