@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         paths: Paths
         command_argument: str | None
         opaque_parameters: frozenset[str]
+        kept_parameters: frozenset[str]
         needs_review: str | None
         mcp_fields: Mapping[str, Any]
         is_meta: bool

@@ -109,6 +109,8 @@ class ToolFields:
     """The parameter that holds a shell command, so that rules can match it."""
     opaque_parameters: frozenset[str] = frozenset()
     """Parameters that take only values which its own results offered; labels do not ask about them."""
+    kept_parameters: frozenset[str] = frozenset()
+    """Parameters whose text later sessions follow: labels ask if it comes from an untrusted result."""
     needs_review: str | None = None
     """Why every call of it asks, whatever rules allow: its server changed its description, for example."""
     mcp_fields: Mapping[str, Any] = EMPTY

@@ -208,12 +208,17 @@ class LabelFlow:
 
     def watches(self, tool: Tool) -> bool:
         """Return whether calls of this tool may ever be asked about."""
-        return self.policy != "off" and (tool.category in _SINKS or tool.category == _C.SHELL)
+        sink = tool.category in _SINKS or tool.category == _C.SHELL or bool(tool.kept_parameters)
+        return sink and self.policy != "off"
 
     def question(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Return why a person should be asked about this call, or None."""
         if not self.watches(tool):
             return None
+        if kept := tool.kept_parameters:
+            arguments = {name: value for name, value in arguments.items() if name in kept and value is not None}
+            if not arguments:
+                return None
         session_id = ctx.session_id
         session = self._sessions.get(session_id)
         if session is None:
@@ -271,6 +276,8 @@ def _ask(rule: str, reason: str) -> Judgement:
 
 
 def _why_sink(tool: Tool) -> str:
+    if tool.kept_parameters:
+        return f"{tool.name} keeps it for later sessions"
     return {
         _C.DESTRUCTIVE: f"{tool.name} destroys",
         _C.MESSAGING: f"{tool.name} sends messages",

@@ -51,6 +51,7 @@ class ComposedTools:
             category="memory",
             destructive=False,
             open_world=False,
+            kept_parameters=frozenset({"description", "action_template", "parameters"}),
             aliases={"template": "action_template", "actionTemplate": "action_template", "arguments": "args"},
             judge=self._judge,
             preview=self._preview,
