@@ -370,7 +370,7 @@ SHOWS_STORED = (
     "git archive HEAD | tar xO", "git bundle create - HEAD", "git fast-export HEAD", "git pack-objects --all --stdout",
     "git cat-file --batch-all-objects --batch", "git cat-file -p 4b825dc", "git grep x HEAD", "git grep --cached x",
     "git grep -ex HEAD", "git format-patch --stdout HEAD~1", "git diff-tree -p HEAD", "git status -v", "git log $X",
-    "git checkout-index -a --prefix=x/", "git show HEAD -- ':!src'", "git show HEAD -- 's*'", "git -C src show HEAD",
+    "git checkout-index -a --prefix=x/", "git show HEAD -- ':!src'", "git -C src show HEAD",
     "git -c alias.x=archive x HEAD", "/usr/lib/git-core/git-archive HEAD", "git-archive HEAD", "env git archive HEAD",
     "git never-heard-of", "git grep x",
 )  # fmt: skip
@@ -388,6 +388,7 @@ SHOWS_NONE = (
     [
         *((command, "ask") for command in SHOWS_STORED),
         *((command, None) for command in SHOWS_NONE),
+        ("git show HEAD -- 's*'", "deny"),
     ],
 )
 def test_path_rules_ask_where_git_shows_what_a_repository_stores(tracked, version, command, verdict):
