@@ -92,7 +92,8 @@ class LabelFlow:
         self._forgotten: set[str | None] = set()
         self.size = 0
         """Characters that are stored for all sessions together."""
-        self._defaults: dict[Tool, Labels] = {}
+        self._defaults: dict[Tool, tuple[Labels, bool]] = {}
+        """The labels of each tool's results, and whether single results may also come from the network."""
 
     # --- after a call
 
@@ -100,7 +101,9 @@ class LabelFlow:
         """Return the labels of a result, before it is truncated, and remember the result for its session."""
         labels = output.labels
         if labels is None:
-            labels = self._defaults.get(tool) or self._default(tool, arguments)
+            labels, varies = self._defaults.get(tool) or self._default(tool)
+            if varies and self._brings_in is not None and self._brings_in(tool, arguments):
+                labels = labels.join(LABELS[True, False])
         session = self._sessions.get(ctx.session_id) or self._session(ctx.session_id)
         if session.labels is not labels:
             session.labels = session.labels.join(labels)
@@ -115,13 +118,9 @@ class LabelFlow:
             self._drop_oldest()
         return labels
 
-    def _default(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
-        labels = default_labels(tool)
-        if tool.category not in (_C.SHELL, _C.FILESYSTEM_READ) or self._brings_in is None:
-            self._defaults[tool] = labels
-        elif self._brings_in(tool, arguments):  # differs from call to call
-            return labels.join(LABELS[True, False])
-        return labels
+    def _default(self, tool: Tool) -> tuple[Labels, bool]:
+        found = self._defaults[tool] = default_labels(tool), tool.category in (_C.SHELL, _C.FILESYSTEM_READ)
+        return found
 
     def _remember(self, session: _ReadSession, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
         if session.full:

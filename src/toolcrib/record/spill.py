@@ -76,7 +76,7 @@ class Spill:
         self, folder: Path, *, call_limit: int = CALL_LIMIT, quota: int = SPILL_QUOTA, unguessable: bool = False
     ) -> None:
         private_folder(folder)
-        self.folder = folder
+        self.folder, self.name = folder, folder.name
         self._spellings = (os.path.join(folder, ""), os.path.join(os.path.realpath(folder), ""))
         self._unguessable = unguessable
         self._call_limit = call_limit

@@ -193,7 +193,7 @@ def _reads_untrusted_output(ground: Ground, tool: Tool, path: object) -> bool:
     if tool.workspace is not None:  # a link may lead there; the path itself counts if it leads nowhere any more
         with suppress(OSError, ToolError):
             path = ground.workspace.real(path)
-    elif ground.spill.folder.name not in path:
+    elif ground.spill.name not in path:
         return False
     whole = os.path.join(ground.workspace.root, os.path.expanduser(path))
     call_id = ground.spill.call_of(os.path.normpath(whole))
