@@ -107,6 +107,16 @@ def test_without_closed_the_agent_decides_what_cannot_be_judged(cli: Cli) -> Non
     cli("hook", "nobody", code=2)
 
 
+@pytest.mark.parametrize("event", [{"hook_event_name": "PreFoo"}, {"hook_event_name": "X", "tool_name": "Bash"}])
+def test_closed_refuses_an_event_that_is_not_known_and_may_be_a_call(cli: Cli, event: dict[str, Any]) -> None:
+    done = cli("hook", "claude", "--closed", stdin=json.dumps(event), code=2)
+    assert f"does not know the event '{event['hook_event_name']}'" in done.stderr and '"deny"' in done.stdout
+    assert cli("hook", "claude", stdin=json.dumps(event)).stdout == ""
+    for other in ("Stop", "SessionStart", "PreCompact", "beforeSubmitPrompt"):
+        done = cli("hook", "claude", "--closed", stdin=json.dumps({"hook_event_name": other}))
+        assert done.stdout + done.stderr == ""
+
+
 def test_what_a_model_wrote_never_opens_the_way(cli: Cli) -> None:
     """What cannot be judged because of the call itself is refused, also without --closed."""
     start = f'{{"cwd": "{cli.work}", "hook_event_name": "PreToolUse", "tool_name": '

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from ..core.errors import ToolcribError
 from ..hosts import (
+    EventError,
     HookAnswer,
     HostEvent,
     HostName,
@@ -55,7 +56,7 @@ def hook(
     clock.start()
     try:
         text = sys.stdin.buffer.read(MAX_EVENT + 1)  # not in the event loop, where Ctrl-C would not end it
-        found = asyncio.run(_answer(options, host, text, calls))
+        found = asyncio.run(_answer(options, host, text, calls, closed))
     except UnreadableCall as error:
         found = refusal(host, str(error), True)
     except (ToolcribError, OSError) as error:
@@ -73,11 +74,15 @@ def hook(
     return 1
 
 
-async def _answer(options: Options, host: HostName, text: bytes, calls: list[HostEvent]) -> HookAnswer:
+async def _answer(options: Options, host: HostName, text: bytes, calls: list[HostEvent], closed: bool) -> HookAnswer:
     """Return the answer to an event. One of a call that has not run is in `calls` from the moment that it is read."""
     if len(text) > MAX_EVENT:
         raise UnreadableCall(f"the event is longer than {MAX_EVENT // 2**20} MiB")
     event = read_event(host, text)
+    if closed and event.moment == "unknown":
+        raise EventError(
+            f"Toolcrib does not know the event {event.name[:80]!r} of {host}. Take its hook out, or update it"
+        )
     if not concerns_us(event):
         return HookAnswer()
     if event.moment == "before":

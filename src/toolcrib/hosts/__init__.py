@@ -21,7 +21,7 @@ __all__ = ["HOSTS", "EventError", "HookAnswer", "HostEvent", "HostName", "Unread
 
 def concerns_us(event: HostEvent) -> bool:
     """Return whether an event is about a call that can do something: the others get no opinion."""
-    return event.moment != "other" and calls_of(event) != []
+    return event.moment in ("before", "after") and calls_of(event) != []
 
 
 async def answer(event: HostEvent, settings: Settings) -> HookAnswer:

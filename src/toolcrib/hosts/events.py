@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
@@ -24,7 +25,8 @@ MAX_EVENT = 16 * 2**20
 MAX_NAME = 300
 """Characters of a tool's name."""
 
-Moment = Literal["before", "after", "other"]
+Moment = Literal["before", "after", "other", "unknown"]
+"""other: no call. unknown: an event that we do not know, and that may be a call."""
 Json = Mapping[str, Any]
 
 _MOMENTS: Mapping[str, Moment] = {
@@ -37,6 +39,12 @@ _MOMENTS: Mapping[str, Moment] = {
 _TOOLS = {"beforeShellExecution": "Shell", "afterShellExecution": "Shell", "beforeReadFile": "Read",
           "afterFileEdit": "Write"}  # fmt: skip
 """The tool of Cursor's events that are for one tool alone."""
+
+
+_NO_CALL = re.compile(r"(?!before|pre)|pre_?compac|precompress|beforeagent|beforemodel|beforetoolselection"
+                      r"|beforesubmitprompt", re.IGNORECASE)  # fmt: skip
+"""The beginnings of events that are no call of a tool, if they do not say which one."""
+_OF_CALL = ("tool_name", "toolName", "tool_input", "toolArgs", "command")
 
 
 class EventError(ToolcribError):
@@ -93,7 +101,8 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         raise EventError(f"what {host} wrote does not name its event")
     moment = _MOMENTS.get(name, "other")
     if moment == "other":
-        return HostEvent(host, name, moment)
+        may_be = _NO_CALL.match(name) is None or any(field in event for field in _OF_CALL)
+        return HostEvent(host, name, "unknown" if may_be else moment)
     tool = _TOOLS.get(name) or _text(event, "tool_name", "toolName")
     if not tool:
         raise UnreadableCall(f"the event {name} of {host} names no tool")
