@@ -45,7 +45,7 @@ def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found:
         if evident is not None:
             return evident
     if kind == "list":
-        return _judge_list(spot)
+        return _judge_list(spot, place)
     if kind in ("read", "send"):
         if kind == "send" and spot.where == "outside":
             return Finding("deny", "shell:exfiltration", f"sends {_shown(spot)}, outside the workspace, away")
@@ -69,11 +69,13 @@ def _evident_deletion(word: Word, cwd: str | None) -> Finding | None:
     return None
 
 
-def _judge_list(spot: Spot) -> Finding | None:
+def _judge_list(spot: Spot, place: CommandPlace) -> Finding | None:
     if spot.where == "unknown":
         return Finding("ask", "shell:unknown-path", "looks at a path that cannot be known beforehand", True)
     if spot.where == "outside":
         return Finding("ask", "shell:read-outside", f"looks at {spot.path}, outside the workspace", True)
+    if spot.pattern and place.on_disk and not (place.walled or place.contained):
+        return links_out(spot.path, place, spot.pattern)
     return None
 
 

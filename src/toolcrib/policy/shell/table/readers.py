@@ -186,6 +186,10 @@ def grep(call: SortedWords) -> Iterator[Effect]:
     here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
     if here and (searches or call.has("-r", "-R", "--recursive", "--dereference-recursive")):
         yield Effect("read", literal("."))
+    for word in call.values("--include", "-g", "--glob", "--iglob", "-G"):  # a filter may name the only file it shows
+        for name in re.split(r"[{},]", (word.text or "").replace("\\", "")):
+            if name and not (word.text or "").startswith("!"):
+                yield Effect("read", Word((name,), name, glob=not {*name}.isdisjoint("*?[")))
 
 
 def special(call: SortedWords) -> Iterator[Effect]:
