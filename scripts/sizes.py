@@ -174,8 +174,9 @@ def print_rooms(modules: list[Module]) -> None:
     print(f"{'all':<12}{len(modules):>7}{sum(module.sloc for module in modules):>9,}")
 
 
-def wings(root: Path) -> dict[str, str]:
-    """Return the packages of the wings as `core/wings.py` lists them, by name; none in a tree without that file."""
+def wings(root: Path) -> dict[str, tuple[str, str]]:
+    """Return the wings as `core/wings.py` lists them: name → its package, and the package that has only its commands
+    ("" without one). None in a tree without that file."""
     path = root / "core/wings.py"
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
     for node in tree.body:
@@ -183,22 +184,32 @@ def wings(root: Path) -> dict[str, str]:
             table = cast("ast.Dict", node.value)
             calls = cast("list[ast.Call]", table.values)
             return {
-                ast.literal_eval(cast("ast.expr", key)): ast.literal_eval(call.args[0])
+                ast.literal_eval(cast("ast.expr", key)): (
+                    ast.literal_eval(call.args[0]), ast.literal_eval(call.args[2]) if len(call.args) > 2 else "",
+                )
                 for key, call in zip(table.keys, calls, strict=True)
-            }
+            }  # fmt: skip
     return {}
 
 
 def print_wings(modules: list[Module], root: Path) -> None:
-    rest = sum(module.sloc for module in modules)
+    rest, doors = sum(module.sloc for module in modules), 0
     lines: list[str] = []
-    for name, package in wings(root).items():
-        inside = [m for m in modules if f"{m.name}.".startswith(f"{root.name}.{package}.")]
+    for name, (package, commands) in wings(root).items():
+        inside = below(modules, f"{root.name}.{package}")
         size = sum(module.sloc for module in inside)
         rest -= size
         lines.append(f"  {name:<12}{len(inside):>5}{size:>9,}")
-    print(f"main house: {rest:,} SLOC; its wings, with files and SLOC:")
+        if commands:
+            theirs = sum(module.sloc for module in below(modules, f"{root.name}.{commands}"))
+            doors += theirs
+            lines[-1] += f"  and {theirs:,} in {commands}"
+    print(f"main house: {rest:,} SLOC, {doors:,} of them only commands of wings; its wings, with files and SLOC:")
     print("\n".join(lines))
+
+
+def below(modules: list[Module], package: str) -> list[Module]:
+    return [module for module in modules if f"{module.name}.".startswith(f"{package}.")]
 
 
 def print_doubled(title: str, found: list[tuple[str, list[Module]]], in_full: bool) -> None:
