@@ -41,6 +41,11 @@ def _replace(path: Path, raw: bytes, mode: int) -> None:
         raise
 
 
+def private(path: str, flags: int) -> int:
+    """The opener, for `open`, of a new file that only this user can read."""
+    return os.open(path, flags, 0o600)
+
+
 def read_regular(path: Path, most: int) -> bytes | None:
     """Return the content, at most `most` + 1 bytes; None if it is not a regular file. Does not wait at a FIFO."""
     flags = os.O_RDONLY

@@ -32,9 +32,8 @@ from .list import say_failed_servers
 from .options import CassetteOptions, Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
-from .rules_history import on_record
 from .running import run
-from .terminal_approver import terminal_approver
+from .terminal_approver import ask_at_terminal
 
 if TYPE_CHECKING:
     from ..boundary.capture import Excerpt
@@ -154,13 +153,11 @@ async def _call(
     progress = Progress(box.events)
     try:
         cassette.insert(box)
-        box.approval_service.approver = approver = terminal_approver(
-            box.starts, progress.pause, tried=partial(on_record, box)
-        )
+        ask = ask_at_terminal(box, pause=progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
         listening = {COMMAND_OUTPUT: progress.hear, COMMAND_ENDED: progress.ended.append}
         ctx = replace(
-            box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask,
+            box.context, channel="cli", session_id=session, ask=ask,
             metadata={**box.context.metadata, **listening, SHARED: True},  # the session is over with this call
         )  # fmt: skip
         output = await box.call(name, named(arguments, name, box.registry, words), ctx)

@@ -9,19 +9,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..builtin.ask_user import chosen
 from ..core.bound import safe
+from ..core.context import Ask
 from ..core.errors import ToolError
 from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope, host_rule, rules_of
 from ..policy.starts import Starts
+from ..toolbox import Toolbox
 from . import show
 from .arguments import json_object
 from .editor import in_editor
 from .exit_codes import Usage
+from .rules_history import on_record
 
 APPROVER = "terminal"
 Floor = Callable[[], contextlib.AbstractAsyncContextManager[None]]
@@ -63,6 +67,13 @@ def terminal_approver(
 ) -> TerminalApprover | None:  # fmt: skip
     """The approver, or None without a person: stdin and stderr must be terminals. `starts` finds the editor."""
     return TerminalApprover(pause, floor, starts, tried) if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def ask_at_terminal(box: Toolbox, *, pause: Callable[[], None] | None = None, floor: Floor | None = None) -> Ask | None:
+    """Let the person at the terminal answer what waits in a toolbox. Returns how its tools ask; None without a
+    person."""
+    approver = box.approval_service.approver = terminal_approver(box.starts, pause, floor, partial(on_record, box))
+    return None if approver is None else approver.ask
 
 
 class TerminalApprover:

@@ -8,7 +8,6 @@ lead to other tools run at a replay, too: they decide what is listed.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from base64 import urlsafe_b64decode
 from collections import deque
@@ -17,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ..boundary.own_files import private
 from ..core.errors import ConfigError
 from ..core.output import AudioBlock, ImageBlock, Labels, ResourceBlock, TextBlock, ToolOutput
 
@@ -58,7 +58,7 @@ class CassetteRecorder:
     def __init__(self, path: Path, redact: Redact) -> None:
         self._path, self._redact, self._lock = path, redact, threading.Lock()
         try:
-            with open(path, "x", encoding="utf-8", opener=_private) as file:
+            with open(path, "x", encoding="utf-8", opener=private) as file:
                 file.write(json.dumps(FORMAT) + "\n")
         except FileExistsError:
             raise ConfigError(f"{path} exists already: remove it to record it again, or name another file") from None
@@ -121,10 +121,6 @@ class CassettePlayer:
 
     def keep(self, call: Call, output: ToolOutput) -> None:
         """Keep nothing."""
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _key(call: Call, redact: Redact) -> tuple[str, str]:

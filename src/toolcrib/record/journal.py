@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..boundary.descriptors import LISTED, closing_fd
+from ..boundary.own_files import private
 from ..boundary.staged_file import Staged
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import ChangedMeanwhile, Identity, identity
@@ -229,7 +230,7 @@ class BeforeImages:
                 if before.st_size > LINK_LIMIT and _keep_by_link(parent, own, target, before):
                     return f"journal/{name}", None
                 sha: str | None = None
-                with open(target, "xb", opener=_private) as out:
+                with open(target, "xb", opener=private) as out:
                     if before.st_size <= HASH_LIMIT:
                         content = file.readall()
                         sha = sha_of(content)
@@ -274,7 +275,3 @@ def _keep_by_link(parent: int, name: str, target: Path, before: os.stat_result) 
         return True
     target.unlink()
     return False
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

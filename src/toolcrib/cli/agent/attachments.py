@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...boundary.own_files import read_regular
 from ..exit_codes import Usage
 
 if TYPE_CHECKING:
@@ -59,12 +58,11 @@ def read_files(names: list[str], folder: Path | None = None) -> list[Content]:
 def _read(name: str, path: Path, limit: int) -> bytes:
     """Return the content of a plain file. Raises Usage."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise Usage(f"{name} is not a file")
-            if found.st_size > limit:
-                raise Usage(f"{name} is larger than {limit} bytes; name it in the text instead")
-            return file.read(limit)
+        data = read_regular(path, limit)
     except OSError as error:
         raise Usage(f"{name}: {error.strerror}") from None
+    if data is None:
+        raise Usage(f"{name} is not a file")
+    if len(data) > limit:
+        raise Usage(f"{name} is larger than {limit} bytes; name it in the text instead")
+    return data

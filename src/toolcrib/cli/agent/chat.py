@@ -59,8 +59,7 @@ async def chat(
 
 
 async def _talk(agent: Agent, session: AgentSession) -> int:
-    from ..rules_history import on_record
-    from ..terminal_approver import terminal_approver
+    from ..terminal_approver import ask_at_terminal
     from .chat_commands import command_of
     from .conversation import Conversation
     from .display import AnswerLines
@@ -70,11 +69,8 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     door = _Door()
     reader = door.reader(agent)
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
-    agent.box.approval_service.approver = approver = terminal_approver(
-        agent.box.starts, floor=reader.floor, tried=partial(on_record, agent.box)
-    )
     metadata = {**agent.box.context.metadata, COMMAND_OUTPUT: display.hear}
-    ctx = replace(agent.box.context, ask=None if approver is None else approver.ask, metadata=metadata)
+    ctx = replace(agent.box.context, ask=ask_at_terminal(agent.box, floor=reader.floor), metadata=metadata)
     talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
     await talk.use(session)
     talk.turn_ended = lambda: None if talk.leaving else reader.ask()

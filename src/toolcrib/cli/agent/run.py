@@ -72,8 +72,7 @@ async def _run(
     max_iterations: int | None,
 ) -> Outcome:
     from ...agent import Agent
-    from ..rules_history import on_record
-    from ..terminal_approver import terminal_approver
+    from ..terminal_approver import ask_at_terminal
     from .display import AnswerLines, JsonLines
     from .file_changes import file_changes
 
@@ -81,9 +80,7 @@ async def _run(
     async with options.open(settings, **{"warm_up": False, **cassette.opening()}) as box:
         cassette.insert(box)
         display = JsonLines() if options.json else AnswerLines(changes=partial(file_changes, box.journal))
-        box.approval_service.approver = approver = terminal_approver(
-            box.starts, floor=display.floor, tried=partial(on_record, box)
-        )
+        ask = ask_at_terminal(box, floor=display.floor)
         async with await Agent.open(box, model or await stored_model(box, session_id), say=show.note) as agent:
             for line in agent.left_out():
                 show.note(line, "dim")
@@ -92,7 +89,7 @@ async def _run(
             said = "" if text is None and given else text
             if said is None and session.last is None:
                 raise Usage(f"the session {session.id} has no message yet; give it a task")
-            ctx = replace(box.context, channel="agent", ask=None if approver is None else approver.ask)
+            ctx = replace(box.context, channel="agent", ask=ask)
             if isinstance(display, AnswerLines):
                 ctx = replace(ctx, metadata={**ctx.metadata, COMMAND_OUTPUT: display.hear})
             limits = _limits(agent.limits, max_iterations)
