@@ -13,6 +13,9 @@ POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
+_HARMLESS_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace", "verbose", "noclobber", "noglob"})
+
+
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """env: -S splits a string into further arguments (coreutils' env.c)."""
     call = options_of(words)
@@ -73,7 +76,11 @@ def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
         if "k" in text:  # assignments anywhere: the words would have to be read again
             yield Inner(script=Word((None,)))
             return
-        at += sum(letter in "oO" for letter in text[1:])
+        options = sum(letter in "oO" for letter in text[1:])
+        if any(word.text not in _HARMLESS_OPTIONS for word in words[at : at + options]):
+            yield Inner(script=Word((None,)))  # with this option the text would have to be read in another way
+            return
+        at += options
     rest = words[at:]
     many = any(word.many for word in rest)
     if has_text:
