@@ -8,7 +8,7 @@ from . import expansion
 from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .simple import DECLARATIONS
-from .state import UNKNOWN, Array, Value, known
+from .state import OUTER, UNKNOWN, Array, Value, known
 from .tree import Assign, Lit, Piece, Raw, Simple
 from .words import arguments
 
@@ -74,6 +74,8 @@ def assigned_value(reader: ScriptWalk, assign: Assign) -> Value | Array:
     if assign.subscript is not None:
         return UNKNOWN
     if assign.append:
+        if reader.state.vars.get(assign.name, OUTER) == OUTER:
+            return OUTER
         before = reader.state.get(assign.name)
         return expansion.merge([*before, *value]) if isinstance(before, tuple) else UNKNOWN
     return value

@@ -14,7 +14,7 @@ from .expansion import expression, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
+from .state import DEFAULT_IFS, OUTER, UNKNOWN, Array, Value, known
 from .unsure import Unsure
 
 Directories: TypeAlias = tuple[str | None, ...]
@@ -101,7 +101,7 @@ def _declare(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> D
             elif rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
                 state.set(name, _behind(word, match.end() + 1))
             elif rest or not plain:
-                state.set(name, UNKNOWN)
+                state.set(name, UNKNOWN if rest.startswith("=") else OUTER)
             if words[0].text == "readonly" or set(options) - set("axgp"):
                 state.lock(name)
             if not rest and words[0].text in ("local", "declare", "typeset") and reader.function is not None:

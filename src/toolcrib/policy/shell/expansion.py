@@ -11,7 +11,7 @@ from .grammar import parse_text
 from .lexer import NAME
 from .parameters import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
-from .state import NUMBER, UNKNOWN, State, Value, is_number, known
+from .state import NUMBER, OUTER, UNKNOWN, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
@@ -150,12 +150,12 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
         arithmetic(piece.arg, reader)
     value = stored(name, subscript, state)
     if piece.prefix != "#" and piece.op not in (":+", "+"):
-        _uses(reader, name)
+        uses(reader, name)
     if piece.prefix == "!":
         target = known(value) if not piece.op and piece.subscript is None else None
         if target is not None and not NAME.fullmatch(target):
             raise Unsure("a variable is named by odd text", target)
-        _uses(reader, target)
+        uses(reader, target)
         return (stored(target, None, state) if target is not None else None) or UNKNOWN, False
     if piece.prefix == "#":
         text = known(value)
@@ -165,9 +165,9 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     return _operated(piece, value, argument, reader), False
 
 
-def _uses(reader: ScriptWalk, name: str | None) -> None:
+def uses(reader: ScriptWalk, name: str | None) -> None:
     """Note a variable of the environment that may hold a secret, whatever is done with it: errors show it, too."""
-    if name is None or (name not in reader.state.vars and SECRET_NAME.search(name)):
+    if name is None or (reader.state.vars.get(name, OUTER) == OUTER and SECRET_NAME.search(name)):
         said = "it uses a variable of the environment that may hold a secret"
         reader.problem(Unsure(said, name or "", "shell:environment"))
 

@@ -60,6 +60,7 @@ def for_loop(reader: ScriptWalk, node: For) -> None:
     """Read a loop over words: one by one if they are known."""
     if node.words is None:
         values = None if reader.state.arguments is None else list(reader.state.arguments)
+        loop_names(reader, node, [Word(UNKNOWN)])
     else:
         items = arguments(node.words, reader)
         loop_names(reader, node, items)

@@ -20,7 +20,7 @@ from .parts import Command, Redirect, Stdin, Word
 from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
 from .script_walk import ScriptWalk
-from .state import UNKNOWN, State, Value, directories, is_number, known
+from .state import OUTER, UNKNOWN, State, Value, directories, is_number, known
 from .unsure import Unsure
 from .words import file_word
 
@@ -346,7 +346,7 @@ class Reader(ScriptWalk):
             if program.glob and None not in program.parts and "/" in program.start:
                 run_pattern(self, command)
             if shell:
-                self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)
+                self.state.vars = dict.fromkeys(self.state.vars, OUTER)
             return self.state.cwds
         if shell and assigns and name in SPECIAL_BUILTINS:
             for variable, _ in assigns:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from .parts import Command, Stdin, Word, plain_name
 from .produced import as_word
 from .script_walk import ScriptWalk
-from .state import UNKNOWN, Value, known
+from .state import OUTER, UNKNOWN, Value, known
 from .unsure import Unsure
 from .wrappers.inner import Inner
 from .wrappers.unfold import keeps_home, unfold
@@ -126,7 +126,7 @@ def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: 
     if inner.inside:
         return
     state = reader.state
-    state.vars = {name: UNKNOWN for name in state.vars if name != "IFS"}
+    state.vars = {name: OUTER for name in state.vars if name != "IFS"}
     for name, word in assigns:
         state.set(name, UNKNOWN if word.text is None else (word.text,))
     state.aliases = {}

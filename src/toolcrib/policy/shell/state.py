@@ -15,6 +15,8 @@ from .tree import Function
 
 Value: TypeAlias = tuple[str | None, ...]
 UNKNOWN: Value = (None,)
+OUTER: Value = (None, None)
+"""Unknown, too, and perhaps still what the environment has."""
 NUMBER: Value = (None, "")
 """The result of arithmetic: not known, but certainly a number."""
 DEFAULT_IFS = " \t\n"
@@ -99,7 +101,9 @@ class State:
         if self.vars != other.vars:
             for name in self.vars.keys() | other.vars.keys():
                 mine, theirs = self.vars.get(name), other.vars.get(name)
-                if mine != theirs:
+                if mine is None or theirs is None or OUTER in (mine, theirs):
+                    self.vars[name] = OUTER
+                elif mine != theirs:
                     self.vars[name] = NUMBER if is_number(mine) and is_number(theirs) else UNKNOWN
         self.cwds = directories(self.cwds + other.cwds)
         if self.functions != other.functions:

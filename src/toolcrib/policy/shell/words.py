@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from .braces import MAX_WORDS, braces
-from .expansion import MAX_VALUE, evaluate, value_tildes
+from .expansion import MAX_VALUE, evaluate, uses, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
@@ -141,6 +141,7 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
         elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
             current = _list(reader.state.arguments, piece, out, current, reader.state)
         elif isinstance(piece, Param) and _whole_array(piece):
+            uses(reader, piece.name)
             current = _list(_array(piece, reader.state), piece, out, current, reader.state)
         else:
             value, whole = evaluate(piece, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from ....core.text import lazy_regex
@@ -131,7 +132,9 @@ def tests(call: SortedWords) -> Iterator[Effect]:
     """test -v evaluates the subscript of what it is given."""
     for flag, word in pairwise((*call.command.args, Word(("]",)))):
         unknown = flag.text is None and flag.start in ("", "-")
-        if unknown and (flag.many or word.text is None or "[" in word.text):
+        if flag.glob and any(fnmatchcase(name, flag.source) for name in ("-v", "-R")):
+            yield Effect("unknown", flag, "has names of files that may be -v", "shell:arithmetic")
+        elif unknown and (flag.many or word.text is None or "[" in word.text):
             yield Effect("unknown", flag, "has words that could be -v, known only when it runs", "shell:arithmetic")
         elif flag.text in ("-v", "-R") and not (word.text or "-").isidentifier():
             yield Effect("unknown", word, "tests a variable that is not a plain name", "shell:arithmetic")
