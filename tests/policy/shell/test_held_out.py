@@ -104,6 +104,7 @@ def test_no_disguise_makes_harm_allowed(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 3))):
         wrapper = data.draw(st.sampled_from(WRAPPERS))
         simple = "\n" not in command and ";" not in command and "|" not in command and "=" not in command.split()[0]
+        simple = simple and not command.startswith("trap ")  # a program cannot run what is built into the shell
         first = wrapper.split()[0] in ("env", "nice", "timeout", "command", "nohup")
         if not simple and (first or wrapper == "ls | {}"):  # they would have the first command of several alone
             continue
