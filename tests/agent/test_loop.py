@@ -16,8 +16,8 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from toolcrib import Tool, Toolbox, tool
-from toolcrib.agent import Agent, Outcome, RunLimits, loop
-from toolcrib.agent.compaction import SUMMARIZE
+from toolcrib.agent import Agent, Outcome, RunLimits
+from toolcrib.agent.compaction import SUMMARIZE, fixed_tokens
 from toolcrib.agent.events import AgentEvent, CallDone, Compacted, MessageTaken, PlanChanged, ReplyDropped
 from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, UserTurn, for_model, user
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed, Wire
@@ -141,7 +141,9 @@ async def test_only_a_compaction_changes_what_was_sent_before() -> None:
         for number, text in enumerate(("one", "two", "three")):
             async with await Agent.open(box, model) as made:
                 session = made.session("last") if number else made.new_session()
-                made.settings = AgentSettings(context_window=25_000 + loop._fixed(made.parts(), session))
+                made.settings = AgentSettings(
+                    context_window=25_000 + fixed_tokens(session.row.system, made.parts().tools)
+                )
                 session.steer("by the way")
                 assert (await made.run(text, session, emit=events.append)).text == text
     requests = model.requests
@@ -393,7 +395,9 @@ async def compacted(room: int, replies: list[Reply]) -> tuple[Outcome, list[Comp
     async with agent(*replies, files=big) as made:
         events: list[AgentEvent] = []
         session = made.new_session()
-        window = room + loop._fixed(made.parts(), session)  # which tools there are depends on what is installed
+        window = room + fixed_tokens(
+            session.row.system, made.parts().tools
+        )  # which tools there are depends on what is installed
         made.settings = AgentSettings(context_window=window, max_iterations=60)
         outcome = await made.run("read all files, and answer in French", session, emit=events.append)
         stages = [e for e in events if isinstance(e, Compacted)]

@@ -160,7 +160,7 @@ def test_settings_are_read_again_when_they_change(person: Person) -> None:
 
 @pytest.mark.parametrize("by", [".git/config", ".git/more"])
 def test_settings_that_are_too_large_to_be_read_let_nothing_be_changed(
-    person: Person, monkeypatch: pytest.MonkeyPatch, by: str
+    person: Person, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
     monkeypatch.setattr(git_settings, "_MAX_BYTES", 2_000)
     config = person.ws / ".git" / "config"
@@ -172,6 +172,7 @@ def test_settings_that_are_too_large_to_be_read_let_nothing_be_changed(
         for name, arguments in (("write_file", {"path": "fsm", "content": "b"}), ("exec", {"command": "touch fsm"})):
             output = box.call_sync(name, arguments)
             assert output.is_error and "is larger than 2,000 bytes" in output.for_llm
+    assert caplog.records and not any(each.exc_info for each in caplog.records)
     assert not (person.ws / "fsm").exists()
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.core.homes import state_home
+
 from .conftest import COMMAND, Cli
 
 # What a command tries that no reader of command lines understands: names are put together.
@@ -74,6 +76,12 @@ def test_a_home_that_is_not_absolute_puts_nothing_into_the_workspace(cli: Cli) -
         found = subprocess.run([sys.executable, "-c", code], env=env, cwd=cli.work, capture_output=True, text=True)
         assert all(map(os.path.isabs, found.stdout.split())), found
         assert "rel/" not in found.stdout
+
+
+def test_a_system_without_accounts_has_a_home_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pwd", None)  # as on Windows
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", "/users/ann"))
+    assert state_home({}).is_relative_to("/users/ann")
 
 
 def test_nobody_sees_or_changes_what_is_ours(home: Cli) -> None:

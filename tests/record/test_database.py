@@ -8,6 +8,7 @@ import pytest
 
 from toolcrib.record.connection import RecordError
 from toolcrib.record.database import connect
+from toolcrib.record.sqlite import write_ahead
 
 
 def test_opening_waits_for_another_that_sets_up(tmp_path):
@@ -21,6 +22,23 @@ def test_opening_waits_for_another_that_sets_up(tmp_path):
     assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     assert connection.execute("PRAGMA busy_timeout").fetchone()[0] == 0
     connection.close()
+    timer.join()
+    other.close()
+
+
+def test_wal_mode_waits_where_sqlite_does_not(tmp_path):
+    path = tmp_path / "jobs.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE t (x)")
+    other.execute("BEGIN")
+    assert other.execute("SELECT * FROM t").fetchall() == []  # it reads, so nobody else can change the mode
+    timer = threading.Timer(0.3, lambda: other.execute("COMMIT"))
+    timer.start()
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            write_ahead(connection, 0.01)
+        write_ahead(connection)
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     timer.join()
     other.close()
 

@@ -7,10 +7,23 @@ is never separated from its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from .history import CallResult, Compaction, Entry, Image, ModelTurn, ResultTurn, Turn, UserTurn, for_model, user
+from .history import (
+    CallResult,
+    Compaction,
+    Entry,
+    Image,
+    ModelTurn,
+    ResultTurn,
+    TokenUsage,
+    Turn,
+    UserTurn,
+    for_model,
+    user,
+)
+from .model import ModelRequest, ToolDefinition
 
 CLEAR_AT = 0.6
 """The part of the window that a request may fill before old outputs are removed."""
@@ -42,6 +55,17 @@ def tokens_of(turns: Sequence[Entry]) -> int:
         elif isinstance(turn, ResultTurn):
             size += sum(len(r.text) + IMAGE_TOKENS * PER_TOKEN * len(r.images) for r in turn.results)
     return size // PER_TOKEN
+
+
+def fixed_tokens(system: str, tools: Iterable[ToolDefinition]) -> int:
+    """Return the estimated tokens of the system prompt and the tools."""
+    return (len(system) + sum(len(t.description) + len(str(t.parameters)) for t in tools)) // PER_TOKEN
+
+
+def estimated(request: ModelRequest, turn: ModelTurn) -> TokenUsage:
+    """Return what a reply used whose model does not report it: limits would never be reached."""
+    asked = fixed_tokens(request.system, request.tools) + tokens_of(request.history)
+    return TokenUsage(max(asked, 1), tokens_of([turn]))
 
 
 def request_tokens(entries: Sequence[Entry], fixed: int) -> int:

@@ -260,7 +260,7 @@ async def _reply(
                 if isinstance(event, ReplyEnd):
                     seen.usage = event.lost
                     turn = event.turn
-                    return turn if turn.usage != NOTHING else replace(turn, usage=_estimated(request, turn))
+                    return turn if turn.usage != NOTHING else replace(turn, usage=compaction.estimated(request, turn))
                 if isinstance(event, UsageSeen):
                     seen.usage = event.usage
                     continue
@@ -273,13 +273,6 @@ async def _reply(
         if seen.usage != NOTHING:
             await session.do(session.count, seen.usage, spent.add(seen.usage, model.name))
     raise ModelError(f"{model.name} ended without a reply", "protocol")
-
-
-def _estimated(request: ModelRequest, turn: ModelTurn) -> TokenUsage:
-    """Return what a reply used whose model does not report it: limits would never be reached."""
-    fixed = len(request.system) + sum(len(t.description) + len(str(t.parameters)) for t in request.tools)
-    asked = fixed // compaction.PER_TOKEN + compaction.tokens_of(request.history)
-    return TokenUsage(max(asked, 1), compaction.tokens_of([turn]))
 
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
@@ -432,7 +425,8 @@ def _result(call: ModelCall, output: ToolOutput) -> CallResult:
 
 
 async def _compact_if_full(parts: LoopParts, session: AgentSession, spent: Spent, emit: Emit) -> None:
-    size = compaction.request_tokens(session.entries, _fixed(parts, session))
+    fixed = compaction.fixed_tokens(session.row.system, parts.tools)
+    size = compaction.request_tokens(session.entries, fixed)
     if size > parts.window * compaction.CLEAR_AT and size > session.compacted_at + parts.window // 20:
         try:
             await compact(parts, session, spent, emit)
@@ -447,7 +441,7 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
     With `force` at least half of it becomes shorter, whatever its size, by references if there are any to make.
     Returns whether it is shorter. Raises ModelError if the summary fails.
     """
-    fixed = _fixed(parts, session)
+    fixed = compaction.fixed_tokens(session.row.system, parts.tools)
     keep = int(parts.window * compaction.KEEP)
     if force:
         keep = min(keep, compaction.tokens_of(for_model(session.entries)) // 2)
@@ -493,9 +487,3 @@ async def _summary(parts: LoopParts, session: AgentSession, spent: Spent) -> str
             continue
         await session.do(session.count, turn.usage, spent.add(turn.usage, model.name))
         return turn.text
-
-
-def _fixed(parts: LoopParts, session: AgentSession) -> int:
-    """Return the estimated tokens of the system prompt and the tools."""
-    size = len(session.row.system) + sum(len(t.description) + len(str(t.parameters)) for t in parts.tools)
-    return size // compaction.PER_TOKEN

@@ -39,8 +39,10 @@ def _home(environ: Mapping[str, str]) -> str:
     """Return `$HOME`; the account's own folder if that is not set, or not absolute: it would lie in the workspace."""
     if os.path.isabs(given := environ.get("HOME", "")):
         return given
-    import pwd
-
+    try:
+        import pwd
+    except ImportError:  # Windows, which has no HOME
+        return os.path.expanduser("~")
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

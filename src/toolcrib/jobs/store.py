@@ -20,6 +20,7 @@ from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ..core.dataclass import dataclass
+from ..record.sqlite import write_ahead
 from .engine import Job, JobError, Limits, Served
 
 T = TypeVar("T")
@@ -154,7 +155,7 @@ def _open_sqlite(url: sa.URL) -> sa.Engine:
         connection.isolation_level = "IMMEDIATE"  # as DBOS sets it: a writer waits before it reads what it will change
         connection.execute("PRAGMA busy_timeout=30000")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA journal_mode=WAL")
+        write_ahead(connection)
 
     listen(engine, "connect", prepare)
     return engine

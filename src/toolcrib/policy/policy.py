@@ -155,7 +155,8 @@ class Policy:
             hooked = self.hooks.judge(tool, arguments, ctx) if self.hooks is not None else None
             flowing = self.flow.question(tool, arguments, ctx) if self.flow is not None else None
         except Exception as error:
-            log.exception("the check of a %s call failed", tool.name)
+            unexplained = not isinstance(error, ToolcribError | OSError)
+            log.error("the check of a %s call failed: %s", tool.name, error, exc_info=unexplained)
             return Check("deny", category, None, f"the check of this call failed: {error}", 1)
         # 1: denied by a rule, a hook, the judgement of its arguments, or the mode
         for found in (ruled, hooked, judgement):

@@ -22,6 +22,7 @@ from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from ..core.call import inner_id
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from .sqlite import write_ahead
 from .state import StateFolder
 
 COMMAND_PREFIX = "layers/"
@@ -259,7 +260,7 @@ def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
     try:
-        db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
         db.executescript(_SCHEMA)
     except BaseException:

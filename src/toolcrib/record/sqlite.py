@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,20 @@ def open_file(path: Path | str, *, durable: bool, timeout: float) -> SqliteConne
     return connection
 
 
+def write_ahead(connection: sqlite3.Connection, seconds: float = 10.0) -> None:
+    """Put a database into WAL mode. SQLite does not wait here for a process that does the same, whatever its timeout.
+    Raises sqlite3.OperationalError after so many seconds."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.005)
+
+
 def _set_up(connection: SqliteConnection, path: Path | str, durable: bool) -> None:
     connection.row_factory = sqlite3.Row
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -89,7 +104,7 @@ def _set_up(connection: SqliteConnection, path: Path | str, durable: bool) -> No
         )
     if not version:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # counts in an empty file only
-    connection.execute("PRAGMA journal_mode=WAL")
+    write_ahead(connection)
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     if not version:
         _make_record(connection)
