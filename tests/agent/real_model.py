@@ -64,6 +64,7 @@ def serve(path: Path) -> Any:
     wanted.n_ctx, wanted.n_parallel, wanted.warmup, wanted.use_jinja = 4096, 1, False, True
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 2
     wanted.verbosity = -1
+    wanted.sampling.temp = 0.0  # the same words in each run
     return xllamacpp.Server(wanted)  # type: ignore[reportUnknownMemberType]
 
 

@@ -25,11 +25,12 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, TokenUsage
+from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, TokenUsage, UserTurn
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionRow, SessionStore
 from toolcrib.agent.waiting import subagent_waits
 from toolcrib.cli.exit_codes import INTERRUPTED, REFUSED
+from toolcrib.jobs.engine import Job
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.state import StateFolder
 
@@ -42,6 +43,7 @@ UNKNOWN = ("was interrupted", "output was lost")
 NEVER = ("was not run", "denied", "not one of your tools", "timed out")
 """Words of a result whose call had no effect."""
 ASKED = "ask"
+ATTEMPTS = Job("call", {}).max_attempts
 CONFIG = f"""
 [rules]
 ask = ["Bash(echo {ASKED}*)"]
@@ -111,7 +113,13 @@ class Place:
             return False
         last = AgentSession(self.store, row).last
         children = self.store.children(row.id)
-        return isinstance(last, ModelTurn) and not last.calls and not any("background" in c.extra for c in children)
+        works = [each for each in children if "background" in each.extra and not self.is_given_up(each)]
+        return isinstance(last, ModelTurn) and not last.calls and not works
+
+    def is_given_up(self, subagent: SessionRow) -> bool:
+        """Whether its parent was told that its job is not run again: three workers were killed while they ran it."""
+        told = [each.text for each in self.store.turns(subagent.parent or "") if isinstance(each, UserTurn)]
+        return any(f"job-{subagent.id} " in each and f"{ATTEMPTS} times" in each for each in told)
 
 
 def answer(place: Place, rng: random.Random, stop: threading.Event) -> None:
@@ -247,8 +255,9 @@ def check(place: Place) -> None:
     assert any(mark.summary for mark in marks)
     children = place.store.children(main.id)
     assert len(children) == 2
-    assert subagent_waits(children) == ()
-    for each in children:
+    ended = [each for each in children if not place.is_given_up(each)]
+    assert subagent_waits(ended) == ()
+    for each in ended:
         assert place.store.turns(each.id)[-1].text == f"{each.title} is done"  # type: ignore[union-attr]
     used_up = [row["arguments"] for row in place.approvals.recent(1000) if row["state"] == "used"]
     for effect in happened:

@@ -102,6 +102,8 @@ async def test_a_turn_from_the_question_to_the_answer(server: Any) -> None:
         assert "Thursday" in results.results[0].text
         assert isinstance(said, ModelTurn)
         assert said.stop in ("end", "length"), "a model this small may end its answer at once: the words are its own"
-        assert said.usage.input > asked.usage.input
+        assert 100 < said.usage.input < asked.usage.input, "the server counts; what it does not report is estimated"
         assert said.usage.output > 0
-        assert outcome.text == said.text
+        last = session.last  # an answer that was cut is asked for again
+        assert isinstance(last, ModelTurn)
+        assert outcome.text == last.text
