@@ -1,11 +1,13 @@
 """The tables of protected and of sensitive names, and how paths match them."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.boundary.protected_names import PROTECTED_NAMES, protected_below, protected_by
-from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_by
+from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_among, sensitive_by
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,16 @@ def test_sensitive(path):
 )  # fmt: skip
 def test_not_sensitive(path):
     assert sensitive_by(path) is None
+
+
+def test_sensitive_names_of_a_large_folder_are_found_in_time_linear_in_their_number():
+    names = [f"file_{number}.py" for number in range(8_000)]
+    began = time.process_time()
+    assert sensitive_among("/w", [*names, ".env", "service-account\nx.json"]) == [".env", "service-account\nx.json"]
+    assert sensitive_among("/w", names) == []
+    assert sensitive_among("/w", ["service-account\nx.json"]) == ["service-account\nx.json"]
+    assert sensitive_among("/w", []) == []
+    assert time.process_time() - began < 3
 
 
 @given(st.text(max_size=80))

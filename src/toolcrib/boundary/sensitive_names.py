@@ -66,7 +66,8 @@ _HARMLESS = lazy_regex("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HAR
 def _any_name() -> re.Pattern[str]:
     """Return a pattern that finds a sensitive name among lines, compiled at its first use."""
     names = (_pattern(s.pattern) for s in SENSITIVE_NAMES if "/" not in s.pattern)
-    return re.compile("^(?:" + "|".join(names) + ")$", re.MULTILINE)
+    within = "|".join(names).replace("[^/]", r"[^/\n]")  # else each name is compared with all that follow it
+    return re.compile(f"^(?:{within})$", re.MULTILINE)
 
 
 @cache
@@ -78,7 +79,9 @@ def _by_folder() -> re.Pattern[str]:
 
 def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
     """Return those of the names in one folder that are sensitive. One search goes over all names."""
-    if not _any_name().search("\n".join(names).casefold()) and not _by_folder().match(folder.casefold()):
+    lines = "\n".join(names).casefold()
+    plain = lines.count("\n") < max(1, len(names))  # else a name has a line break, and may be two lines here
+    if plain and not _any_name().search(lines) and not _by_folder().match(folder.casefold()):
         return []
     return [name for name in names if sensitive_by(f"{folder}/{name}") is not None]
 
