@@ -107,8 +107,17 @@ async def test_commands(host: Host) -> None:
         "cat .env": "deny", "cat private/x": "deny", "cat ./private/../private/x": "deny",
         "rm -rf src": asks, "curl https://example.com": asks, "python x.py": asks, "npm publish": asks,
         "ls $(rm -rf x)": asks, "git -c core.pager=./x log": "deny", "ls; ./planted": asks,
+        "grep -rh '' .": asks, "rg -uuu x": asks, "find . -exec cat {} +": asks, "git grep x": allowed, "rg x": allowed,
     }.items():  # fmt: skip
         assert await host.decides(shell, {"command": command}) == expected, command
+
+
+@pytest.mark.parametrize("host", ["claude", "codex"], indirect=True)
+async def test_a_command_that_would_show_a_secret_is_answered_with_its_name_and_another_way(host: Host) -> None:
+    said = await host.says(host.event(True, "Bash", {"command": "grep -rh '' ."}))
+    assert "reads .env: environment files hold keys and passwords" in said.stdout
+    assert "To leave it out: --exclude=.env, or git grep" in said.stdout
+    assert await host.decides("Bash", {"command": "grep -rh --exclude=.env '' ."}) != "deny"
 
 
 @pytest.mark.parametrize("host", READ, indirect=True)

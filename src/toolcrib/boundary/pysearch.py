@@ -69,14 +69,44 @@ def _read_rules(directory: int) -> list[_Rule]:
     return rules
 
 
-def _is_ignored(path: str, is_directory: bool, rules: Sequence[tuple[str, list[_Rule]]]) -> bool:
-    """Return whether a path is ignored. The last matching rule in the nearest file with one decides."""
+def is_left_out(path: str, root: str, *, hidden: bool, named: bool = False) -> bool:
+    """Return whether ripgrep leaves a file out that lies below `root`: it, or a folder on the way, is hidden, or git
+    ignores it. `hidden`: it searches hidden files, too; `named`: only hidden folders are left out."""
+    above = path
+    folders: list[str] = []
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
+        folders.insert(0, above)
+    if any(os.path.lexists(f"{each}/{name}") for each in folders for name in (".ignore", ".rgignore")):
+        return False  # what these say comes before the rest
+    tops = [at for at, each in enumerate(folders) if os.path.lexists(f"{each}/.git")]
+    rules: list[tuple[str, list[_Rule]]] = []
+    for each in folders[tops[-1] :] if tops else ():
+        try:
+            directory = os.open(each, os.O_RDONLY | _DIRECTORY)
+        except OSError:
+            continue
+        try:
+            rules.append((each, _read_rules(directory)))
+        finally:
+            os.close(directory)
+    for each in (each for each in [*folders, path] if len(each) > len(root)):
+        is_file = each == path
+        ignored = _is_ignored(each, not is_file, [own for own in rules if each.startswith(f"{own[0]}/")])
+        is_hidden = os.path.basename(each).startswith(".") and not hidden and not (named and is_file)
+        if ignored or (ignored is None and is_hidden):
+            return True
+    return False
+
+
+def _is_ignored(path: str, is_directory: bool, rules: Sequence[tuple[str, list[_Rule]]]) -> bool | None:
+    """Return whether a path is ignored, by the last matching rule in the nearest file with one; None without any."""
     for base, own in reversed(rules):
         relative = path[len(base) + 1 :] if base else path
         for rule in reversed(own):
             if rule.matches(relative, is_directory):
                 return not rule.negated
-    return False
+    return None
 
 
 def walk(query: Query, top: int) -> Generator[tuple[str, int, str]]:

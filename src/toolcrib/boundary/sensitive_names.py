@@ -63,11 +63,14 @@ _HARMLESS = lazy_regex("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HAR
 
 
 @cache
-def _any_name() -> re.Pattern[str]:
-    """Return a pattern that finds a sensitive name among lines, compiled at its first use."""
-    names = (_pattern(s.pattern) for s in SENSITIVE_NAMES if "/" not in s.pattern)
-    within = "|".join(names).replace("[^/]", r"[^/\n]")  # else each name is compared with all that follow it
-    return re.compile(f"^(?:{within})$", re.MULTILINE)
+def _any_name() -> tuple[re.Pattern[str], ...]:
+    """Return patterns that find a sensitive name among lines, compiled at their first use. Those for the ends of names
+    are apart: they are looked for only at a dot, not from the start of each name."""
+    names = [s.pattern for s in SENSITIVE_NAMES if "/" not in s.pattern]
+    ends = "|".join(_pattern(name[1:]) for name in names if name.startswith("*"))
+    whole = "|".join(_pattern(name) for name in names if not name.startswith("*"))
+    within = whole.replace("[^/]", r"[^/\n]")  # else each name is compared with all that follow it
+    return re.compile(f"(?:{ends})$", re.MULTILINE), re.compile(f"^(?:{within})$", re.MULTILINE)
 
 
 @cache
@@ -81,7 +84,7 @@ def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
     """Return those of the names in one folder that are sensitive. One search goes over all names."""
     lines = "\n".join(names).casefold()
     plain = lines.count("\n") < max(1, len(names))  # else a name has a line break, and may be two lines here
-    if plain and not _any_name().search(lines) and not _by_folder().match(folder.casefold()):
+    if plain and not any(each.search(lines) for each in _any_name()) and not _by_folder().match(folder.casefold()):
         return []
     return [name for name in names if sensitive_by(f"{folder}/{name}") is not None]
 

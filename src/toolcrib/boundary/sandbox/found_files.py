@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -85,17 +85,9 @@ class FoundFiles:
         for folder in pending:
             if len(pending) > MAX_FOLDERS:
                 del pending[MAX_FOLDERS:]
-            names: list[str] = []
-            folders: list[str] = []
-            try:
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
-            except OSError:
-                continue
+            names, folders = _entries(folder)
             if self._secrets:
-                secret = (f"{folder}/{name}" for name in sensitive_among(folder, names))
-                found.update((path, None) for path in secret if not os.path.isdir(path))  # a link to a folder is none
+                found.update((path, None) for path in _secrets_in(folder, names))
             if matches is None:
                 pending += [f"{folder}/{name}" for name in folders if name not in _PASSED_OVER]
                 continue
@@ -108,6 +100,36 @@ class FoundFiles:
                 else:
                     pending.append(path)
         return list(found)
+
+
+def secrets_below(folder: str, until: float) -> Iterator[str]:
+    """Yield the files below a folder whose names mean secrets, the nearest first. Raises TimeoutError if it holds too
+    many folders, or takes longer than `until` (by `time.monotonic`)."""
+    pending = [folder]
+    for folder in pending:
+        if len(pending) > MAX_FOLDERS or time.monotonic() > until:
+            raise TimeoutError(f"{pending[0]} holds too much to be searched")
+        names, folders = _entries(folder)
+        yield from _secrets_in(folder, names)
+        pending += [f"{folder}/{name}" for name in folders if name not in _PASSED_OVER]
+
+
+def _entries(folder: str) -> tuple[list[str], list[str]]:
+    """Return the names of the files and of the folders in a folder; none if it cannot be read."""
+    names: list[str] = []
+    folders: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+    except OSError:
+        return [], []
+    return names, folders
+
+
+def _secrets_in(folder: str, names: Sequence[str]) -> list[str]:
+    secret = (f"{folder}/{name}" for name in sensitive_among(folder, names))
+    return [path for path in secret if not os.path.isdir(path)]  # a link to a folder is none
 
 
 def _is_newer(path: str, since: int) -> bool:

@@ -30,6 +30,7 @@ from .spots import is_below
 from .table import lookup
 from .table.spec import Program
 from .table.wordlist import words
+from .walked import secrets_walked
 
 log = logging.getLogger(__name__)
 
@@ -132,12 +133,18 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
             harm = finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace"
             if finding is not None and (harm or kind == "read"):
                 yield _say(command, finding)
+    for command, finding in secrets_walked(script, place) if place.on_disk and not _is_walled(place) else ():
+        yield _say(command, finding)
     for command, effect in () if programs.isdisjoint(LINKERS) else through_links(script, place):
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
     for command in () if programs.isdisjoint(FETCHERS) else carried_off(script, place):
         yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
     for command, kind, reason in () if programs.isdisjoint(ORIGINS) else tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
+
+
+def _is_walled(place: CommandPlace) -> bool:
+    return place.walled or place.contained
 
 
 def _of_command(
@@ -238,7 +245,7 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
         finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
         if finding is None and effect.kind == "read" and command.name in _FOLLOW and place.on_disk:
             spot = find_path(target, effect.cwd or command.cwd, place)
-            if not (place.walled or place.contained) and os.path.isdir(spot.path):
+            if not _is_walled(place) and os.path.isdir(spot.path):
                 finding = links_out(spot.path, place)
         if finding is not None and finding.rule == "shell:delete" and command.name == "truncate":
             finding = finding._replace(unknown=_can_be_undone(target, effect.cwd or command.cwd, place))

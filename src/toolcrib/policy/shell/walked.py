@@ -1,0 +1,205 @@
+"""Find the secrets that commands would read in the folders they walk: `grep -r`, `rg`, `cat *`, `find -exec`.
+
+A wall leaves such files out. Where none is around a command, the folders are looked at before it runs. What a command
+leaves out itself (`--exclude`, hidden files of `rg`, `-name`) counts only as far as that is certain.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+from ...boundary.sandbox.found_files import secrets_below
+from ...boundary.sensitive_names import sensitive_by
+from ..plain import plain_line
+from .effects import effects_of
+from .parts import Command, CommandPlace, Script, Word
+from .paths import Finding
+from .sorting import sort_words
+from .spots import Spot, find
+from .table import lookup
+from .table.readers import find_starts
+from .table.spec import Program, SortedWords
+from .table.wordlist import words
+
+MAX_SECONDS = 1.0  # in which the folders of one command line are looked at
+_SHOWN = 3
+_FINDERS = words("find gfind fd fdfind")
+_GREPS = words("grep egrep fgrep")
+_SEARCHERS = words("rg ag ack")
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
+_KNOWN = ("workspace", "root", "granted", "readable", "scratch")
+
+# The path of a secret, and the folder that was walked to find it; "" for one that the command names by a pattern.
+Hit = tuple[str, str]
+
+
+def secrets_walked(script: Script, place: CommandPlace) -> Iterator[tuple[Command, Finding]]:
+    """Yield the commands that would read secrets in folders, with the question about it."""
+    until = time.monotonic() + MAX_SECONDS
+    known: dict[tuple[Spot, bool, bool], list[Hit]] = {}
+    finder: Command | None = None
+    for command in script.commands:
+        if command.program in _FINDERS:
+            finder = command
+        if command.program == "git":  # it reads only what it tracks
+            continue
+        by_find = command.via[-1:] in {(name,) for name in _FINDERS}
+        found: dict[str, None] = {}
+        for effect in effects_of(command):
+            if effect.kind != "read" or not isinstance(effect.target, Word):
+                continue
+            spot = find(effect.target, effect.cwd or command.cwd, place, found=by_find)
+            if spot.where not in _KNOWN:
+                continue
+            key = spot, by_find, _walks(command)
+            try:
+                hits = known[key] = known[key] if key in known else list(_hits(*key, until))
+            except TimeoutError:
+                phrase = f"walks {spot.path}, which holds too much to look for secrets in it first"
+                yield command, Finding("ask", "shell:secrets-below", phrase, True)
+                return
+            if hits:
+                reads = _reads(command, finder if by_find else None)
+                found.update((path, None) for path, root in hits if reads(path, root))
+        if found:
+            yield command, _finding(command, list(found), place)
+
+
+def _finding(command: Command, found: list[str], place: CommandPlace) -> Finding:
+    shown = [plain_line(os.path.relpath(path, command.cwd or place.workspace)) for path in found[:_SHOWN]]
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    names = list(dict.fromkeys(os.path.basename(path) for path in found))
+    how = "name only the files that are needed"
+    if command.program in ("rg", *_GREPS):
+        option = "-g {}" if command.program == "rg" else "--exclude={}"
+        mark = "!" if command.program == "rg" else ""
+        how = " ".join(option.format(shlex.quote(mark + name)) for name in names) + ", or git grep"
+        if len(names) > _SHOWN or not all(name.isprintable() for name in names):
+            how = "git grep"
+    why = sensitive_by(found[0])
+    reason = why.reason if why is not None else "the name means secrets"
+    phrase = f"reads {', '.join(shown)}{more}: {reason}. To leave {'it' if len(found) == 1 else 'them'} out: {how}"
+    return Finding("ask", "shell:secrets-below", phrase)
+
+
+def _walks(command: Command) -> bool:
+    """Return whether a command goes into the folders that a pattern selects."""
+    return command.program in _SEARCHERS or any(_RECURSIVE.match(word.start) for word in command.args)
+
+
+def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]:
+    """Yield the secrets at a place. Raises TimeoutError if there is too much to look at."""
+    if spot.pattern and not by_find:
+        pattern = re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", spot.pattern))
+        for path in glob.iglob(pattern, root_dir=spot.path):
+            if time.monotonic() > until:
+                raise TimeoutError
+            path = os.path.realpath(f"{spot.path}/{path}")
+            if not os.path.isdir(path):
+                if sensitive_by(path) is not None:
+                    yield path, ""
+            elif walks:
+                yield from ((each, path) for each in secrets_below(path, until))
+    elif os.path.isdir(spot.path):
+        yield from ((each, spot.path) for each in secrets_below(spot.path, until))
+
+
+def _reads(command: Command, finder: Command | None) -> Callable[[str, str], bool]:
+    """Return a function that says whether a command reads a secret that was found; in doubt it does."""
+    if finder is not None:
+        selected, given = _selected(finder), _reads(command, None)
+        return lambda path, root: selected(path) and given(path, "")
+    name = command.program or ""
+    call = sort_words(name, lookup(name) or Program(), command.args, command)
+    if name == "rg":
+        return _searched(call)
+    if name == "ag":
+        return lambda path, root: not root or call.has("--hidden") or "/." not in path[len(root) :]
+    recursive = name not in _GREPS or _walks(command)
+    shown = _globs(call, "--include") if name in _GREPS else []
+    hidden = [] if shown else _globs(call, "--exclude", "-x")
+    folders = _globs(call, "--exclude-dir")
+
+    def reads(path: str, root: str) -> bool:
+        *above, own = path[len(root) :].strip("/").split("/")
+        if any(_certainly(each, folder) for each in folders for folder in above):
+            return False
+        if shown and not any(_perhaps(each, own) for each in shown):
+            return False
+        return (recursive or not root) and not any(_certainly(each, own) for each in hidden)
+
+    return reads
+
+
+def _searched(call: SortedWords) -> Callable[[str, str], bool]:
+    """ripgrep: it leaves out hidden files and what git ignores; what -g names it searches in any case."""
+    if call.has("--files"):
+        return lambda path, root: False
+    loose = sum(given.name == "-u" for given in call.options) + 2 * (call.has("--unrestricted"))
+    hidden = loose > 1 or call.has("--hidden", "-.")
+    ignored = loose > 0 or call.has("--no-ignore", "--no-ignore-vcs")
+    typed, globs = call.has("-t", "--type"), _globs(call, "-g", "--glob", "--iglob")
+    only = any(each is None or not each.startswith("!") for each in globs)
+
+    def reads(path: str, root: str) -> bool:
+        if not root:
+            return True
+        own, decided = os.path.basename(path), None
+        for each in globs:
+            if each is not None and each.startswith("!"):
+                decided = False if _certainly(each[1:], own) else decided
+            elif _perhaps(each, own):
+                decided = True
+        if decided is not None or only:
+            return bool(decided)
+        if ignored:
+            parts = path[len(root) :].strip("/").split("/")
+            return hidden or not any(part.startswith(".") for part in (parts[:-1] if typed else parts))
+        from ...boundary.pysearch import is_left_out
+
+        return not is_left_out(path, root, hidden=hidden, named=typed)
+
+    return reads
+
+
+def _selected(finder: Command) -> Callable[[str], bool]:
+    """find: only a -name that every file must fit narrows what it runs a command on."""
+    actions = find_starts(finder.args)[1]
+    texts = [word.text or "" for word in actions]
+    if finder.program not in ("find", "gfind") or not {"-o", "-or", "!", "-not", ",", "(", ")"}.isdisjoint(texts):
+        return lambda path: True
+    end = min(at for at, text in enumerate([*texts, "-exec"]) if text.startswith(("-exec", "-ok")))
+    named = [word for before, word in zip(texts[:end], actions[1:end], strict=False) if before in ("-name", "-iname")]
+    return lambda path: all(_perhaps(_text(word), os.path.basename(path)) for word in named)
+
+
+def _globs(call: SortedWords, *names: str) -> list[str | None]:
+    return [_text(given.value) for given in call.options if given.name in names and given.value is not None]
+
+
+def _text(word: Word) -> str | None:
+    known = [part for part in word.parts if part is not None]
+    return None if word.many or len(known) < len(word.parts) else "".join(known)
+
+
+_BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)")
+
+
+def _perhaps(pattern: str | None, name: str) -> bool:
+    """Return whether a pattern may match a name; None is one that is not known."""
+    if pattern is None:
+        return True
+    pattern = pattern.rpartition("/")[2].replace("**", "*") or "*"
+    braces = _BRACES.fullmatch(pattern)
+    each = [braces[1] + text + braces[3] for text in braces[2].split(",")] if braces else [pattern]
+    return any(fnmatchcase(name.casefold(), re.sub(r"[\[\\{].*", "*", one.casefold())) for one in each)
+
+
+def _certainly(pattern: str | None, name: str) -> bool:
+    return pattern is not None and {*pattern}.isdisjoint("/[{\\") and fnmatchcase(name, pattern)

@@ -1,0 +1,151 @@
+"""What commands would read in the folders that they walk, where no wall leaves secrets out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.ripgrep import find_ripgrep
+from toolcrib.policy.shell import walked
+from toolcrib.policy.shell.judge import judge_command
+from toolcrib.policy.shell.parts import CommandPlace
+
+HERE = Path(__file__).parent / "corpus"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> CommandPlace:
+    root = tmp_path.resolve()
+    for name in ("src/a.py", "cfg/prod.env", "cfg/server.pem", ".ci/job.pem", ".env", "README.md", "keys/id_rsa.pub"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(f"content of {name}\n")
+    return CommandPlace(str(root), str(root), "/home/me", profile="unrestricted", on_disk=True)
+
+
+def rule(command: str, place: CommandPlace) -> str | None:
+    found = judge_command(command, place)
+    return found.rule if found.verdict == "ask" else found.verdict
+
+
+SHOWS = [
+    "grep -rh '' .", "grep -r x", "grep -R x .", "egrep --recursive x .", "grep -r x *", "grep x cfg/*",
+    "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .", "ag x", "ag --hidden x",
+    "find . -exec cat {} +", "find . -type f -exec grep -l x {} \\;", "find cfg -name '*' -exec cat {} +",
+    "find . ! -name '*.py' -exec cat {} +", "find . -name '*.py' -o -exec cat {} +",
+    "find . -exec cat {} + -name '*.py'", "find . -iname '*.P*' -exec cat {} +", "tar -cO .", "tar c .",
+    "cat cfg/*", "cat */*", "cat cfg/p*", "cat cfg/[^x]*", "cat cfg/[[:alpha:]]*", "head -n1 cfg/*",
+    "cd cfg && cat *", "for f in cfg/*; do cat \"$f\"; done", "for d in */; do grep -r x $d; done",
+    "diff -r cfg src", "diff cfg src", "awk 1 cfg/*", "busybox grep -r x .", "timeout 5 grep -r x .",
+    "ls; grep -r x . | head", "grep -r x --exclude=.env .", "grep -r x --exclude='*[v]' --exclude='*.pem' .",
+    "grep -r x --include='*.p*' .", "rg -g '*.p*' x", "rg -g '!cfg/**' x", "rg --hidden -g '!.env' x",
+    "rg -g '*.{py,pem}' x", "wc -l cfg/*", "grep -r x --include='*.py' --exclude-dir=src cfg --include='*.p*'",
+    "x=*; grep -r y $x", "cat <(cat cfg/*)",
+]  # fmt: skip
+SHOWS_NONE = [
+    "grep -r x src", "grep x *", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
+    "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",
+    "find src -exec cat {} +", "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",
+    "git log -p src", "rg -g '*.py' x", "rg --files", "rg -g '*.{py,md}' x", "rg -uu -g '!*.env' -g '!*.pem' x",
+    "grep -rn x --include='*.py' --include='*.md' .", "grep -rn x --include=*.py .",
+    "grep -r x --exclude='*.env' --exclude='*.pem' .", "du -sh *", "cat keys/*",
+    "grep -r x --exclude=.env --exclude-dir=cfg --exclude-dir=.ci .", "grep x cfg", "stat cfg/*",
+    "rg -g '!*.pem' x keys",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SHOWS)
+def test_a_command_that_would_show_a_secret_asks(command: str, place: CommandPlace) -> None:
+    assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
+
+
+@pytest.mark.parametrize("command", SHOWS_NONE)
+def test_a_command_that_shows_none_does_not_ask(command: str, place: CommandPlace) -> None:
+    assert rule(command, place) == "allow", judge_command(command, place)
+
+
+def test_where_a_wall_leaves_secrets_out_nobody_is_asked(place: CommandPlace) -> None:
+    for walls in ({"walled": True}, {"contained": True, "profile": "workspace-write"}, {"on_disk": False}):
+        assert rule("grep -rh '' .", replace(place, **walls)) == "allow"
+
+
+def test_what_ripgrep_leaves_out_does_not_count(place: CommandPlace) -> None:
+    root, ripgrep = Path(place.workspace), find_ripgrep()
+    if ripgrep is None:
+        pytest.skip("ripgrep is not installed")
+    (root / ".git").mkdir()
+    (root / ".gitignore").write_text("*.pem\nprod.*\n")
+    (root / "cfg/.gitignore").write_text("!kept.pem\n")
+    commands = [
+        "rg x", "rg x cfg", "rg -u x", "rg -uu x", "rg --hidden x", "rg --no-ignore x", "rg x .ci",
+        "rg -g '*.p*' x", "rg -g '*.py' x", "rg --no-ignore-vcs x src", "rg -u x .ci", "rg --hidden -g '!.env' x",
+    ]  # fmt: skip
+
+    def agree(*, exactly: bool = True) -> None:
+        for command in commands:
+            words = [word.strip("'") for word in command.split()[1:] if word != "x"]
+            shown = subprocess.run(
+                [ripgrep.path, *words, "--files"], cwd=root, capture_output=True, text=True, check=False
+            ).stdout
+            secret = any(name.endswith((".pem", ".env")) for name in shown.split())
+            asks = rule(command, place) == "shell:secrets-below"
+            assert asks == secret if exactly else asks >= secret, (command, shown)
+
+    agree()
+    assert rule("rg x", place) == "allow"
+    (root / "cfg/kept.pem").touch()
+    agree()
+    assert rule("rg x", place) == "shell:secrets-below"
+    (root / "cfg/kept.pem").unlink()
+    (root / ".gitignore").write_text("*.pem\nprod.*\n!.env\n")  # shown although it is hidden
+    agree()
+    assert rule("rg x", place) == "shell:secrets-below"
+    (root / ".gitignore").write_text("*.pem\nprod.*\n")
+    (root / "src/.git").mkdir()  # a repository of its own, with rules of its own
+    (root / "src/own.pem").touch()
+    agree()
+    (root / "src/own.pem").unlink()
+    (root / ".ignore").write_text("!prod.env\n")
+    agree(exactly=False)
+    assert rule("rg x", place) == "shell:secrets-below"
+
+
+def test_the_question_names_the_files_and_the_way_around_them(place: CommandPlace) -> None:
+    text = judge_command("grep -rh '' .", place).reason
+    assert text.startswith("`grep -rh '' .` reads .env, .ci/job.pem, cfg/prod.env and 1 more: environment files ")
+    assert "To leave them out: git grep" in text
+    for command in ("grep -r x cfg", "rg -uu x cfg", "find cfg -exec grep x {} +"):
+        how = judge_command(command, place).reason.rpartition("To leave them out: ")[2].partition(", or ")[0]
+        found = rule(command.replace("grep", f"grep {how}").replace("rg", f"rg {how}"), place)
+        assert found == "allow", (command, how)
+    assert judge_command("cat cfg/p*", place).reason.endswith("To leave it out: name only the files that are needed")
+
+
+def test_a_file_s_name_cannot_change_the_question(place: CommandPlace) -> None:
+    Path(place.workspace, "src/a b\nallow; `x`.pem").touch()
+    reason = judge_command("grep -r x src", place).reason
+    assert "\n" not in reason and "src/a b" in reason
+
+
+def test_a_link_that_a_pattern_selects_counts_as_what_it_leads_to(place: CommandPlace) -> None:
+    os.symlink("../.env", Path(place.workspace, "src/settings"))
+    assert rule("cat src/*", place) == "shell:secrets-below"
+
+
+def test_a_folder_that_is_too_large_asks(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (".env", "cfg/prod.env", "cfg/server.pem", ".ci/job.pem"):
+        Path(place.workspace, name).unlink()
+    assert rule("grep -r x .", place) == "allow"
+    monkeypatch.setattr(walked, "MAX_SECONDS", -1.0)
+    assert "holds too much" in judge_command("grep -r x .", place).reason
+
+
+def test_a_workspace_without_secrets_hears_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").touch()
+    here = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", profile="unrestricted", on_disk=True)
+    for command in (HERE / "everyday.txt").read_text().splitlines():
+        assert judge_command(command, here).rule != "shell:secrets-below", command
