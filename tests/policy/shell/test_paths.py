@@ -155,3 +155,31 @@ def test_a_folder_that_is_too_large_to_look_for_links_asks(
 ) -> None:
     monkeypatch.setattr("toolcrib.policy.shell.paths._MAX_ENTRIES", 0)
     assert judge_command("cat src/*.py", replace(place, on_disk=True)).rule == "shell:links"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("-Osh", "git grep -e x *"),
+        ("--output=b", "git log *"),
+        ("--output=b", 'for i in *; do git log "$i"; done'),
+        ("--files0-from=.env", "wc ?*"),
+        ("-va[$(id)]", "printf *"),
+        ("-k", "set *; ls LD_PRELOAD=src/a.so"),
+        ("x --output=b", "for i in *; do git log $i; done"),
+        ("src/x .env", "for i in src/*; do cat $i; done"),
+        ("src/x .*", "for i in */*; do cat ${i}; done"),
+    ],
+)
+def test_names_of_files_that_a_program_takes_for_more_than_names_ask(
+    name: str, command: str, place: CommandPlace
+) -> None:
+    os.unlink(f"{place.workspace}/out")
+    os.unlink(f"{place.workspace}/src/deep")
+    place = replace(place, on_disk=True)
+    assert judge_command(command, place).verdict == "allow"
+    Path(place.workspace, name).touch()
+    found = judge_command(command, place)
+    assert (found.verdict, found.rule) == ("ask", "shell:unknown-option"), found
+    assert judge_command(command, replace(place, contained=True)).verdict == "allow"
+    assert judge_command('cat ./*; for i in ./*; do cat "$i"; done', place).verdict == "allow"

@@ -19,7 +19,7 @@ from .flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
-from .paths import Finding, links_out
+from .paths import Finding, links_out, odd_names
 from .paths import judge as judge_path
 from .reading import read_script
 from .repository import runs_by_settings
@@ -162,6 +162,11 @@ def _of_command(
     if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
         phrase = f"would run what the repository's own settings name ({ran}), and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:git-settings", phrase))
+    if place.on_disk and not (place.walled or place.contained) and command.cwd is not None:
+        for word in command.args:
+            odd = odd_names(word, command.cwd) if word.glob else None
+            if odd is not None:
+                yield _say(command, odd)
     for effect in effects:
         if place.walled and not place.contained and _fails_behind_wall(name, command, effect, place):
             phrase = "changes what the wall around unasked commands protects: modes, times, or names next to `.git`"

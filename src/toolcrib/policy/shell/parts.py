@@ -56,6 +56,16 @@ class Word:
         return None if None in parts else "".join(part for part in parts if part is not None)
 
     @property
+    def splits(self) -> bool:
+        """Return whether a pattern is the unquoted variable of a loop: a name with a blank becomes several words."""
+        return self.glob and self.source.startswith("$")
+
+    @property
+    def one_name(self) -> bool:
+        """Return whether a pattern is the quoted variable of a loop, which is always a single name."""
+        return self.glob and self.source.startswith('"$') and self.source.strip('"${}').isidentifier()
+
+    @property
     def start(self) -> str:
         """Return the known text at the start of the word."""
         if not self.parts or self.many:

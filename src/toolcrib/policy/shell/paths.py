@@ -5,6 +5,7 @@ A path that is only partly known (`src/$x`, `*.py`) is judged by everything it c
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from fnmatch import fnmatchcase
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
-from ...core.text import lazy_regex
+from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
 from .parts import CommandPlace, Word
 from .spots import Spot, find, is_below, where_is
@@ -34,7 +35,8 @@ _SECRET = lazy_regex("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATH
 _SECRET_DIRECTORY = lazy_regex("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
 _SOCKET = lazy_regex(places.SOCKETS)
 _PERSISTENT_AT_HOME = lazy_regex("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
-_MAX_ENTRIES = 5_000  # in which a link out of the workspace is searched
+_MAX_ENTRIES = 5_000  # in which a link out of the workspace, or an odd name, is searched
+_PATTERN = lazy_regex(r"([*?\[])")
 
 
 def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Finding | None:
@@ -124,6 +126,34 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
             elif deep and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
     return None
+
+
+def odd_names(word: Word, cwd: str) -> Finding | None:
+    """Return the question about a pattern for file names, if a name that it may select says more to the program: it
+    begins like an option, or it becomes several words or a pattern, as the unquoted variable of a loop."""
+    fixed, _, rest = _PATTERN.split(word.start, maxsplit=1)
+    folder, _, _ = fixed.rpartition("/")
+    name = "" if fixed else _named(cwd, re.compile(r"[-+]"), deep=False)
+    if not name and word.splits:
+        name = _named(os.path.join(cwd, folder), re.compile(r"[^.].*[\s*?\[\\]"), deep="/" in rest)
+    said = f"takes the names of files, and {clip(one_line(name), 80)!r} is one that says more than that to a program"
+    return Finding("ask", "shell:unknown-option", said, True) if name else None
+
+
+def _named(folder: str, pattern: re.Pattern[str], deep: bool) -> str:
+    """Return a name in a folder, or below it, that begins with a pattern; of a folder that holds too much, its path."""
+    pending, seen = [folder], 0
+    while pending:
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                seen += 1
+                if pattern.match(entry.name):
+                    return entry.name
+                if deep and entry.name[0] != "." and entry.is_dir():
+                    pending.append(entry.path)
+        if seen > _MAX_ENTRIES and pending:
+            return folder
+    return ""
 
 
 def _holds_secrets(spot: Spot, place: CommandPlace) -> bool:

@@ -53,6 +53,11 @@ class _Sorter:
         self.before = ""  # an unlisted option, whose value may be the next word
 
     def run(self, words: Sequence[Word], stop_at_operand: bool) -> None:
+        self._read(words, stop_at_operand)
+        if self.waiting is not None and self.program.closed and self.waiting[1].role != "text":
+            self.unlisted.append(self.waiting[0])  # `history -r` reads a file of its own
+
+    def _read(self, words: Sequence[Word], stop_at_operand: bool) -> None:
         for index, word in enumerate(words):
             if self.waiting is not None:
                 self._give(*self.waiting, word)
@@ -66,6 +71,9 @@ class _Sorter:
                 self.unsure |= self.program.harmful  # it begins with a dash only if a file has such a name
             if not start:
                 self.unsure |= word.text is None
+                if self.before:
+                    self.odd.append((self.before, word))
+                    self.before = ""
                 self.operands.append(word)
             elif start[0] == "+" and "+" in self.table and len(start) > 1:
                 self._give("+", self.table["+"], cut(word, 1))

@@ -104,7 +104,7 @@ def _pattern(pieces: tuple[Piece, ...], state: State) -> LoopPattern | None:
     if len(rest) != 1 or not isinstance(rest[0], Param) or rest[0].prefix or rest[0].op or rest[0].subscript:
         return None
     found = state.vars.get(rest[0].name)
-    return found if isinstance(found, LoopPattern) else None
+    return found if isinstance(found, LoopPattern) and (rest[0].quoted or state.ifs() == DEFAULT_IFS) else None
 
 
 def file_word(raw: Raw, reader: ScriptWalk) -> Word:

@@ -71,6 +71,8 @@ def options(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     if "history" in texts and any(text.startswith("+") for text in texts):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
+    elif "history" in texts:
+        yield Effect("unknown", None, "loads the person's history of commands", "shell:read-outside")
 
 
 def applets(call: SortedWords) -> Iterator[Effect]:
@@ -132,7 +134,8 @@ def tests(call: SortedWords) -> Iterator[Effect]:
     """test -v evaluates the subscript of what it is given."""
     for flag, word in pairwise((*call.command.args, Word(("]",)))):
         unknown = flag.text is None and flag.start in ("", "-")
-        if flag.glob and any(fnmatchcase(name, flag.source) for name in ("-v", "-R")):
+        harmless = flag.one_name and word.text is not None and "[" not in word.text
+        if flag.splits or (not harmless and flag.glob and any(fnmatchcase(name, flag.start) for name in ("-v", "-R"))):
             yield Effect("unknown", flag, "has names of files that may be -v", "shell:arithmetic")
         elif unknown and (flag.many or word.text is None or "[" in word.text):
             yield Effect("unknown", flag, "has words that could be -v, known only when it runs", "shell:arithmetic")
