@@ -153,5 +153,14 @@ def test_import_is_light(statement: str) -> None:
     assert loaded_after(statement) & set(HEAVY) == set()
 
 
+def test_settings_and_a_call_do_not_make_pydantic_look_through_all_packages_for_its_plugins() -> None:
+    call = (
+        "import asyncio\nfrom toolcrib import Toolbox\nasync def main():\n"
+        "  async with Toolbox.open(workspace='.', tools=[]) as box:\n"
+        "    await box.call('list_dir', {})\nasyncio.run(main())"
+    )
+    assert loaded_after(call) & {"pydantic", "email"} == {"pydantic"}  # importlib.metadata needs `email`
+
+
 def test_the_light_import_check_sees_heavy_ones() -> None:
     assert "sqlite3" in loaded_after("import sqlite3")

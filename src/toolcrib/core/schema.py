@@ -45,8 +45,8 @@ class TypedArguments:
     """Arguments of a typed function: JSON Schema from its annotations, validation by pydantic-core."""
 
     def __init__(self, parameters: Parameters, doc: Docstring, owner: str) -> None:
-        from pydantic import ConfigDict, PydanticUserError, TypeAdapter
-        from pydantic.errors import PydanticSchemaGenerationError
+        from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError
+        from pydantic.experimental.arguments_schema import generate_arguments_schema
         from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
         if parameters.variadic is not None:
@@ -69,11 +69,11 @@ class TypedArguments:
         stub.__annotations__ = {p.name: p.annotation for p in described}
         cast("Any", stub).__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in described])
         try:
-            adapter: Any = TypeAdapter(cast("Any", stub), config=ConfigDict(allow_inf_nan=False))
-            core = _arguments_schema(adapter.core_schema)
+            # A TypeAdapter would also build a validator and a serializer, and search all packages for plugins.
+            core = _closed(generate_arguments_schema(stub, "arguments", config=ConfigDict(allow_inf_nan=False)))
             # `_use_prebuilt=False`: else pydantic uses a model's own validator, which ignores unknown keys
             validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
-        except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
+        except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
             raise _no_schema(owner, error) from error
         self._core, self._failure, self._owner = core, ValidationError, owner
         self._validate = validator.validate_json
@@ -187,15 +187,6 @@ def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Paramet
     ):
         return parameter
     return parameter.replace(annotation=Annotated[annotation, Field(description=text)])
-
-
-def _arguments_schema(core: Json) -> Any:
-    """Return the `arguments` schema inside a `call` schema, its typed objects closed to unknown keys."""
-    if core["type"] == "definitions":
-        return {**_closed(core), "schema": _arguments_schema(core["schema"])}
-    if core["type"] == "call":
-        return _closed(core["arguments_schema"])
-    return _closed(core)
 
 
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:

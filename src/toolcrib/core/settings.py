@@ -211,11 +211,21 @@ def check(
 
 @functools.cache
 def _validator(annotation: Any, from_text: bool) -> SchemaValidator:
-    from pydantic import TypeAdapter
+    from pydantic.experimental.arguments_schema import generate_arguments_schema
     from pydantic_core import SchemaValidator
 
-    schema: Any = TypeAdapter(annotation).core_schema
+    def stub(value: Any) -> None: ...
+
+    stub.__annotations__ = {"value": annotation}
+    # A TypeAdapter would also build a validator and a serializer, and search all packages for plugins.
+    schema = _of_the_only_argument(generate_arguments_schema(stub, "arguments"))
     return SchemaValidator(schema if from_text else _strict(schema))
+
+
+def _of_the_only_argument(schema: Any) -> Any:
+    if schema["type"] == "definitions":
+        return {**schema, "schema": _of_the_only_argument(schema["schema"])}
+    return schema["arguments_schema"][0]["schema"]
 
 
 def _strict(schema: Any) -> Any:
