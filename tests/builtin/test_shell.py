@@ -16,7 +16,7 @@ from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.core.context import ToolContext
-from toolcrib.core.errors import SandboxUnavailable
+from toolcrib.core.errors import SandboxUnavailable, ToolError
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
@@ -37,7 +37,8 @@ class Trash:
         self.root = root
         self.moved: list[tuple[str, str]] = []
 
-    def __call__(self, path: str, call_id: str, reason: str) -> None:
+    def __call__(self, path: str, call_id: str, reason: str, *, tool: str) -> None:
+        assert tool == "undo"
         self.moved.append((path, call_id))
         source = self.root / path
         source.rename(self.root.parent / f"trashed-{len(self.moved)}")
@@ -292,14 +293,14 @@ async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None
     command = "mkdir .vscode; echo '{}' > .mcp.json; echo ok > a"
     output = await boxed.shell.exec(command, ctx=ToolContext(call_id="call-9"))
     assert [path for path, _ in boxed.trash.moved] == [".mcp.json", ".vscode"]
-    assert {call for _, call in boxed.trash.moved} == {"call-9"}
+    assert len({call for _, call in boxed.trash.moved}) == 1
     assert not (boxed.root / ".mcp.json").exists()
     assert (boxed.root / "a").read_text() == "ok\n"
     assert "[.mcp.json, .vscode moved to the trash" in output.for_llm
     assert not output.is_error
 
 
-async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
+async def test_only_an_undo_of_its_own_brings_them_back(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     workspace = Workspace(root)
@@ -313,7 +314,12 @@ async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
     )
     assert ".mcp.json moved to the trash" in output.for_llm
     assert not (root / ".git/config").exists()
-    undo(journal, "call-1")
+    with pytest.raises(ToolError, match="nothing to undo"):
+        undo(journal)
+    with pytest.raises(ToolError):
+        undo(journal, "call-1")
+    assert not (root / ".mcp.json").exists()
+    undo(journal, output.for_llm.rpartition("toolcrib undo ")[2].split("]")[0])
     assert (root / ".mcp.json").read_text() == "x\n"
     assert (root / ".git/config").exists()
     journal.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,8 +36,8 @@ MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 log = logging.getLogger(__name__)
 
-MoveToTrash = Callable[[str, str, str], object]
-"""`move_to_trash(workspace_path, call_id, reason)` moves a file or folder away, so that undo can restore it."""
+MoveToTrash = Callable[..., object]
+"""`move_to_trash(workspace_path, call_id, reason, tool=)` moves a file or folder away, so that undo can restore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +287,9 @@ class CommandRunner:
         return outcome
 
     def _moved_away(self, paths: Iterable[str], call_id: str | None) -> list[str]:
+        """Move away what a command must not make. That is an undo of its own: the undo of the call leaves it away."""
+        undo_id = f"undo-{secrets.token_hex(4)}"
+        reason = f"a command made it ({call_id or 'exec'}), and it is protected or denied"
         moved: list[str] = []
         failed: list[str] = []
         for path in paths:
@@ -293,9 +297,9 @@ class CommandRunner:
                 failed.append(path)
                 continue
             try:
-                self._move_to_trash(path, call_id or "exec", "a command made it, and it is protected or denied")
+                self._move_to_trash(path, undo_id, reason, tool="undo")
                 moved.append(path)
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
-        return appeared(moved, failed)
+        return appeared(moved, failed, undo_id)

@@ -76,14 +76,14 @@ def ending(result: ProcessResult) -> list[str]:
     return [*lines, f"[{why}]"] if why else lines
 
 
-def appeared(moved: Sequence[str], failed: Sequence[str]) -> list[str]:
+def appeared(moved: Sequence[str], failed: Sequence[str], undo_id: str) -> list[str]:
     """Return notes about files with protected names that a command created."""
     lines: list[str] = []
     if moved:
         lines.append(
             f"[{_names(moved)} moved to the trash: the command made or replaced what other programs run or trust, or "
             "what a rule denies. To make it, use a file tool, which asks; a command needs a grant "
-            "(sandbox.allow_protected).]"
+            f"(sandbox.allow_protected). The user can bring it back: toolcrib undo {undo_id}]"
         )
     if failed:
         lines.append(
