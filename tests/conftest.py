@@ -44,6 +44,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 own_homes = pytest.StashKey[str]()
+gc.disable()  # until all tests are collected: nearly all that is made until then stays
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,9 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the collected tests out of every later garbage collection."""
+    """Keep the collected tests out of every later garbage collection, and collect less often: it took a tenth of the
+    time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 10)
+    gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
