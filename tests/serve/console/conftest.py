@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
@@ -211,10 +212,9 @@ def chromium() -> Iterator[Any]:
         pytest.skip(f"no browser here: {LACKING}")
     from playwright.sync_api import sync_playwright
 
+    found = shutil.which("chromium-headless-shell") or str(find_browser())  # it takes a fourth of the time
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(find_browser()), chromium_sandbox=not needs_no_sandbox()
-        )
+        browser = playwright.chromium.launch(executable_path=found, chromium_sandbox=not needs_no_sandbox())
         yield browser
         browser.close()
 
