@@ -27,6 +27,7 @@ KINDS: dict[str, Kind] = {
     "execute": Kind("ask", "runs code that cannot be judged beforehand", True),
     "change": Kind("ask", "changes files in the workspace", True),
     "named": Kind("ask", "reads the files that another file names", True),
+    "environment": Kind("ask", "shows settings that can hold passwords", True),
     "check": Kind("ask", "runs with the workspace's own settings, which can name code", True),
     "session": Kind("ask", "changes how the rest of the command line runs", True),
     "serve": Kind("ask", "serves files to the network"),

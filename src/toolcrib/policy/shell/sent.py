@@ -39,7 +39,9 @@ def _in_words(inner: Command, outer: Command) -> bool:
 def _tells(command: Command, place: CommandPlace) -> bool:
     """Return whether a command prints the environment, or files from outside the workspace."""
     for effect in effects_of(command):
-        if effect.rule == "shell:environment" or (effect.kind == "unknown" and "environment" in effect.reason):
+        if "shell:environment" in (effect.rule, f"shell:{effect.kind}") or (
+            effect.kind == "unknown" and "environment" in effect.reason
+        ):
             return True
         if effect.kind == "read" and isinstance(effect.target, Word):
             spot = find(effect.target, effect.cwd or command.cwd, place)

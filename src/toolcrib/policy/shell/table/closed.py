@@ -14,7 +14,7 @@ exa eza | list* | -1lGxraRdTFhBgHimsSuUt -L= --long --level= --all --sort= --col
 tree | list* | -adfipsuDhFqNACLQgxrtUvcJX -L= -P=* -I=* --dirsfirst --gitignore --noreport --charset= --du --prune \
   --sort= --filelimit= | harmful
 stat | list* | -LftZ -c= --format= --printf= --terse --dereference --file-system
-file | read* | -bchikLNprsvz0 -F= -e=* --brief --mime-type --extension | harmful
+file | read* | -bchikLNrsvz0 -F= -e=* --brief --mime-type --extension | harmful
 du | list* | -0abchHklmsSx -d= -B= -t= --all --apparent-size --bytes --total --human-readable --max-depth= --summarize \
   --threshold= --exclude=* --one-file-system
 df | maybelist* | -aHhiklPT -t=* -x=* -B= --all --human-readable --inodes --total --type=* --output?
@@ -164,8 +164,9 @@ losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
 systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
-  list-sockets list-jobs list-dependencies show cat help get-default list-machines - | text* | -t= -p=* -n= -la \
+  list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la \
   --type= --state= --all --no-pager --full --lines= --user --plain
+systemctl > show cat | text* | -p=* -a --all --no-pager --full --user | environment
 man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful @page
 info | text* | -n= -k= -w | harmful @page
 cd chdir pushd popd | list* | -PLen -#
@@ -180,17 +181,18 @@ xargs gxargs | text* | -0rtxo -I=* -i? -n= -P= -L= -l? -d= -E= -s= -a=read --nul
 env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | wrapper @env
 time gtime | text* | -pv -f= --format= --portability --verbose -o=write --output=write | wrapper
 nice | text* | -# -n= | wrapper anything
-ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u
+ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u @of_process
 timeout gtimeout | text* | -vfp -k= -s= --kill-after= --signal= --preserve-status --foreground --verbose | wrapper \
   anything +1
 stdbuf | text* | -i= -o= -e= --output= | wrapper anything
 setsid | text* | -cfw | wrapper anything
 exec | text* | -cl -a= | wrapper anything
-chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p
-choom | text* | -p -n= | wrapper anything =-p
+chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p @of_process
+choom | text* | -p -n= | wrapper anything =-p @of_process
 caffeinate | text* | -disum -t= -w= | wrapper anything
 linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything @starts_shell
-nohup chronic unbuffer | text* | -pve | wrapper anything
+nohup | text* | | wrapper anything @nohup
+chronic unbuffer | text* | -pve | wrapper anything
 eval source . | text* | | wrapper anything
 setarch numactl | text* | | wrapper anything @starts_shell
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
@@ -203,7 +205,8 @@ brew > list help | text*
 gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
   --all --disable-pip-version-check --verbose --quiet
-pip > config cache | look text | -v
+pip > cache | look text | -v
+pip > config | look text | -v | environment
 npm > - ls list ll la root bin prefix explain why query | text* | -gals --depth= --json --long --all --parseable \
   --global --silent --omit= --prod | check
 npm > config c | look text* | --json -l | check

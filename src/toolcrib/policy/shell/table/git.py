@@ -87,6 +87,8 @@ def git_config(call: SortedWords) -> Iterator[Effect]:
         given.name in ("-l", "--list") or given.name.startswith("--get") for given in call.options
     )
     yield from of_options(call)
+    if (verb in ("list", "get-regexp") or call.has("-l", "--list", "--get-regexp")) and not call.has("--name-only"):
+        yield Effect("environment")
     if not call.unlisted and (gets or (len(operands) <= 1 and verb not in ("edit", "unset"))):
         return
     if verb in ("set", "unset", "edit", "rename-section", "remove-section"):

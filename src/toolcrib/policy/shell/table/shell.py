@@ -13,7 +13,7 @@ from ..effect import Effect
 from ..parameters import SECRET_NAME
 from ..parts import Word
 from ..roles import of_options, plain
-from ..sorting import cut
+from ..sorting import cut, literal
 from .environment import assignment
 from .spec import SortedWords
 
@@ -141,6 +141,18 @@ def tests(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", flag, "has words that could be -v, known only when it runs", "shell:arithmetic")
         elif flag.text in ("-v", "-R") and not (word.text or "-").isidentifier():
             yield Effect("unknown", word, "tests a variable that is not a plain name", "shell:arithmetic")
+
+
+def nohup(call: SortedWords) -> Iterator[Effect]:
+    """nohup: what its command prints goes to nohup.out, where the output is a terminal."""
+    if not any(redirect.op.startswith((">", "&>")) and redirect.fd in (None, 1) for redirect in call.command.redirects):
+        yield Effect("create", literal("nohup.out"))
+
+
+def of_process(call: SortedWords) -> Iterator[Effect]:
+    """With -p they show how a process is scheduled, or change that if more than its number is given."""
+    if call.has("-p", "-P", "-u") and len(call.operands) > 1:
+        yield Effect("process")
 
 
 def starts_shell(call: SortedWords) -> Iterator[Effect]:
