@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import OutsideWorkspace
-from toolcrib.record.spill import Spill, safe_name
+from toolcrib.record.spill import Spill, safe_name, spilled
 from toolcrib.record.state import folder_entries
 
 
@@ -78,6 +78,10 @@ def test_the_place_of_a_file_cannot_be_guessed(tmp_path):
     spill = Spill(tmp_path / "spill", call_limit=10, unguessable=True)
     ours, theirs = spill.store("call_1", "output.txt", "ours"), spill.store("call_1", "output.txt", "theirs")
     assert ours.parent != theirs.parent
+    assert len(bytes.fromhex(ours.parent.name.removeprefix("call_1-"))) * 8 >= 128
+    assert spill.call_of(str(ours)) == "call_1"
+    assert spilled(spill.folder, "call_1") == sorted([ours, theirs])
+    assert spill.call_of(f"{spill.folder}/call_1-{'a' * 16}/x") == "call_1"  # of an earlier version
     assert theirs.read_text() == "theirs"
     assert spill.store("call_1", "output.txt", "more").read_text() == ""  # the limit is that of the call
     with closing(Workspace(tmp_path / "ws", unlisted=[spill.folder])) as workspace:

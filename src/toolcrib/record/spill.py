@@ -21,6 +21,7 @@ from .state import SPILL_QUOTA, private_folder, prune_folder
 CALL_LIMIT = 64 * 2**20
 _RECOUNT_BYTES = 64 * 2**20  # check the folder again after this many written bytes (other processes write there too)
 _REMEMBERED_CALLS = 1024
+_RANDOM = "-(?:[0-9a-f]{16}){1,2}"
 
 
 def safe_name(text: str) -> str:
@@ -34,7 +35,7 @@ def safe_name(text: str) -> str:
 
 def spilled(folder: Path, call_id: str) -> list[Path]:
     """Return the files that a call left in a spill folder, by name."""
-    wanted = re.compile(re.escape(safe_name(call_id)) + "(-[0-9a-f]{16})?")
+    wanted = re.compile(re.escape(safe_name(call_id)) + f"({_RANDOM})?")
     with contextlib.suppress(FileNotFoundError):
         folders = [each for each in os.scandir(folder) if wanted.fullmatch(each.name)]
         return sorted(path for each in folders if each.is_dir(follow_symlinks=False) for path in Path(each).iterdir())
@@ -70,7 +71,7 @@ class SpillWriter:
 
 class Spill:
     """The spill files of one workspace: `<folder>/<call>/<name>`. With `unguessable` each file has a folder of its own,
-    with random digits after the call's name: models number their calls, so another session could guess that."""
+    with 128 random bits after the call's name: models number their calls, so another session could guess that."""
 
     def __init__(
         self, folder: Path, *, call_limit: int = CALL_LIMIT, quota: int = SPILL_QUOTA, unguessable: bool = False
@@ -105,13 +106,13 @@ class Spill:
         a file elsewhere."""
         for folder in self._spellings:
             if path.startswith(folder):
-                return re.sub("-[0-9a-f]{16}$", "", path[len(folder) :].partition(os.sep)[0]) or None
+                return re.sub(f"{_RANDOM}$", "", path[len(folder) :].partition(os.sep)[0]) or None
         return None
 
     def open(self, call_id: str, name: str) -> SpillWriter:
         """Open a writer for a new file of this call; a name that already exists gets a number."""
         call = safe_name(call_id)
-        folder = self.folder / (f"{call}-{secrets.token_hex(8)}" if self._unguessable else call)
+        folder = self.folder / (f"{call}-{secrets.token_hex(16)}" if self._unguessable else call)
         self._make_room(folder.name)
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
