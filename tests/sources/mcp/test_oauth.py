@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from http_world import http_server
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
+from toolcrib.core.errors import ToolError
 from toolcrib.sources.mcp.config import OAuthConfig, server_config
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.oauth import TokenFile, provider, with_scopes
@@ -73,7 +74,7 @@ async def test_a_file_that_others_can_read_is_not_used(host: Any, caplog: pytest
 
 
 async def test_an_expired_token_is_known_to_be_expired_in_a_new_process(host: Any) -> None:
-    await logged_in(host, expires=10)
+    await logged_in(host, expires=0)
     found = provider(config(), URL, host)
     assert found is not None
     await found._initialize()
@@ -103,6 +104,79 @@ async def test_a_registered_client(host: Any) -> None:
     info = await found.context.storage.get_client_info()
     assert info is not None
     assert (info.client_id, info.client_secret, info.token_endpoint_auth_method) == ("us", "s3", "client_secret_basic")
+
+
+async def login(host: Any, named: str | None, *, endpoint: str | None = None, **oauth: str) -> str:
+    """Log in with the client of the settings; return what the person reads, or "sent"."""
+    opened: list[str] = []
+
+    class Opens(Door):
+        async def open(self, url: str) -> None:
+            opened.append(url)
+
+    host = dataclasses.replace(host, login=lambda _: Opens())
+    given = OAuthConfig(**{"client_id": "us", "client_secret": "s3", **oauth})
+    found = provider(dataclasses.replace(config(), oauth=given), URL, host)
+    assert found is not None and found.context.redirect_handler is not None
+    await found._initialize()
+    before = found.context.oauth_metadata
+    found.context.auth_server_url = named
+    at = named or "https://mcp.example"
+    ends = {"issuer": at, "authorization_endpoint": f"{at}/authorize", "token_endpoint": endpoint or f"{at}/token"}
+    found.context.oauth_metadata = OAuthMetadata.model_validate(ends)
+    try:
+        await found.context.redirect_handler(f"{at}/authorize?state=x")
+    except ToolError as error:
+        assert not opened and found.context.oauth_metadata == before  # a renewal would go there
+        return str(error)
+    await found.context.storage.set_tokens(OAuthToken(access_token="t", expires_in=60))
+    return "sent"
+
+
+async def test_the_secret_of_a_client_goes_to_one_authorization_server_only(host: Any) -> None:
+    assert await login(host, "https://as.example") == "sent"
+    assert await login(host, "https://as.example/") == "sent"
+    said = await login(host, "https://evil.example")
+    assert "names https://evil.example as its authorization server, and the first login was for https://as.ex" in said
+    assert "set mcp_servers.web.oauth.issuer to 'https://evil.example'" in said
+    assert "first login" in await login(host, None)  # the server itself is another one, too
+    assert await login(host, "https://new.example", issuer="https://new.example") == "sent"
+    assert "oauth.issuer was for https://as.example" in await login(host, None, issuer="https://as.example")
+
+
+async def test_a_server_that_is_its_own_authorization_server_is_kept_to_that(host: Any) -> None:
+    assert await login(host, None) == "sent"
+    assert await login(host, None) == "sent"
+    assert "the first login was for https://mcp.example" in await login(host, "https://evil.example")
+
+
+async def test_tokens_are_not_sent_without_encryption(host: Any) -> None:
+    assert "without encryption; it must be https" in await login(
+        host, "https://a.example", endpoint="http://a.example/t"
+    )
+    for loopback in ("http://127.0.0.1:8080/token", "http://localhost/token", "http://[::1]/token"):
+        assert await login(host, "https://a.example", endpoint=loopback) == "sent"
+    tokens = TokenFile(host.tokens, URL, host.learn)
+    tokens.path.write_text(tokens.path.read_text().replace("http://[::1]/token", "http://a.example/token"))
+    assert not TokenFile(host.tokens, URL, host.learn).has_tokens
+
+
+async def test_a_token_with_a_short_life_is_used_for_half_of_it(host: Any) -> None:
+    await logged_in(host, expires=20)
+    found = provider(config(), URL, host)
+    assert found is not None and found.context.token_expiry_time is not None
+    assert 5 < found.context.token_expiry_time - time.time() <= 10
+
+
+async def test_a_second_login_in_a_row_says_what_is_wrong(host: Any) -> None:
+    class Opens(Door):
+        async def open(self, url: str) -> None: ...
+
+    found = provider(config(), URL, dataclasses.replace(host, login=lambda _: Opens()))
+    assert found is not None and found.context.redirect_handler is not None
+    await found.context.redirect_handler("https://mcp.example/authorize")
+    with pytest.raises(ToolError, match="it does not accept its own new token"):
+        await found.context.redirect_handler("https://mcp.example/authorize")
 
 
 def test_scopes_are_added_to_those_asked_for() -> None:

@@ -74,6 +74,9 @@ class OAuthConfig(Section):
     """The id of a client that was registered beforehand."""
     client_secret: str | None = None
     """Its secret; `${secret:NAME}` is a granted one, `${VAR}` a variable."""
+    issuer: str | None = None
+    """The authorization server that the login must be with. Unset: a client of the settings keeps that of its first
+    login."""
     scopes: str | None = None
     """Scopes to ask for, separated by spaces. Unset: those the server says it needs."""
     metadata_url: str | None = None

@@ -9,6 +9,7 @@ that says so.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import logging
 import os
 import time
@@ -30,7 +31,7 @@ log = logging.getLogger("toolcrib.mcp")
 
 CLIENT_NAME = "Toolcrib"
 EXPIRY_SLACK = 30.0
-"""How many seconds before its end a token counts as expired."""
+"""How many seconds before its end a token counts as expired; of a short life it is half."""
 
 
 def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthClientProvider | None:
@@ -55,7 +56,7 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
         storage.use_client(client)
     elif door is not None:
         storage.forget_client_unless(redirect)
-    login = _Login(config, door)
+    login = _Login(config, door, storage)
     found = OAuthClientProvider(
         server_url=url,
         client_metadata=auth.OAuthClientMetadata(
@@ -72,10 +73,12 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
 
 
 class _Login:
-    """What the SDK calls to send a person to a login page and back. Raises ToolError without a door."""
+    """What the SDK calls to send a person to a login page and back. Raises ToolError without a door, for a second login
+    in a row, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
 
-    def __init__(self, config: ServerConfig, door: LoginDoor | None) -> None:
-        self._config, self._door = config, door
+    def __init__(self, config: ServerConfig, door: LoginDoor | None, storage: TokenFile) -> None:
+        self._config, self._door, self._storage = config, door, storage
+        self._was_sent = False
 
     def _opened(self) -> LoginDoor:
         if self._door is None:
@@ -83,7 +86,12 @@ class _Login:
         return self._door
 
     async def send(self, url: str) -> None:
-        await self._opened().open(with_scopes(url, self._config.oauth.scopes))
+        door = self._opened()
+        self._storage.check_issuer(self._config)
+        if self._was_sent:
+            raise ToolError("it wants another login right after this one: it does not accept its own new token")
+        self._was_sent = True
+        await door.open(with_scopes(url, self._config.oauth.scopes))
 
     async def receive(self) -> auth.AuthorizationCodeResult:
         answer = dict(await self._opened().answer())
@@ -92,6 +100,24 @@ class _Login:
         return auth.AuthorizationCodeResult(
             code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss")
         )
+
+
+def _issuer(context: OAuthContext) -> str:
+    """Return the authorization server that the last discovery found: the server itself if it names none."""
+    here = urlsplit(context.server_url)
+    return context.auth_server_url or f"{here.scheme}://{here.netloc}"
+
+
+def is_private(url: str) -> bool:
+    """Return whether what is sent to an address is encrypted, or stays on this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def with_scopes(url: str, scopes: str | None) -> str:
@@ -117,6 +143,7 @@ class SavedLogin(BaseModel):
     metadata: auth.OAuthMetadata | None = None
     resource: auth.ProtectedResourceMetadata | None = None
     issuer: str | None = None
+    pinned: str | None = None
     expires_at: float | None = None
 
 
@@ -146,9 +173,7 @@ class TokenFile:
         saved = self._saved.client
         if saved is None or saved.client_id != client.client_id:
             self._saved = SavedLogin(url=self._saved.url)  # tokens of another client are useless
-        else:
-            client.issuer = saved.issuer
-        self._saved.client = client
+        self._saved.client = client  # the SDK would replace one of another issuer; `check_issuer` refuses that
 
     def forget_client_unless(self, redirect: str) -> None:
         """Forget the registered client if its redirect address is another one."""
@@ -161,6 +186,29 @@ class TokenFile:
         context.oauth_metadata, context.protected_resource_metadata = saved.metadata, saved.resource
         context.auth_server_url, context.token_expiry_time = saved.issuer, saved.expires_at
 
+    def check_issuer(self, config: ServerConfig) -> None:
+        """Refuse a login whose tokens, or the secret of a client in the settings, would be sent without encryption, or
+        to another authorization server than the one in the settings or of the first login. Raises ToolError."""
+        context, given = self._context, config.oauth
+        if context is None:
+            return
+        metadata = context.oauth_metadata
+        endpoint = str(metadata.token_endpoint) if metadata is not None else context.server_url
+        issuer = _issuer(context)
+        expected = given.issuer or (self._saved.pinned if given.client_id is not None else None)
+        try:
+            if not is_private(endpoint):
+                raise ToolError(f"its login would send tokens to {endpoint} without encryption; it must be https")
+            if expected is not None and expected.rstrip("/") != issuer.rstrip("/"):
+                where = f"mcp_servers.{config.name}.oauth.issuer" if given.issuer else "the first login"
+                raise ToolError(
+                    f"it now names {issuer} as its authorization server, and {where} was for {expected}. Nothing "
+                    f"was sent there. If the change is right, set mcp_servers.{config.name}.oauth.issuer to {issuer!r}"
+                )
+        except ToolError:
+            self.attach(context)  # else a renewal would go to what was found just now
+            raise
+
     # --- the SDK's storage
 
     async def get_tokens(self) -> auth.OAuthToken | None:
@@ -169,12 +217,14 @@ class TokenFile:
     async def set_tokens(self, tokens: auth.OAuthToken) -> None:
         saved, context = self._saved, self._context
         saved.tokens = tokens
-        saved.expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in - EXPIRY_SLACK
+        life = tokens.expires_in
+        saved.expires_at = None if life is None else time.time() + life - min(EXPIRY_SLACK, life / 2)
         if context is not None:
             context.token_expiry_time = saved.expires_at
             saved.metadata = context.oauth_metadata or saved.metadata
             saved.resource = context.protected_resource_metadata or saved.resource
             saved.issuer = context.auth_server_url
+            saved.pinned = _issuer(context)
             saved.client = context.client_info or saved.client
         self._save()
 
@@ -218,6 +268,11 @@ class TokenFile:
             return nothing
         except (OSError, ValueError) as error:  # its text could show the tokens
             log.warning("%s: these tokens cannot be read (%s); log in again", self.path, type(error).__name__)
+            return nothing
+        if saved.metadata is not None and not is_private(str(saved.metadata.token_endpoint)):
+            log.warning(
+                "%s: these tokens are renewed without encryption, so they are not used; log in again", self.path
+            )
             return nothing
         return saved if saved.url == nothing.url else nothing
 
