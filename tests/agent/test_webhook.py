@@ -250,6 +250,15 @@ async def test_what_is_not_signed_rightly_is_refused(tmp_path: Path) -> None:
         assert (await sender.post(several, body))[0] == 202
 
 
+async def test_a_body_that_is_announced_as_too_large_is_refused_at_once(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as sender, asyncio.timeout(3):
+        for length in (MAX_BODY + 1, 10**12, 10**18):
+            reader, writer = await asyncio.open_connection("127.0.0.1", sender.port)
+            writer.write(f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode())
+            assert (await reader.readline()).split()[1] == b"413", length
+            writer.close()
+
+
 async def test_open_connections_keep_no_sender_out(tmp_path: Path) -> None:
     crowd: list[socket.socket] = []
     async with endpoint(tmp_path) as sender:

@@ -14,6 +14,7 @@ from ...core.errors import ConfigError
 log = logging.getLogger("toolcrib.channels")
 
 MAX_BODY = 256 * 1024
+_TOO_LARGE = f"a message has at most {MAX_BODY} bytes"
 BODY_SECONDS = 10.0
 MAX_CONNECTIONS = 100
 """Connections at a time. For a new one the oldest ends, so that open connections alone keep no sender out."""
@@ -78,13 +79,16 @@ async def _answer(scope: Any, receive: Any, handler: Handler) -> tuple[int, str]
         if name in headers and name.startswith("webhook-"):
             return 400, f"{name} is there twice"
         headers[name] = raw_value.decode("latin-1")
+    announced = headers.get("content-length", "0")
+    if not announced.isdecimal() or len(announced) > 15 or int(announced) > MAX_BODY:
+        return 413, _TOO_LARGE
     try:
         async with asyncio.timeout(BODY_SECONDS):
             body = await _body(receive)
     except TimeoutError:
         return 408, "the body did not come"
     if body is None:
-        return 413, f"a message has at most {MAX_BODY} bytes"
+        return 413, _TOO_LARGE
     try:
         return await handler(headers, body)
     except Exception:
