@@ -42,6 +42,9 @@ _DATA = frozenset({
 })  # fmt: skip
 _SIGNS = re.compile(r"[|&;<>()$`*?\[#\n]")  # with one of them, git gives the value to a shell
 _PLAIN = re.compile(r"[\w.-]*")  # a program on PATH, a number, a yes or no
+_PASSWORD = re.compile(
+    r"://[^\s/@:]*:[^\s/@]+@|://[^\s/@:]{16,}@|\bextraheader\s*=|\b\w*(?:pass(?:word)?|token)\s*=", re.IGNORECASE
+)
 _BETWEEN = re.compile(r"[^\w./~@+-]+")
 
 
@@ -150,6 +153,14 @@ def text_of(path: str | Path) -> str:
     if len(text) > _MAX_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_BYTES:,} bytes, so what git runs here is not known; shorten it")
     return os.fsdecode(text)
+
+
+def holds_password(path: str | Path) -> bool:
+    """Return whether a file with settings of git holds a password: in an address, or in a header that git sends."""
+    try:
+        return _PASSWORD.search(text_of(path)) is not None
+    except ConfigError:
+        return True
 
 
 def named_by_git(root: str, folders: Iterable[str]) -> list[HostFile]:

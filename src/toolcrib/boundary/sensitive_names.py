@@ -41,6 +41,7 @@ _BY_REASON = (
     ("Terraform state holds secrets in the clear", ("*.tfstate",)),
     ("our own settings may hold keys", ("toolcrib/config.*",)),
     ("it says which configurations are trusted", ("toolcrib/trust.json",)),
+    ("it holds a server's tokens", ("toolcrib/mcp/tokens/*",)),
     ("it is the record of every call", ("toolcrib/*/record.db*",)),
     ("its name says that it holds secrets", ("secrets.toml", "secrets.yml", "secrets.yaml", "secrets.json")),
 )

@@ -149,3 +149,32 @@ def test_a_workspace_without_secrets_hears_nothing_of_it(tmp_path: Path) -> None
     here = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", profile="unrestricted", on_disk=True)
     for command in (HERE / "everyday.txt").read_text().splitlines():
         assert judge_command(command, here).rule != "shell:secrets-below", command
+
+
+SETTINGS = [
+    "git remote -v", "git remote get-url origin", "git -C . remote show -n origin", "git config remote.origin.url",
+    "git config --get-all http.extraHeader", "cat .git/config", "grep url .git/*", "head -5 ./.git/config",
+    "cd .git && cat config", "grep -r x src .", "rg --hidden url",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SETTINGS)
+@pytest.mark.parametrize("whose", ["repository", "person"])
+def test_settings_of_git_with_a_password_ask(command: str, whose: str, tmp_path: Path) -> None:
+    root, home = tmp_path / "work", tmp_path / "home"
+    for folder in (root / "src", root / ".git/objects", home):
+        folder.mkdir(parents=True)
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    plain = '[remote "origin"]\n\turl = ssh://git@example.com/x.git\n'
+    (root / ".git/config").write_text(plain)
+    here = CommandPlace(str(root), str(root), str(home), profile="unrestricted", on_disk=True)
+    assert rule(command, here) == "allow"
+    if whose == "person" and not command.startswith("git "):
+        return
+    (root / ".git/config" if whose == "repository" else home / ".gitconfig").write_text(
+        plain.replace("ssh://git", "https://me:hunter2")
+    )
+    assert rule(command, here) in ("shell:environment", "shell:secrets-below")
+    assert judge_command(command, replace(here, contained=True)).verdict == "allow"
+    for harmless in ("git status", "git branch -vv", "git log -p", "grep -r x src", "rg url"):
+        assert rule(harmless, here) == "allow", harmless

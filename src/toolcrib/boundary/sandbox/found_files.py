@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ..git_settings import holds_password
 from ..sensitive_names import sensitive_among
 from ..workspace_paths import WHOLE_MACHINE
 from .settings import SandboxSettings
@@ -111,6 +112,8 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
             raise TimeoutError(f"{pending[0]} holds too much to be searched")
         names, folders = _entries(folder)
         yield from _secrets_in(folder, names)
+        if ".git" in folders and holds_password(config := f"{folder}/.git/config"):
+            yield config
         pending += [f"{folder}/{name}" for name in folders if name not in _PASSED_OVER]
 
 

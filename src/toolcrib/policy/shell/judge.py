@@ -22,7 +22,7 @@ from .parts import Command, CommandPlace, Script, Word
 from .paths import Finding, links_out, odd_names
 from .paths import judge as judge_path
 from .reading import read_script
-from .repository import runs_by_settings
+from .repository import runs_by_settings, shows_password
 from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
 from .spots import find as find_path
@@ -162,7 +162,9 @@ def _of_command(
     if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
         phrase = f"would run what the repository's own settings name ({ran}), and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:git-settings", phrase))
-    if place.on_disk and not (place.walled or place.contained) and command.cwd is not None:
+    if place.on_disk and not _is_walled(place) and command.cwd is not None:
+        if name == "git" and (told := shows_password(command, place)):
+            yield _say(command, Finding("ask", "shell:environment", f"may show the password in {told}", True))
         for word in command.args:
             odd = odd_names(word, command.cwd) if word.glob else None
             if odd is not None:

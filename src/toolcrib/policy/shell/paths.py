@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...boundary.git_settings import holds_password
 from ...boundary.host_files import RULE_HOST_FILES
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
@@ -97,8 +98,13 @@ def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
         if _holds_secrets(spot, place):
             return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")
         return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, outside the workspace", True)
-    if spot.below and place.on_disk and not (place.walled or place.contained):
-        return links_out(spot.path, place, spot.pattern)
+    if place.on_disk and not (place.walled or place.contained):
+        if "/.git/" in f"{spot.path}/" and holds_password(
+            told := f"{spot.path}/".partition("/.git/")[0] + "/.git/config"
+        ):
+            return Finding("ask", "shell:environment", f"may show the password in {told}", True)
+        if spot.below:
+            return links_out(spot.path, place, spot.pattern)
     return None
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...boundary.git_settings import holds_password, of_person
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
 
@@ -47,6 +48,15 @@ def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
                     return os.path.relpath(path, place.workspace)
             break
     return None
+
+
+def shows_password(command: Command, place: CommandPlace) -> str | None:
+    """Return the file with settings that holds a password, if a git command may print it."""
+    if not any(word.text in ("remote", "config") for word in command.args):
+        return None
+    own = (repo for folder in _folders(command, place) for repo in _repository_of(folder, place.workspace))
+    paths = [str(path) for repository in own for path in _settings(repository)]
+    return next(filter(holds_password, [*paths, *of_person({"HOME": place.home})]), None)
 
 
 _SECTION = lazy_regex(r'^\s*\[\s*(?P<name>[\w.-]+)(?:\s+"(?P<of>[^"\\]*)")?\s*\]', re.MULTILINE)

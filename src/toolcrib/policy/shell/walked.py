@@ -83,7 +83,7 @@ def _finding(command: Command, found: list[str], place: CommandPlace) -> Finding
         if len(names) > _SHOWN or not all(name.isprintable() for name in names):
             how = "git grep"
     why = sensitive_by(found[0])
-    reason = why.reason if why is not None else "the name means secrets"
+    reason = why.reason if why is not None else "it holds a password"
     phrase = f"reads {', '.join(shown)}{more}: {reason}. To leave {'it' if len(found) == 1 else 'them'} out: {how}"
     return Finding("ask", "shell:secrets-below", phrase)
 
