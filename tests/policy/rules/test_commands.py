@@ -162,7 +162,19 @@ def test_a_program_of_any_folder_whose_name_is_not_known_is_asked_about(command)
 
 
 @pytest.mark.parametrize(
-    "command", ["ls", "echo rm", "echo rm x", "grep -r rm .", "rmdir x", "echo $X", "cat $X | sort"]
+    "command",
+    [
+        "uv run rm x", "poetry run /bin/rm x", "npm exec -- rm x", "conda run -n base rm -rf x", "retry rm x",
+        "gdb --args rm x", "uv run nice rm x", "coverage run -- rm $X", "./tool run rm",
+    ],
+)  # fmt: skip
+def test_what_a_program_may_run_that_runs_its_operands_is_asked_about(command):
+    assert refused(command, "rm *") == "maybe"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "echo rm", "echo rm x", "grep -r rm .", "rmdir x", "echo $X", "cat $X | sort", "docker rm x", "git rm x"],
 )
 def test_a_refusal_leaves_other_commands_alone(command):
     assert refused(command, "rm *") == "no"

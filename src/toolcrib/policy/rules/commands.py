@@ -192,11 +192,13 @@ class UncertainWords:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One command of a script in the form for patterns that refuse: as typed, and in every possible spelling."""
+    """One command of a script in the form for patterns that refuse: as typed, in every possible spelling, and the
+    commands that a program runs perhaps which runs its operands (`uv run rm x`)."""
 
     source: str
     known: tuple[str, ...] = ()
     unsure: tuple[UncertainWords, ...] = ()
+    perhaps: tuple[str, ...] = ()
 
 
 def subjects_of(script: Script) -> tuple[Subject, ...]:
@@ -213,7 +215,26 @@ def _subject(command: Command) -> Subject:
             known.append(SEPARATOR.join(text for text in texts if text is not None))
         else:
             unsure.append(UncertainWords(_sample(words, many=True), _sample(words, many=False), _known_parts(words)))
-    return Subject(" ".join(command.source.split()), tuple(known), tuple(unsure))
+    return Subject(" ".join(command.source.split()), tuple(known), tuple(unsure), tuple(_perhaps(command)))
+
+
+def _perhaps(command: Command) -> Iterator[str]:
+    """Yield what a program may run that runs code or is not known: its words from each operand on, if that is no
+    subcommand of its own (`docker rm`)."""
+    from ..shell.effects import effects_of
+    from ..shell.table import lookup
+
+    if len(command.words) < 2 or not any(effect.kind in _RUNNING for effect in effects_of(command)):
+        return
+    known = lookup(command.program) if command.program else None
+    own = known.subs if known is not None and known.subs else {}
+    for at, word in enumerate(command.args[:_MAX_OPERANDS], 1):
+        if not word.start.startswith("-") and (at > 1 or word.text not in own):
+            yield _sample((_plain(word), *command.words[at + 1 :]), many=True)
+
+
+_RUNNING = frozenset({"execute", "fetch-and-run", "unknown", "check", "code"})
+_MAX_OPERANDS = 20
 
 
 def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *, unread: bool = False) -> Certainty:
@@ -229,6 +250,8 @@ def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *,
                 return "yes"
             if pattern.may_fit(each.parts):
                 found = "maybe"
+        if any(map(pattern.fits, subject.perhaps)):
+            found = "maybe"
     return "maybe" if unread else found
 
 
