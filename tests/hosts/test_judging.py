@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib.config import load_settings
-from toolcrib.core.homes import state_home
+from toolcrib.core.homes import config_home, state_home
 from toolcrib.hosts import HookAnswer, HostName, answer, concerns_us, read_event, workspace_of
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit_reader import AuditReader
@@ -394,6 +394,15 @@ async def test_a_search_elsewhere_that_would_show_secrets_asks(
     }.items():  # fmt: skip
         assert await host.decides("Grep", {"pattern": "KEY", "path": path}) == expected, path
     assert await host.decides("Grep", {"pattern": "KEY", "path": str(home), "glob": "*.md"}) == "pass"
+
+
+async def test_our_own_folders_are_refused_wherever_they_lie(host: Host) -> None:
+    (state_home() / "some").mkdir(parents=True, exist_ok=True)
+    for path in (str(state_home() / "some/file"), f"{state_home()}/../toolcrib/x", str(config_home() / "x.json")):
+        assert await host.decides("Read", {"file_path": path}) == "deny", path
+    assert await host.decides("LS", {"path": str(state_home())}) == "deny"
+    assert await host.decides("Glob", {"pattern": "*", "path": str(state_home())}) == "deny"
+    assert await host.decides("Read", {"file_path": "/etc/hostname"}) == "pass"
 
 
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.path_judgement import RULE_OUTSIDE
+from ..boundary.private_folders import PrivateFolders
 from ..boundary.workspace import Workspace
 from ..builtin.search import SearchTools
 from ..core.bound import clean_id
@@ -148,7 +149,7 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> 
         return "ask" if asks else "deny", call.tool.needs_review or found.reason, None
     if found.verdict == "ask" and asks:
         return "ask", found.reason, None
-    if found.rule == RULE_OUTSIDE and call.tool.is_read_only:
+    if found.rule == RULE_OUTSIDE and call.tool.is_read_only and not _is_private(box, call):
         found = await shared_threads.run(bare_check, call.tool, call.arguments, call.ctx)
         if found.verdict != "deny":  # no secret: what the host may read elsewhere is the host's to say
             return "pass", found.reason, None
@@ -206,6 +207,12 @@ def _left_out(box: Toolbox, call: Call) -> str | None:
         return there.left_out({**call.arguments, "path": "."}, call.ctx)
     except ToolcribError:  # one of our own folders
         return folder
+
+
+def _is_private(box: Toolbox, call: Call) -> bool:
+    """Return whether a call reads or lists one of our own folders."""
+    path = os.path.expanduser(str(call.arguments.get("path", ".")))
+    return PrivateFolders.ours().holds(os.path.realpath(os.path.join(box.workspace.root, path)))
 
 
 async def _check(box: Toolbox, call: Call) -> Check:

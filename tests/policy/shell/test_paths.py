@@ -108,6 +108,8 @@ def test_what_is_partly_known(place: CommandPlace) -> None:
         "/var/run/docker.sock",
         "~/.config/gcloud/x",
         "~/.bash_history",
+        "~/.local/state/toolcrib/x/spill/y",
+        "~/.config/toolcrib/rules/user.json",
     ],
 )
 def test_secrets(text: str, place: CommandPlace) -> None:
@@ -163,7 +165,7 @@ def test_a_folder_that_is_too_large_to_look_for_links_asks(
         ("-Osh", "git grep -e x *"),
         ("--output=b", "git log *"),
         ("--output=b", 'for i in *; do git log "$i"; done'),
-        ("--files0-from=.env", "wc ?*"),
+        ("--files0-from=x", "wc ?*"),
         ("-va[$(id)]", "printf *"),
         ("-k", "set *; ls LD_PRELOAD=src/a.so"),
         ("x --output=b", "for i in *; do git log $i; done"),

@@ -27,7 +27,7 @@ SECRET_DIRECTORIES = in_order(
     """
     .ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/op .password-store .local/share/keyrings
     .mozilla .thunderbird .config/google-chrome .config/chromium .electrum .config/rclone .config/hub .terraform.d
-    .oci etc/ssl/private etc/sudoers.d run/secrets etc/kubernetes
+    .oci etc/ssl/private etc/sudoers.d run/secrets etc/kubernetes .config/toolcrib .local/state/toolcrib
     """
 )
 
