@@ -227,7 +227,7 @@ def _perhaps(command: Command) -> Iterator[str]:
     if len(command.words) < 2 or not any(effect.kind in _RUNNING for effect in effects_of(command)):
         return
     known = lookup(command.program) if command.program else None
-    own = known.subs if known is not None and known.subs else {}
+    own = set(known.subs or ()) if known is not None else set[str]()
     for at, word in enumerate(command.args[:_MAX_OPERANDS], 1):
         if not word.start.startswith("-") and (at > 1 or word.text not in own):
             yield _sample((_plain(word), *command.words[at + 1 :]), many=True)
