@@ -11,6 +11,7 @@ import pytest
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError, ToolError
 from toolcrib.policy.secrets.grants import Secrets
+from toolcrib.policy.secrets.logs import redact_logs
 from toolcrib.policy.secrets.redact import Redactor
 from toolcrib.policy.settings import SecretSettings
 
@@ -153,3 +154,23 @@ def test_what_is_wrong_in_it_is_said(tmp_path: Path, text: str, said: str) -> No
 
 def test_an_untrusted_project_grants_nothing(tmp_path: Path) -> None:
     assert settings(tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\n[redact]\nallow = ["x"]', named=False) == {}
+
+
+def test_each_of_two_toolboxes_hides_its_secrets_in_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    redactors = Redactor(), Redactor()
+    values = "first-Value-4711", "second-Value-0815"
+    ends = []
+    for redactor, value in zip(redactors, values, strict=True):
+        redactor.grant("S", value)
+        ends.append(redact_logs(redactor.redact))
+    try:
+        with caplog.at_level(logging.DEBUG, "toolcrib.pipeline"):
+            try:
+                raise RuntimeError(" ".join(values))
+            except RuntimeError:
+                logging.getLogger("toolcrib.pipeline").debug("raised", exc_info=True)
+    finally:
+        for end in ends:
+            end()
+    assert "RuntimeError" in caplog.text
+    assert not any(value in caplog.text for value in values)

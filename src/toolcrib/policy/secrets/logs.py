@@ -25,8 +25,10 @@ def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
             shown = redact(said)
             if shown is not said:
                 record.msg, record.args = shown, ()
-            if record.exc_info and record.exc_info[0] is not None:
+            trace = record.exc_text  # another toolbox of this process may have redacted it with its own values
+            if trace is None and record.exc_info and record.exc_info[0] is not None:
                 trace = _FORMATTER.formatException(record.exc_info)
+            if trace is not None:
                 shown = redact(trace)
                 if shown is not trace:
                     record.exc_info, record.exc_text = None, shown
