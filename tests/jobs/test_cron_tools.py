@@ -15,7 +15,7 @@ import pytest
 from toolcrib import tool
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.core.caller import Caller
-from toolcrib.core.context import ToolContext
+from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.jobs.bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody, body_of
 from toolcrib.jobs.cron_tools import schedule_tools
@@ -253,6 +253,13 @@ async def test_what_an_untrusted_page_said_is_asked_about_and_labelled() -> None
         await made.text(action="add", name="b", message="water the plants", every_seconds=60)
         assert len(asked) == 1
         assert made.body("b").labels["integrity"] == "untrusted"  # the agent that gets it has read the page, too
+
+
+async def test_what_a_skill_does_not_allow_is_not_scheduled() -> None:
+    async with scheduled() as made:
+        ctx = replace(CHAT, metadata={REFUSES: lambda name, arguments: f"{name} may not: {arguments}"})
+        call = {"action": "add", "tool": "write_file", "arguments": {"path": "b", "content": ""}, "every_seconds": 60}
+        assert "write_file may not: {'path': 'b'" in await made.error(ctx, **call)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.builtin.tool_search import search_tools
-from toolcrib.core.context import ToolContext
-from toolcrib.core.output import ToolOutput
+from toolcrib.core.context import REFUSES, ToolContext
+from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
-from toolcrib.jobs.bodies import CallBody
+from toolcrib.jobs.bodies import KNOWN_BY, CallBody
 from toolcrib.jobs.engine import Job, JobRun, JobStatus, Served
 from toolcrib.jobs.job_tool import JobTool, stored_events
 from toolcrib.jobs.memory import MemoryEngine
-from toolcrib.jobs.placing import workspace_of
+from toolcrib.jobs.placing import placement, workspace_of
 from toolcrib.jobs.runner import AgentWork, JobRunner, Report, WorkDone, WorkOrder, effects_guarded
 from toolcrib.jobs.waits import Waits, wake
 from toolcrib.policy.requests import Decision, answer
@@ -49,6 +49,13 @@ async def flaky(ctx: ToolContext) -> str:
     return "now"
 
 
+@tool(category="messaging")
+def mail(to: str = "nobody") -> str:
+    """Send a mail."""
+    ran.append(to)
+    return "sent"
+
+
 class Jobs:
     """A toolbox with an engine in memory that runs its jobs."""
 
@@ -76,7 +83,7 @@ class Jobs:
 @asynccontextmanager
 async def jobs(work: Mapping[str, AgentWork] | None = None, opening: Any = None, **more: Any) -> AsyncIterator[Jobs]:
     ran.clear()
-    async with opening or temporary_toolbox(tools=[launch, flaky], **more) as box:
+    async with opening or temporary_toolbox(tools=[launch, flaky, mail], **more) as box:
         made = Jobs(box)
 
         async def engine() -> MemoryEngine:
@@ -114,6 +121,40 @@ async def test_a_command_in_the_background_is_read_while_it_runs() -> None:
         ended = await made.job(action="output", id=job_id, wait=30)
         assert "done" in ended.for_llm and "\n42\n43\nExit code: 0" in ended.for_llm
         assert "is done.]\n42\n43" in made.reports[0].text
+
+
+async def test_what_a_skill_does_not_allow_is_not_started() -> None:
+    async with jobs(yes=True) as made:
+        ctx = ToolContext(session_id="s1", metadata={REFUSES: lambda name, arguments: f"{name} may not: {arguments}"})
+        given = {"action": "start", "tool": "launch", "arguments": {"what": "a"}}
+        started = await made.box.call("job", given, ctx)
+        assert (started.error_kind, started.for_llm.splitlines()[0]) == ("denied", "launch may not: {'what': 'a'}")
+
+
+async def test_what_a_job_of_another_process_was_made_after_reading_is_asked_about() -> None:
+    async with jobs(mode="autonomous") as made:
+        here = ToolContext(session_id="s1")
+        assert not (await made.box.call("echo", {"message": "a"}, here)).is_error  # so it knows the session
+        labels = {"integrity": "untrusted", "confidentiality": "public", KNOWN_BY: "another"}
+        await made.engine.submit(
+            Job(
+                "call",
+                {"tool": "mail", "arguments": {"to": "x@y.example"}, "session": "s1", "labels": labels},
+                id="m",
+                **placement(made.box),
+            )
+        )
+        assert (await made.parked("m")).state == "parked"
+        assert ran == []
+
+
+async def test_what_a_command_in_a_job_fetched_is_untrusted() -> None:
+    async with jobs(yes=True) as made:
+        command = "curl -sm1 http://127.0.0.1:9/; echo hello"
+        job_id = (await made.job(action="start", tool="exec", arguments={"command": command})).meta["job"]
+        assert (await made.job(action="output", id=job_id, wait=30)).labels == LABELS[True, True]
+        job_id = (await made.job(action="start", tool="exec", arguments={"command": "echo hello"})).meta["job"]
+        assert (await made.job(action="output", id=job_id, wait=30)).labels == LABELS[False, True]
 
 
 async def test_cancelling_a_job_ends_its_command() -> None:

@@ -551,6 +551,25 @@ async def test_what_a_command_fetched_is_untrusted(tmp_path: Path) -> None:
         assert (await box.call("exec", {"command": "echo hello"})).labels == Labels("trusted", "private")
 
 
+@pytest.mark.parametrize("typed", [False, True])
+async def test_so_is_what_a_background_command_fetched(tmp_path: Path, typed: bool) -> None:
+    settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
+    async with Toolbox.open(settings=settings, tools=TOOLS) as box:
+        fetch = "curl -sm1 http://127.0.0.1:9/; echo mallory@evil.example; sleep 9"
+        start = {"command": "bash" if typed else fetch, "background": True, "interactive": True}
+        read = {"session_id": (await box.call("exec", start)).meta["session_id"], "action": "read"}
+        if typed:
+            assert not (
+                await box.call("exec_session", {**read, "action": "write", "input": f"{fetch}\n", "wait": 0})
+            ).is_error
+        shown = ""
+        while "mallory" not in shown:
+            output = await box.call("exec_session", read)
+            shown += output.for_llm
+            assert output.labels == Labels("untrusted", "private"), shown
+        assert (await box.check("mail", {"to": "mallory@evil.example", "text": "hello"})).rule == "labels:default"
+
+
 text = st.text(max_size=300)
 
 
@@ -589,7 +608,6 @@ class TestMemory:
         session = flow._sessions["s"]
         assert session.full
         assert len(session.sources) <= MAX_CHARS // RESULT_CHARS
-        assert len(session.known) <= MAX_CHARS // RESULT_CHARS
         asked = flow.question(post, {"url": "https://a.example"}, kept)
         assert asked is not None and asked.rule == "labels:full"
 

@@ -342,12 +342,28 @@ class Agent:
             allowed=may,
             refusal=refusal,
         )
-        spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, self._live.get(session.row.parent or ""))
+        await self._take_over(session)
+        live = self._live.get(session.row.parent or "")
+        if live is not None and (over := live.one_more_subagent()):
+            return Outcome("limit", reason=over)
+        spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, live)
         async with session.within(session.running(), session.working()):
             if task is not None:
                 await session.do(session.say, task, note=now(), source="parent")
             turn = loop.run_session(parts, session, ctx, spent, lambda event: None)
             return await _or_cancelled(session, spent, turn)
+
+    async def _take_over(self, session: AgentSession) -> None:
+        """Note that a subagent has read what its parent has read, who wrote its task, and that its calls count for the
+        run of its parent; also where an earlier process began it, and where only a worker runs it."""
+        parent = session.row.parent
+        if parent is None:
+            return
+        if parent not in self._live:
+            await shared_threads.run(self.session, parent)
+        self.box.flow.share(parent, session.id)
+        if self.box.policy.limits is not None:
+            self.box.policy.limits.share(parent, session.id)
 
     async def _watch_subagents(self, session: AgentSession, ctx: ToolContext) -> None:
         """Go on with background subagents that waited for a person, as soon as they have the answer."""

@@ -33,6 +33,7 @@ class Spent:
         self.usage = TokenUsage()
         self.cost: float | None = 0.0
         self.requests = 0
+        self._subagents = 0
 
     def add(self, usage: TokenUsage, model: str) -> float | None:
         """Count what a model reported, also for the parent, and return its cost."""
@@ -42,6 +43,13 @@ class Spent:
         cost = self._prices.cost(model, usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
+
+    def one_more_subagent(self) -> str | None:
+        """Count one. Returns the limit that it is over, in words, or None: no more of them than requests."""
+        self._subagents += 1
+        most = self._limits.iterations
+        over = most is not None and self._subagents > most
+        return f"the limit of {most} subagents in one run (agent.max_iterations)" if over else None
 
     def leave_out(self, seconds: float) -> None:
         """Do not count these seconds: a person had paused the run."""

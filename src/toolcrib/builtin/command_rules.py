@@ -127,6 +127,12 @@ class CommandJudge:
             return found
         return self._by_settings(command, place) or found
 
+    def brings_in(self, command: str) -> bool:
+        """Return whether what a command prints may come from the network."""
+        from ..policy.shell.judge import brings_in
+
+        return brings_in(command, self.workspace)
+
     def with_hosts(self, found: Judgement, command: str, cwd: str) -> Judgement:
         """Return the judgement of a command with the hosts that a person's yes would open to it; it is allowed if it
         only fetches from domains that the settings allow."""

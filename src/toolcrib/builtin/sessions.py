@@ -36,6 +36,8 @@ class CommandSession:
     """How to ask for more than the wall around it lets it do."""
     opened: bool = False
     """Whether hosts were opened to it."""
+    brings_in: bool = False
+    """Whether what it prints may come from the network, by its command or its input."""
     held_back: bool = False
     """Whether it said that something was refused, in output that was read already."""
     id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")

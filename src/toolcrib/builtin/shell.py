@@ -17,7 +17,7 @@ from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import works
 from ..core.context import COMMAND_ENDED, JOB, ToolContext, Wall
 from ..core.errors import SandboxUnavailable, ToolError
-from ..core.output import ToolOutput
+from ..core.output import LABELS, ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
@@ -160,7 +160,14 @@ class ShellTools:
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
                     session = CommandSession(
-                        ctx.session_id, command, process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts)
+                        ctx.session_id,
+                        command,
+                        process,
+                        look_over,
+                        layered,
+                        hint_at_more(prepared),
+                        bool(ctx.hosts),
+                        self._judged.brings_in(command),
                     )
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
@@ -257,11 +264,13 @@ class ShellTools:
             if not session.process.write((input or "").encode("utf-8", "replace"), end=end_input):
                 state = "has ended" if session.process.done else "takes no input now (stdin is closed or full)"
                 raise ToolError(f'Session {session.id} {state}. Read what it printed with action "read".')
+            session.brings_in = session.brings_in or self._judged.brings_in(input or "")
         elif action == "kill":
             session.process.kill()
             wait = 30.0
         await _output_or_end(session.process, wait, until_end=action == "kill")
-        return await self._report(session, ctx)
+        report = await self._report(session, ctx)
+        return replace(report, labels=LABELS[True, True]) if session.brings_in else report
 
     async def _report(self, session: CommandSession, ctx: ToolContext) -> ToolOutput:
         """Report the new output of a session and, once, how it ended."""

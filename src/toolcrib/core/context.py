@@ -33,8 +33,8 @@ SUBAGENT = "toolcrib_subagent"
 do a task, and returns its report as a ToolOutput."""
 
 REFUSES = "toolcrib_refuses"
-"""A key in `ToolContext.metadata` of a script: `ctx.metadata[REFUSES](tool, arguments)` returns why one of its calls
-must not run; empty if it may."""
+"""A key in `ToolContext.metadata`: `ctx.metadata[REFUSES](tool, arguments)` returns why a call that another one makes
+(a script, a job, a schedule) must not run; empty if it may."""
 
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""

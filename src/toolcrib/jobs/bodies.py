@@ -15,6 +15,10 @@ SCHEDULED_RUN = "toolcrib_scheduled_run"
 schedules."""
 
 
+KNOWN_BY = "known_by"
+"""A key in the labels of a body: the process that knows what the session has read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """The channel and the chat that get the outcome of a job."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..core.context import ToolContext
+from ..core.context import REFUSES, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.output import LABELS, ToolOutput
@@ -130,6 +130,9 @@ class Scheduling:
             raise ToolError(self.box.registry.unknown(name))
         if tool.is_meta or isinstance(tool, SchedulingTool):
             raise ToolError(f"{tool.name} cannot be scheduled; give a message or another tool")
+        refuses = ctx.metadata.get(REFUSES)
+        if refuses is not None and (refused := refuses(tool.name, arguments)):
+            raise ToolError(refused)
         check = await self.box.check(tool.name, arguments, ctx)
         if check.verdict == "deny":
             raise ToolError(f"the call of {tool.name} was not scheduled: {check.reason}")

@@ -6,18 +6,19 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import reduce
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..core.call import ToolCall
-from ..core.context import JOB, SUBAGENT, ToolContext
+from ..core.context import JOB, REFUSES, SUBAGENT, ToolContext
 from ..core.errors import ToolError
-from ..core.output import LABELS, ToolOutput
+from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
-from .bodies import CallBody, Delivery
+from .bodies import KNOWN_BY, CallBody, Delivery
 from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_job_id
 from .placing import placement
 from .runner import text_of_output, what_of
@@ -81,7 +82,9 @@ class JobTool(Tool):
             engine = await self._engine()
             if action == "list":
                 found = [status for status in await engine.jobs(limit=200) if _is_of(status, ctx)]
-                return ToolOutput("\n".join(line_of(status) for status in found[:MAX_LISTED]) or "No jobs.")
+                labels = reduce(Labels.join, (self._labels(each) for each in found if each.reason), LABELS[False, True])
+                text = "\n".join(line_of(status) for status in found[:MAX_LISTED]) or "No jobs."
+                return ToolOutput(text, labels=labels)
             if id is None:
                 raise ToolError(f'action "{action}" needs an id; action "list" shows them')
             status = await engine.status(id)
@@ -92,7 +95,7 @@ class JobTool(Tool):
                 return ToolOutput(f"{id} is cancelled." if counts else f"{id} is {status.state} already.")
             if action == "output":
                 return await self._output(engine, status, wait)
-            return ToolOutput(line_of(status))
+            return ToolOutput(line_of(status), labels=self._labels(status) if status.reason else None)
         except JobError as error:
             raise ToolError(str(error)) from error
 
@@ -118,6 +121,9 @@ class JobTool(Tool):
             raise ToolError(f"{tool.name} does not run in the background; call it directly")
         if JOB in ctx.metadata:
             raise ToolError("a job starts no other jobs; call the tool directly")
+        refuses = ctx.metadata.get(REFUSES)
+        if refuses is not None and (refused := refuses(tool.name, arguments)):
+            return ToolOutput.error(refused, "denied")
         if tool.name == "exec" and "timeout" not in arguments:
             arguments = {**arguments, "background": True}  # no time limit
         check = await self._box.check(name, arguments, ctx)
@@ -130,11 +136,12 @@ class JobTool(Tool):
                 f"the arguments of {tool.name} have a secret in them, and jobs are stored. Use a secret that the "
                 "settings grant to the tool ([secrets]), or call it directly"
             )
-        labels = self._box.session(ctx.session_id).labels
+        labels, flow = self._box.session(ctx.session_id).labels, self._box.flow
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
-            labels={} if labels == LABELS[False, False] else labels.wire, mode=self._box.policy.of(ctx.caller).mode,
+            labels={} if labels == LABELS[False, False] else {**labels.wire, KNOWN_BY: flow.process},
+            mode=self._box.policy.of(ctx.caller).mode,
         )  # fmt: skip
         job = Job(
             CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,
@@ -162,7 +169,16 @@ class JobTool(Tool):
             status = await engine.status(status.job.id)  # it may have ended meanwhile
             printed = (status.state in FINAL and text_of_output(status.output)) or printed
         shown = printed if len(printed) <= MAX_SHOWN else f"[…]\n{printed[-MAX_SHOWN:]}"
-        return ToolOutput(f"{line_of(status)}\n{shown}".rstrip())
+        return ToolOutput(f"{line_of(status)}\n{shown}".rstrip(), labels=self._labels(status))
+
+    def _labels(self, status: JobStatus) -> Labels:
+        """Return the labels of what a job says: those of its call; what another job has read is not known here."""
+        name = status.job.body.get("tool")
+        arguments: Mapping[str, Any] = status.job.body.get("arguments") or {}
+        tool = self._box.registry.find(name) if isinstance(name, str) else None
+        if tool is None or tool.name == "run_code":
+            return LABELS[True, True]
+        return LABELS[False, True].join(self._box.flow.expected(tool, arguments))
 
 
 async def stored_events(engine: JobEngine, job_id: str) -> list[JobEvent]:

@@ -26,7 +26,7 @@ from ..core.output import Labels, ToolOutput, from_wire
 from ..core.threads import shared_threads
 from ..policy.policy import MODES, stricter
 from ..record.connection import RecordError
-from .bodies import SCHEDULED_RUN, CallBody
+from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody
 from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
 from .tracing import as_parent
 from .waits import ANSWER, APPROVAL, Waits
@@ -171,7 +171,10 @@ class JobRunner:
             text = f"Nobody answered the request {', '.join(sorted(expired))} in time, so {body.tool} was not run."
             return JobOutcome("failed", _plain(ToolOutput.error(text, "denied")), text), None
         ctx = self._context(job, body.session or job.id, body.schedule)
-        self.box.flow.inherit(from_wire(body.labels) or Labels(), ctx.session_id)
+        flow = self.box.flow
+        flow.inherit(
+            from_wire(body.labels) or Labels(), ctx.session_id, elsewhere=body.labels.get(KNOWN_BY) != flow.process
+        )
 
         told = 0
 

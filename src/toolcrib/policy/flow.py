@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from itertools import islice
+from secrets import token_hex
 from typing import Any, Literal
 
 from ..core.context import ToolContext
@@ -59,8 +60,10 @@ def default_labels(tool: Tool) -> Labels:
 @dataclass(slots=True)
 class _ReadSession:
     labels: Labels = LABELS[False, False]
-    sources: list[ReadText] = field(default_factory=list[ReadText])
-    known: set[bytes] = field(default_factory=set[bytes])
+    given_untrusted: bool = False
+    """Whether the session that gave it its task has read anything untrusted: that does not label its own results."""
+    sources: dict[bytes, ReadText] = field(default_factory=dict[bytes, ReadText])
+    """By the digest of the result."""
     size: int = 0
     full: bool = False
     said: list[ReadText] = field(default_factory=list[ReadText])
@@ -86,6 +89,8 @@ class LabelFlow:
         if policy not in FLOW_POLICIES:
             raise ConfigError(f"unknown labels.policy {policy!r}; known: {', '.join(FLOW_POLICIES)}")
         self.policy = policy
+        self.process = token_hex(4)
+        """A name for what is known here: other processes do not know these texts."""
         self._reaches_out = reaches_out
         self._brings_in = brings_in
         self._sessions: OrderedDict[str | None, _ReadSession] = OrderedDict()
@@ -99,11 +104,7 @@ class LabelFlow:
 
     def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
         """Return the labels of a result, before it is truncated, and remember the result for its session."""
-        labels = output.labels
-        if labels is None:
-            labels, varies = self._defaults.get(tool) or self._default(tool)
-            if varies and self._brings_in is not None and self._brings_in(tool, arguments):
-                labels = labels.join(LABELS[True, False])
+        labels = output.labels or self.expected(tool, arguments)
         session = self._sessions.get(ctx.session_id) or self._session(ctx.session_id)
         if session.labels is not labels:
             session.labels = session.labels.join(labels)
@@ -118,6 +119,13 @@ class LabelFlow:
             self._drop_oldest()
         return labels
 
+    def expected(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
+        """Return the labels of a call's result if it does not set them."""
+        labels, varies = self._defaults.get(tool) or self._default(tool)
+        if varies and self._brings_in is not None and self._brings_in(tool, arguments):
+            labels = labels.join(LABELS[True, False])
+        return labels
+
     def _default(self, tool: Tool) -> tuple[Labels, bool]:
         found = self._defaults[tool] = default_labels(tool), tool.category in (_C.SHELL, _C.FILESYSTEM_READ)
         return found
@@ -127,7 +135,7 @@ class LabelFlow:
             return
         text, shown = "\n".join(texts_of(output)), _shown(tool, arguments)
         digest = _digest(f"{shown}\0{text}")
-        if digest in session.known:  # the same result again, for example from polling
+        if digest in session.sources:  # the same result again, for example from polling
             return
         asked = folded("\n".join(value for _, value in strings(arguments))) if self.policy == "destinations" else ""
         size = len(text) + len(asked) + RESULT_CHARS
@@ -136,10 +144,7 @@ class LabelFlow:
             return
         session.size += size
         self.size += size
-        session.known.add(digest)
-        source = read_text(shown, text)
-        if source.tokens:
-            session.sources.append(replace(source, asked=asked, before=len(session.trusted)))
+        session.sources[digest] = replace(read_text(shown, text), asked=asked, before=len(session.trusted))
 
     def _note_trusted(self, session: _ReadSession, output: ToolOutput) -> None:
         text = "\n".join(texts_of(output))
@@ -161,7 +166,7 @@ class LabelFlow:
     def _drop_oldest(self) -> None:
         oldest, dropped = self._sessions.popitem(last=False)
         self.size -= dropped.size + dropped.trusted_size
-        if dropped.labels.integrity == "untrusted":
+        if dropped.labels.integrity == "untrusted" or dropped.given_untrusted:
             self._forgotten.add(oldest)
 
     # --- information from the host
@@ -180,6 +185,24 @@ class LabelFlow:
         session.labels = session.labels.join(labels)
         if (known is None or elsewhere) and labels.integrity == "untrusted":
             session.full = True
+
+    def share(self, giver: str | None, taker: str | None) -> None:
+        """Note that one session gives another its task: the other counts as having read the same. So does what the user
+        said; approvals do not. The texts are stored once."""
+        given = self._sessions.get(giver)
+        if given is None:
+            if giver in self._forgotten:
+                self.inherit(LABELS[True, True], taker, elsewhere=True)
+            return
+        session = self._sessions.get(taker)
+        if session is None:
+            session = self._session(taker)
+            session.said, session.trusted, session.sources = list(given.said), dict(given.trusted), dict(given.sources)
+        else:  # what it had before these is not known
+            new = {digest: replace(source, before=0) for digest, source in given.sources.items()}
+            session.sources = {**new, **session.sources}
+        session.given_untrusted = given.labels.integrity == "untrusted"
+        session.full = session.full or given.full
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
         """Mark a call as approved by a person: its values are not asked about again in this session."""
@@ -224,22 +247,24 @@ class LabelFlow:
             if session_id not in self._forgotten:
                 return None
             session = self._session(session_id)
-        if session.labels.integrity != "untrusted":
+        if session.labels.integrity != "untrusted" and not session.given_untrusted:
             return None
         if tool.category == _C.SHELL and self._reaches_out and not self._reaches_out(tool, arguments, ctx):
             return None
         destroys = tool.category == _C.DESTRUCTIVE and _digest(_call(tool, arguments)) not in session.endorsed
         if destroys or self.policy == "strict":
-            source = session.sources[-1].shown if session.sources else "an earlier result"
+            latest = next(reversed(session.sources.values()), None)
+            source = latest.shown if latest is not None else "an earlier result"
             return _ask(
                 "destructive" if destroys else "strict",
                 f"this session has read untrusted content ({source}), and {_why_sink(tool)}",
             )
+        sources = list(session.sources.values())
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
         for name, value in strings(checked):
             if _digest(folded(value)) in session.endorsed:
                 continue
-            for source, part in found(value, session.sources, is_destination(name), self.policy == "destinations"):
+            for source, part in found(value, sources, is_destination(name), self.policy == "destinations"):
                 if not self._is_known(part, source, session):
                     return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is untrusted, "
                                 f"and {_why_sink(tool)}")  # fmt: skip

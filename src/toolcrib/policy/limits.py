@@ -30,11 +30,19 @@ class CallLimits:
         """Start a new run, because a user message came."""
         self._runs.pop(session_id, None)
 
+    def share(self, giver: str | None, taker: str | None) -> None:
+        """Count the calls of one session (a subagent's) in the run of another."""
+        self._runs[taker] = self._run(giver)
+
+    def _run(self, session_id: str | None) -> Counter[str]:
+        run = self._runs.get(session_id)
+        if run is None:
+            run = self._runs[session_id] = Counter()
+        return run
+
     def count(self, tool: Tool, ctx: ToolContext) -> str | None:
         """Count a call. Returns why it is over the limit, or None."""
-        run = self._runs.get(ctx.session_id)
-        if run is None:
-            run = self._runs[ctx.session_id] = Counter()
+        run = self._run(ctx.session_id)
         run[""] += 1
         if self.calls is not None and run[""] > self.calls:
             return _over("calls", self.calls, "any tool", ctx)

@@ -119,11 +119,9 @@ class Sandboxes:
         command = tool.command_in(arguments)
         if command is None:
             return False
-        from ..policy.shell.judge import all_effects
-        from ..policy.shell.reading import read_script
+        from ..policy.shell.judge import brings_in
 
-        script = read_script(command, str(self.root), os.path.expanduser("~"))
-        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
+        return brings_in(command, str(self.root))
 
     def place(self, cwd: str) -> CommandPlace:
         """Return the place where a command would run without a sandbox: rules judge commands by it."""

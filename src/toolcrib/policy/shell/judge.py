@@ -360,3 +360,9 @@ def all_effects(script: Script) -> Iterable[tuple[Command, Effect]]:
     for command in script.commands:
         for effect in effects_of(command):
             yield command, effect
+
+
+def brings_in(command: str, root: str) -> bool:
+    """Return whether what a command prints may come from the network, by its text."""
+    script = read_script(command, root, os.path.expanduser("~"))
+    return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
