@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from toolcrib.core.dialects import DIALECTS, legal_name, legal_names, strict_schema
-from toolcrib.core.gemini import gemini_schema
+from toolcrib.core.dialects import DIALECTS, gemini_schema, legal_name, legal_names, strict_schema
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 

@@ -3,7 +3,7 @@
 Sources: OpenAI, "Structured outputs: supported schemas" (names, arrays, nesting of 10 and 5,000 properties in strict
 mode); Anthropic, Messages API (`tools.N.custom.input_schema`: object at the top, no union there, property names);
 Google, Gemini function declarations (a subset of OpenAPI 3.0). Toolcrib rewrites schemas for each provider if it can
-(core/dialects, core/gemini). The findings are the rest, or concern clients of the MCP server, which get the schema
+(core/dialects). The findings are the rest, or concern clients of the MCP server, which get the schema
 unchanged.
 """
 
