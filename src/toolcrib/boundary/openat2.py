@@ -52,12 +52,12 @@ if _libc is not None:
         _libc.renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 
 
-def openat2(dir_fd: int, path: str, flags: int, mode: int, resolve: int) -> int:
+def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
     """Call `openat2(2)` and return the descriptor, or raise OSError. BlockingIOError (EAGAIN) comes only after many
     retries."""
     assert _libc is not None
     # The kernel refuses modes without O_CREAT and flags it does not know, unlike open(2).
-    how = _OpenHow(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
     raw = os.fsencode(path)
     for _ in range(_RETRIES):
         fd = _libc.syscall(
@@ -81,7 +81,7 @@ def has_openat2() -> bool:
     if _libc is None or platform.machine() not in _MACHINES:
         return False
     try:
-        fd = openat2(-100, "/", os.O_RDONLY | os.O_DIRECTORY, 0, 0)  # -100 is AT_FDCWD
+        fd = openat2(-100, "/", os.O_RDONLY | os.O_DIRECTORY, 0)  # -100 is AT_FDCWD
     except OSError:
         return False
     os.close(fd)

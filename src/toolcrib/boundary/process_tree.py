@@ -184,22 +184,19 @@ def hide_argument(secret: str) -> None:
         ctypes.memset(start + at, ord("*"), len(os.fsencode(secret)))
 
 
-def _sweep(session: int, marker: str) -> int:
-    """End every orphan of one command: in the session `session` or with `marker` in its environment. Return their
-    number."""
+def _sweep(session: int, marker: str) -> None:
+    """End every orphan of one command: in the session `session` or with `marker` in its environment."""
     if not _subreaper:
-        return 0
-    ended = 0
+        return
     until = time.monotonic() + _SWEEP_SECONDS
     while time.monotonic() < until:
         ours = [pid for pid in _children() if pid != session and _belongs(pid, session, marker)]
         if not ours:
             break
         for pid in ours:
-            ended += _end(pid)  # its children become ours, and are found in the next round
+            _end(pid)  # its children become ours, and are found in the next round
     else:
         log.warning("a command started processes faster than they could be ended: some of them may still run")
-    return ended
 
 
 def _children() -> list[int]:
@@ -225,16 +222,13 @@ def _belongs(pid: int, session: int, marker: str) -> bool:
         return False
 
 
-def end_left_behind() -> int:
+def end_left_behind() -> None:
     """End the sandboxes that processes left behind that were killed before the command in them began: they wait for
-    their release for ever. Return their number. Blocks for some milliseconds."""
-    ended = 0
+    their release for ever. Blocks for some milliseconds."""
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if name.isdigit() and _is_left_behind(name):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(name), signal.SIGKILL)
-                ended += 1
-    return ended
 
 
 def _is_left_behind(pid: str) -> bool:
@@ -258,10 +252,7 @@ def began(pid: int) -> int:
         return 0
 
 
-def _end(pid: int) -> int:
-    try:
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        return 0
-    return 1

@@ -250,7 +250,7 @@ class WorkspaceRoots:
             links = 0 if follow and not place.root.only else RESOLVE_NO_SYMLINKS
             resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | links
             try:
-                fd = openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
+                fd = openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, resolve)
                 if not follow or place.root not in self._with_private or self._is_not_private(fd, place):
                     return fd
             except OSError as error:

@@ -265,7 +265,7 @@ def open_beneath(root: int, path: str) -> int:
         return os.dup(root)
     if has_openat2():
         try:
-            return openat2(root, path, os.O_PATH | os.O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+            return openat2(root, path, os.O_PATH | os.O_DIRECTORY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.ENAMETOOLONG):  # another program renames all the time
                 raise

@@ -99,15 +99,14 @@ class Journal:
         self.prune_sometimes()
         return staged.identity
 
-    def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> list[str]:
-        """Make a directory and those above it, each remembered. Returns the ones that were made.
+    def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> None:
+        """Make a directory and those above it, each remembered.
 
         Raises ToolError if more than 100 directories would be made, or if a change cannot be recorded.
         """
-        made: list[str] = []
         place = self.ws.locate(path)
         if not place.parts:
-            return made
+            return
         todo = self.ws.missing_parents(path)
         if todo or not self.ws.exists(path):
             todo.append(place.shown)
@@ -129,8 +128,6 @@ class Journal:
             st = self.ws.lstat(each)
             self.table.execute("UPDATE change SET after_identity = ? WHERE id = ?", text(identity_of(st)), number)
             self.table.done(number, None)
-            made.append(each)
-        return made
 
     def move_to_trash(
         self,

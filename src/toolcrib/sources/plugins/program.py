@@ -133,7 +133,7 @@ def _open_beneath(folder: Path, path: str) -> int:
     if has_openat2():
         base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            return openat2(base, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+            return openat2(base, path, flags, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
         finally:
             os.close(base)
     real, root = os.path.realpath(folder / path), os.path.realpath(folder)
