@@ -19,7 +19,7 @@ from mcp_types import ElicitResult
 from toolcrib import Toolbox
 from toolcrib.policy.replies import answer_reply
 from toolcrib.policy.requests import ApprovalRequest, Decision, answer, hosts_of
-from toolcrib.serve import approval as form
+from toolcrib.serve import approval_form as form
 from toolcrib.serve.mcp import McpServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")

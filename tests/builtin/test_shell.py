@@ -487,7 +487,7 @@ async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> 
 
 
 async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 2)
+    monkeypatch.setattr("toolcrib.builtin.command_sessions.MAX_SESSIONS", 2)
     bench = Bench(tmp_path)
     first = await begin(bench, "while [ ! -e enough ]; do sleep 0.02; done; echo done")
     await begin(bench, "sleep 86.5")
@@ -503,7 +503,7 @@ async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: py
 
 
 async def test_sessions_that_begin_together_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 2)
+    monkeypatch.setattr("toolcrib.builtin.command_sessions.MAX_SESSIONS", 2)
     bench = Bench(tmp_path)
     calls = [bench("exec", command="sleep 88.5", background=True) for _ in range(6)]
     outputs = await asyncio.gather(*calls)
@@ -517,7 +517,7 @@ async def test_sessions_that_begin_together_are_counted(tmp_path: Path, monkeypa
 
 
 async def test_what_could_not_begin_leaves_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 1)
+    monkeypatch.setattr("toolcrib.builtin.command_sessions.MAX_SESSIONS", 1)
     bench = Bench(tmp_path)
     assert (await bench("exec", command="true", background=True, working_dir="absent")).is_error
     await begin(bench, "sleep 88.5")
@@ -525,7 +525,7 @@ async def test_what_could_not_begin_leaves_room(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.builtin.sessions.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("toolcrib.builtin.command_sessions.IDLE_SECONDS", 0.5)
     session = await begin(bench, "echo x; sleep 87.5")
     await one_has_ended(bench)
     assert not alive("87.5")

@@ -25,7 +25,7 @@ from toolcrib.policy import approval as policy_approval
 from toolcrib.policy.replies import answer_reply
 from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.record.approvals import Approvals
-from toolcrib.serve import approval as form
+from toolcrib.serve import approval_form as form
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 

@@ -23,7 +23,7 @@ from toolcrib.effects import changes_in
 from toolcrib.effects.layer_store import LayerStore
 from toolcrib.policy.requests import ApprovalRequest
 from toolcrib.record.undoing import undo
-from toolcrib.serve.approval import APPROVE, DENY
+from toolcrib.serve.approval_form import APPROVE, DENY
 from toolcrib.toolbox import Toolbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")

@@ -16,7 +16,7 @@ from toolcrib import Toolbox, ToolContext, tool
 from toolcrib.agent import Agent
 from toolcrib.agent.history import ModelCall, ModelTurn, Text, TokenUsage
 from toolcrib.agent.model import ModelEvent, ModelRequest, ReplyEnd
-from toolcrib.cli.jobs.hosts import hosted_jobs
+from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
 
 
 async def effect(ctx: ToolContext, text: str) -> None:

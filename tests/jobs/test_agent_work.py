@@ -17,7 +17,7 @@ from toolcrib.agent.history import ResultTurn, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.jobs import agent_work
 from toolcrib.cli.jobs.agent_work import AgentJobs
-from toolcrib.cli.jobs.hosts import hosted_jobs
+from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
 from toolcrib.jobs import host as host_module
 from toolcrib.jobs.bodies import CallBody, MessageBody
 from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus

@@ -15,7 +15,7 @@ import asyncio, sys
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, NoOpTracer, SpanContext, TraceFlags, TracerProvider
 from toolcrib import Toolbox
-from toolcrib.cli.jobs.hosts import hosted_jobs
+from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
 from toolcrib.jobs.host import open_engine
 from toolcrib.jobs.job_tool import JobTool
 

@@ -29,10 +29,10 @@ from . import show
 from .arguments import named, read_arguments
 from .exit_codes import Usage, of_output
 from .list import say_failed_servers
+from .main_loop import run
 from .options import CassetteOptions, Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
-from .running import run
 from .terminal_approver import ask_at_terminal
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from ..record.state import StateFolder
 from . import show
 from .arguments import named, read_arguments
 from .exit_codes import OK, Usage, of_verdict
+from .main_loop import run
 from .options import Options
 from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
-from .running import run
 
 AT_ONCE = 256  # rows whose host names are looked up at the same time
 CHUNK = 256 * 1024  # bytes that are read at once

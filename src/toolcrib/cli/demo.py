@@ -24,9 +24,9 @@ from ..core.wings import has_wing
 from . import show
 from .exit_codes import FAILED, OK, REFUSED, Usage
 from .install import own_command
+from .main_loop import run
 from .options import Options
 from .reader import CliCommand
-from .running import run
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -232,7 +232,7 @@ def documents() -> DoctorFinding:
 def models(settings: Settings) -> DoctorFinding:
     """The model that the agent would use, and what else is found: variables with keys by name, servers nearby."""
     from ..agent import ModelPlace, model_findings
-    from .running import run
+    from .main_loop import run
 
     async def look() -> list[tuple[str, str]]:
         asked = settings.agent

@@ -286,7 +286,7 @@ def _do(fn: Callable[..., Any], values: Mapping[str, Any]) -> int | None:
     """Run a command's function to its end."""
     found = _call(fn, values)
     if inspect.iscoroutine(found):
-        from .running import run
+        from .main_loop import run
 
         return run(found)
     return found

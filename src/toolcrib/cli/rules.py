@@ -20,10 +20,10 @@ from ..policy.rules.suggest import unquoted
 from . import show
 from .arguments import named, read_arguments
 from .exit_codes import Usage, of_verdict
+from .main_loop import run
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .rules_history import suggested, tried_on_record
-from .running import run
 
 Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
 User = Annotated[bool, Option("--user", help="For all workspaces, not only for this one.")]

@@ -24,9 +24,9 @@ from .shell.kinds import RULE_FETCH
 
 if TYPE_CHECKING:
     from .approval import ApprovalService
+    from .call_limits import CallLimits
     from .flow import LabelFlow
     from .hooks import Hooks
-    from .limits import CallLimits
     from .rules.ruleset import RuleSet
 
 log = logging.getLogger("toolcrib.policy")

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.errors import ConfigError
 from ..core.wings import absent, has_wing
 from .connection import Database, Where, is_url, naming, transaction
-from .schema import STEPS
+from .tables import STEPS
 
 
 def connect(where: Where, *, durable: bool = False, timeout: float = 5.0) -> Database:

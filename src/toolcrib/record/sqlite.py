@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .connection import PARTS, RecordError, naming, run_steps, statements, transaction
-from .schema import SCHEMA, SCHEMA_VERSION
+from .tables import SCHEMA, SCHEMA_VERSION
 
 
 class SqliteConnection(sqlite3.Connection):

@@ -29,7 +29,7 @@ from ..policy.requests import answer as give_answer
 from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow
 from ..sources.mcp.sdk_private import connection_of
-from . import approval
+from . import approval_form
 from .interface import ServedTools
 from .peer import METADATA_KEY, Peer, caller_of, fits
 from .request_state import RequestStates, StateRefused
@@ -141,7 +141,7 @@ class CallHandler:
     async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:
         if peer.modern or not can_ask:
             return await self.box.call(wanted.name, wanted.arguments, ctx)
-        with use_approver(approval.approver_of(peer)):
+        with use_approver(approval_form.approver_of(peer)):
             return await self.box.call(wanted.name, wanted.arguments, ctx)
 
     async def _continue(
@@ -254,7 +254,7 @@ class CallHandler:
         state = self.request_states.seal(
             "approval", idents, tool=wanted.name, arguments=wanted.arguments, session=session.id, expires=expires
         )
-        forms = map(approval.form_of_row, rows)
+        forms = map(approval_form.form_of_row, rows)
         return InputRequiredResult(input_requests=dict(zip(_KEYS, forms, strict=False)), request_state=state)
 
     async def _approved(
@@ -292,7 +292,7 @@ class CallHandler:
 
     async def _answered(self, store: Approvals, row: ApprovalRow, answer: Any, peer: Peer) -> Decision | None:
         """Store the answer to one form. Returns None if the request has another answer already."""
-        decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
+        decision = within(approval_form.decision_of(answer, peer.name), scopes_of(row))
         remember = self.box.approval_service.remember if self.box.approval_service is not None else None
         answered = await shared_threads.run(give_answer, store, row["id"], decision, remember)
         if not answered.kept:  # if another client approved it meanwhile, the record gives that to one call only
@@ -333,6 +333,6 @@ class CallHandler:
             guard.reset(session)
 
 
-_KEYS = (approval.KEY, *(f"{approval.KEY}{n}" for n in range(2, MAX_FORMS + 1)))
+_KEYS = (approval_form.KEY, *(f"{approval_form.KEY}{n}" for n in range(2, MAX_FORMS + 1)))
 """The keys of approval forms that are shown together."""
 _ANSWERED = "this approval was answered already, or has expired"

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..core.interfaces import Middleware
     from ..core.tool import Tool
+    from ..policy.call_limits import CallLimits
     from ..policy.hooks import Hooks
-    from ..policy.limits import CallLimits
     from ..policy.requests import Approver
     from ..policy.settings import HookRule
 
@@ -341,7 +341,7 @@ def limits_of(settings: Settings) -> CallLimits | None:
     limits = settings.limits
     if limits.calls is None and not limits.per_tool:
         return None
-    from ..policy.limits import CallLimits
+    from ..policy.call_limits import CallLimits
 
     return CallLimits(limits.calls, limits.per_tool)
 

@@ -22,7 +22,7 @@ def declared_starts(settings: Settings) -> list[DeclaredStart]:
     secrets = settings.secrets.items()
     found += [of_secret(f"secrets.{name}", secret.command) for name, secret in secrets if secret.command]
     if any(server.command for server in settings.mcp_servers.values()):
-        from ..sources.mcp.program import start_of
+        from ..sources.mcp.server_start import start_of
 
         for name, server in settings.mcp_servers.items():
             start = start_of(replace(server, name=name).expanded(os.environ), settings.workspace)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ..builtin.runner import CommandRunner
     from ..core.tool import Tool
     from ..core.verdict import Judgement
+    from ..sources.command_tools import CommandServices
     from ..sources.mcp.config import ServerConfig
     from ..sources.mcp.servers import McpServers
     from ..sources.plugins import Plugins
-    from ..sources.running import CommandServices
 
 
 def add_sources(
@@ -60,7 +60,7 @@ def services_of(house: House) -> CommandServices:
     from ..builtin.default_tools import open_spill
     from ..builtin.runner import CommandRunner
     from ..builtin.shell import default_shell
-    from ..sources.running import CommandServices
+    from ..sources.command_tools import CommandServices
 
     ground = house.ground
     rules = CommandRules.of(ground.sandboxes.settings, ground.settings.tools.exec)
@@ -89,7 +89,7 @@ def services_of(house: House) -> CommandServices:
 
 
 def _command_tools(house: House, services: CommandServices) -> None:
-    from ..sources.running import command_tool
+    from ..sources.command_tools import command_tool
 
     ground = house.ground
     where = ground.settings.origin.sources.get("custom_tools") or "settings"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.sources.mcp.listing import MAX_ITEMS, MAX_LISTED, every_page
+from toolcrib.sources.mcp.fetch_lists import MAX_ITEMS, MAX_LISTED, every_page
 
 
 async def test_no_page_is_asked_for_beyond_the_bound() -> None:

@@ -13,7 +13,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from toolcrib.core.context import ToolContext
 from toolcrib.sources.mcp.config import server_config
-from toolcrib.sources.mcp.listing import MAX_ITEMS
+from toolcrib.sources.mcp.fetch_lists import MAX_ITEMS
 from toolcrib.sources.mcp.many_values import MAX_PARTS, MAX_VALUES, bounded, of_long_line
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"

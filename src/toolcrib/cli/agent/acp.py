@@ -30,7 +30,7 @@ def acp(
             raise
         raise Usage("toolcrib acp needs agent-client-protocol: pip install 'toolcrib[acp]'") from None
     from ...boundary.claimed_stdio import claimed_stdio
-    from ..running import run
+    from ..main_loop import run
 
     if sys.stdin.isatty():
         show.say(

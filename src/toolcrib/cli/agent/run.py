@@ -130,7 +130,7 @@ async def agent_jobs(agent: Agent, *, stays: bool = True) -> AsyncGenerator[Call
     if not has_wing("jobs"):
         yield lambda session_id: asyncio.sleep(0, False)
         return
-    from ..jobs.hosts import hosted_jobs
+    from ..jobs.hosted_jobs import hosted_jobs
 
     async def opened() -> Agent:
         return agent

@@ -38,7 +38,7 @@ async def worker(
     from ...jobs.engine import MAX_TAGS
     from ...jobs.host import NO_DBOS, in_memory
     from ...jobs.opening import MEMORY
-    from .hosts import hosted_jobs
+    from .hosted_jobs import hosted_jobs
 
     queues, tags = queue or [], tag or []
     agents: list[Agent] = []

@@ -21,8 +21,8 @@ from .client_services import ClientServices
 from .config import ServerConfig
 from .connection import Connection
 from .downstream import Downstream
-from .program import folder_of, start_of
 from .relay import ListKind, Relay
+from .server_start import folder_of, start_of
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:

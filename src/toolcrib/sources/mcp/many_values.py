@@ -13,7 +13,7 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCResponse, 
 from pydantic_core import from_json
 
 from ...core.nesting import has_more_values
-from .listing import MAX_ITEMS
+from .fetch_lists import MAX_ITEMS
 
 MAX_VALUES = 100_000
 """The most values of a message, except one with a list."""

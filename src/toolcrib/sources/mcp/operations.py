@@ -21,9 +21,9 @@ from ...core.wrap import describe
 from .config import ServerConfig
 from .connection import Connection
 from .downstream import downstream_of
+from .fetch_lists import every_page, read_tools
 from .inflight import current_call
 from .listed import Json, ListedTool
-from .listing import every_page, read_tools
 from .relay import Relay
 from .results import block_of, of_blocks, output_of, resource_block
 from .sdk_private import send_raw

@@ -16,8 +16,8 @@ from ...core.tool_spec import Definition
 from .cache import Pins
 from .config import ServerConfig
 from .listed import Json, Kind, ListedTool, ServerListing
+from .mcp_tool import McpTool
 from .names import free_name, shown_name, tool_name
-from .tool import McpTool
 from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")

@@ -23,9 +23,9 @@ from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig, server_config
 from .connector import McpFailure
 from .listed import ServerListing
+from .mcp_tool import McpTool
 from .registered_tools import RegisteredTools
 from .relay import ContentChanged, Listener, Relay, ShowUri
-from .tool import McpTool
 from .upstream import ServerStatus, Upstream
 
 log = logging.getLogger("toolcrib.mcp")

@@ -53,7 +53,7 @@ class ToolList:
 
     async def read(self, connection: Connection) -> ServerListing:
         """Fetch the server's current listing. Raises McpFailure if it fails."""
-        from .listing import list_server
+        from .fetch_lists import list_server
 
         name = self._config.name
         try:

@@ -28,10 +28,10 @@ from .client_services import ClientServices
 from .config import ServerConfig
 from .connector import Connectors, McpFailure, is_handshake_era
 from .downstream import Downstream, downstream_of
+from .home_loop import HomeLoop, abroad, on_loop
 from .listed import ListedTool, ServerListing
-from .loops import HomeLoop, abroad, on_loop
-from .program import start_of
 from .relay import Relay
+from .server_start import start_of
 from .states import ServerState, State, server_state
 from .subscriptions import Subscriptions
 from .tool_list import ToolList

@@ -20,8 +20,8 @@ from ...core.text import clip
 from ...core.threads import shared_threads
 from ...core.tool import Tool
 from ...core.verdict import Judgement
+from ..command_tools import GRACE_SECONDS, CommandServices
 from ..parameters import parameter_schema
-from ..running import GRACE_SECONDS, CommandServices
 from .manifest import Manifest, PluginTool
 from .program import PinnedProgram
 

@@ -19,8 +19,8 @@ from ...core.registry import ToolRegistry
 from ...core.text import clip
 from ...core.tool import Tool
 from ...policy.plain import plain_line
+from ..command_tools import CommandServices, command_tool
 from ..registering import register_all
-from ..running import CommandServices, command_tool
 from ..settings import DEFAULT_SECONDS, CustomToolSettings, PluginsSettings
 from .agent_plugin import AgentPlugin, is_agent_plugin, read_agent_plugin
 from .binary import binary_tool, unpinnable

@@ -11,7 +11,7 @@ from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ListedTool
-from toolcrib.sources.mcp.tool import McpTool
+from toolcrib.sources.mcp.mcp_tool import McpTool
 
 OBJECT = {"type": "object"}
 

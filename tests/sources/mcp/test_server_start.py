@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolcrib.policy.starts import Starts
 from toolcrib.sources.mcp.config import server_config
-from toolcrib.sources.mcp.program import start_of
+from toolcrib.sources.mcp.server_start import start_of
 
 
 def test_variables_that_load_something_count(tmp_path: Path) -> None:

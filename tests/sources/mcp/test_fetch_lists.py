@@ -14,10 +14,10 @@ from mcp_world import raw
 
 from toolcrib.core.schema import RawArguments
 from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.fetch_lists import MAX_EXTRA, _usable
 from toolcrib.sources.mcp.fields import MAX_CHARS
 from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
-from toolcrib.sources.mcp.listing import MAX_EXTRA, _usable
-from toolcrib.sources.mcp.tool import McpTool
+from toolcrib.sources.mcp.mcp_tool import McpTool
 
 OBJECT: dict[str, Any] = {"type": "object"}
 ICON = {"src": "https://x.example/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}

@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib import Toolbox, ToolContext, ToolRegistry, tool
 from toolcrib.config import load_settings
 from toolcrib.core.tool import FunctionTool
-from toolcrib.policy.limits import CallLimits
+from toolcrib.policy.call_limits import CallLimits
 
 ran: list[str] = []
 

@@ -13,7 +13,7 @@ from mcp_types import ElicitResult
 
 from toolcrib.core.events import ApprovalResolved
 from toolcrib.policy.requests import Decision
-from toolcrib.serve import approval
+from toolcrib.serve import approval_form
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
@@ -40,7 +40,7 @@ class Person:
         return self.answers.pop(0)
 
 
-def accept(decision: object = approval.APPROVE, **more: Any) -> ElicitResult:
+def accept(decision: object = approval_form.APPROVE, **more: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"decision": decision, **more})  # type: ignore[dict-item]
 
 
@@ -57,8 +57,8 @@ async def test_a_yes_runs_the_call_once(box: Toolbox, launch: Path, connect: Con
     assert "would launch rocket" in form.message
     assert form.message.index("Asks because") < form.message.index("would launch rocket")
     properties = form.requested_schema["properties"]
-    assert [choice for choice in properties["decision"]["enum"] if choice != approval.ALWAYS] == [
-        approval.APPROVE, approval.SESSION, approval.DENY,
+    assert [choice for choice in properties["decision"]["enum"] if choice != approval_form.ALWAYS] == [
+        approval_form.APPROVE, approval_form.SESSION, approval_form.DENY,
     ]  # fmt: skip
     assert all("default" not in field and field["type"] == "string" for field in properties.values())
     (row,) = box.approvals.recent()
@@ -127,7 +127,7 @@ async def test_a_yes_for_the_session_holds_for_it_and_no_other(
     box: Toolbox, launch: Path, connect: Connect, era: str
 ) -> None:
     server = McpServer(box)
-    person = Person(launch, accept(approval.SESSION))
+    person = Person(launch, accept(approval_form.SESSION))
     async with connect(server, era, person) as client:
         await client.call_tool("launch", {"what": "one"})
         person.ran = Path("/nonexistent")
@@ -213,7 +213,7 @@ async def never(_: Any, params: Any) -> ElicitResult:
 async def call(client: Client, what: str, answer: ElicitResult | None = None, state: str | None = None) -> Any:
     return await client.session.call_tool(
         "launch", {"what": what}, request_state=state, allow_input_required=True,
-        input_responses=None if answer is None else {approval.KEY: answer},
+        input_responses=None if answer is None else {approval_form.KEY: answer},
     )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ async def test_the_state_is_bound_to_the_tool(box: Toolbox, launch: Path, connec
         with pytest.raises(MCPError, match="requestState"):
             await client.session.call_tool(
                 "land", {"what": "rocket"}, request_state=first.request_state, allow_input_required=True,
-                input_responses={approval.KEY: accept()},
+                input_responses={approval_form.KEY: accept()},
             )  # fmt: skip
     assert runs(launch) == []
 
@@ -364,12 +364,12 @@ async def test_always_writes_the_rule_that_the_form_showed(
 ) -> None:
     written: list[str] = []
     box.approval_service.remember = lambda rule: written.append(rule) or "the settings"
-    person = Person(launch, accept(approval.ALWAYS))
+    person = Person(launch, accept(approval_form.ALWAYS))
     async with connect(box, era, person) as client:
         assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched rocket"
     (rule,) = written
     assert f"A rule that would allow it: {rule}\n" in person.forms[0].message
-    assert approval.ALWAYS in person.forms[0].requested_schema["properties"]["decision"]["enum"]
+    assert approval_form.ALWAYS in person.forms[0].requested_schema["properties"]["decision"]["enum"]
 
 
 async def test_arguments_in_the_form_are_what_runs(box: Toolbox, launch: Path, connect: Connect, era: str) -> None:
@@ -388,6 +388,6 @@ async def test_arguments_that_nobody_can_read_are_no_yes(
 
 
 def test_decisions_default_to_no() -> None:
-    assert not approval.decision_of(ElicitResult(action="accept", content={}), "x").approve
-    assert not approval.decision_of(ElicitResult(action="accept", content={"decision": ["approve"]}), "x").approve
-    assert approval.decision_of(accept(), "x" * 500).approver == ("mcp:" + "x" * 500)[:200]
+    assert not approval_form.decision_of(ElicitResult(action="accept", content={}), "x").approve
+    assert not approval_form.decision_of(ElicitResult(action="accept", content={"decision": ["approve"]}), "x").approve
+    assert approval_form.decision_of(accept(), "x" * 500).approver == ("mcp:" + "x" * 500)[:200]
