@@ -285,16 +285,9 @@ def _reindent(new: str, old: str, found: list[str]) -> str:
     for wrote, has in zip(old.replace("\r\n", "\n").split("\n"), found, strict=False):
         if wrote.strip():
             known.setdefault(_indent(wrote), _indent(has))
-    if not known:
-        return new
     lines: list[str] = []
     for line in new.split("\n"):
-        own = _indent(line)
-        if not line.strip():
-            lines.append(line)
-        elif own in known:
-            lines.append(known[own] + line[len(own) :])
-        else:
-            base = max((k for k in known if own.startswith(k)), key=len, default=None)
-            lines.append(line if base is None else known[base] + line[len(base) :])
+        fitting = [each for each in known if line.strip() and _indent(line).startswith(each)]
+        base = max(fitting, key=len, default=None)
+        lines.append(line if base is None else known[base] + line[len(base) :])
     return "\n".join(lines)

@@ -161,9 +161,6 @@ class ToolIndex:
             for field, text in zip(self._fields, _texts(tool), strict=True):
                 field.add(n, set(map(stem_of, split(text))))
 
-    def __len__(self) -> int:
-        return len(self._tools)
-
     def search(self, query: str, limit: int, hides: Callable[[Tool], bool] | None = None) -> list[tuple[Tool, float]]:
         """Return the tools that match best and their scores, best first, without those for which `hides` is true."""
         scores: dict[int, float] = {}
