@@ -28,7 +28,7 @@ class PydanticAiModel:
     def __init__(self, name: str, model: Any, idle_seconds: float = IDLE_SECONDS) -> None:
         try:
             self._direct, self._messages, self._models, self._tools = (
-                _module(f"pydantic_ai.{part}") for part in ("direct", "messages", "models", "tools")
+                import_module(f"pydantic_ai.{part}") for part in ("direct", "messages", "models", "tools")
             )
         except ImportError:
             raise ConfigError(f"--model {name} needs pydantic-ai: pip install 'toolcrib[pydantic-ai]'") from None
@@ -163,7 +163,3 @@ class PydanticAiModel:
 def _settings(request: ModelRequest) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_tokens": request.max_tokens} if request.max_tokens else {}
     return settings | ({"thinking": request.effort != "none" and request.effort} if request.effort else {})
-
-
-def _module(name: str) -> Any:
-    return import_module(name)

@@ -82,7 +82,9 @@ async def _run(
             if not tasks:
                 continue
             asked = group.create_task(asks.wait())
-            done = group.create_task(_all(tasks))  # not a gather: a cancelled one logs that its result was never read
+            done = group.create_task(
+                asyncio.wait(tasks)
+            )  # not a gather: a cancelled one logs that its result was never read
             await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
             if not done.done():  # it waits for a person; calls that only read need not wait
@@ -92,10 +94,6 @@ async def _run(
                     group.create_task(read(i, asyncio.Event()))
             await done
     return [output or ToolOutput.error("the call was not run", "cancelled") for output in outputs]
-
-
-async def _all(tasks: list[asyncio.Task[None]]) -> None:
-    await asyncio.wait(tasks)
 
 
 def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Code mode: the tool `run_code` runs a script in which each tool is an async function.
 
 `script` makes the calls of a script, and `stored` keeps its state while it waits for a person. `stubs` writes the tools
-as typed Python functions. `interpreter` is the interface of what runs a script, `monty` the one that does.
+as typed Python functions. `monty` runs a script, `interpreter` has what it answers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a script needs of the interpreter that runs it. The interpreter has no files, network, clock waits or imports of
-its own: everything that a script does goes through `ScriptCall`."""
+"""What an interpreter says of the script that it runs. It has no files, network, clock waits or imports of its own:
+everything that a script does goes through `ScriptCall`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ...core.dataclass import dataclass
 
@@ -45,22 +45,3 @@ class ScriptFailed:
 
 
 Step = ScriptWaiting | ScriptEnded | ScriptFailed
-
-
-class RunningScript(Protocol):
-    """One script under way. Its methods block; `kill` may be called from any thread meanwhile."""
-
-    def start(self, code: str, stubs: str) -> Step: ...
-    def load(self, snapshot: bytes, printed: str) -> Step: ...
-    def resume(self, results: Mapping[int, Any]) -> Step: ...
-    def dump(self) -> bytes: ...
-    def printed(self) -> str: ...
-    def kill(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Interpreter(Protocol):
-    """Starts scripts. A result in `resume` is a value, or an exception that is raised in the script."""
-
-    def script(self, names: frozenset[str], seconds: float) -> RunningScript: ...
-    def close(self) -> None: ...

@@ -129,7 +129,7 @@ class _Checker:
 
 
 class MontyScript:
-    """One script in a worker process."""
+    """One script in a worker process. Its methods block; `kill` may be called from any thread meanwhile."""
 
     def __init__(
         self, pool: pydantic_monty.Monty, limits: pydantic_monty.ResourceLimits, names: frozenset[str],

@@ -31,7 +31,8 @@ from ...core.tool import Tool, ToolCategory
 from ...policy.callers import caller_of
 from ...policy.preview import fit
 from ...record.rows import ApprovalRow
-from .interpreter import MAX_CALLS, TOO_MANY, Interpreter, RunningScript, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .interpreter import MAX_CALLS, TOO_MANY, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .monty import MontyInterpreter, MontyScript
 from .stored import HeldScript, ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
 
@@ -52,7 +53,7 @@ class ScriptServices:
     returns a stored request, and `inherit` notes the labels of what a session has read in another process."""
 
     registry: ToolRegistry
-    interpreter: Interpreter
+    interpreter: MontyInterpreter
     store: ScriptStore
     began: Callable[[str], bool]
     approval: Callable[[str], ApprovalRow | None]
@@ -113,7 +114,7 @@ class _Run:
     """One script under way."""
 
     def __init__(
-        self, services: ScriptServices, key: str, functions: Mapping[str, ScriptFunction], script: RunningScript,
+        self, services: ScriptServices, key: str, functions: Mapping[str, ScriptFunction], script: MontyScript,
         ctx: ToolContext,
     ) -> None:  # fmt: skip
         self._services, self._key, self._functions, self._script, self._ctx = services, key, functions, script, ctx
