@@ -23,7 +23,6 @@ import platform
 import secrets
 import threading
 
-from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..record.connection import Database, Where, naming, transaction
 from ..record.database import connect
@@ -50,16 +49,6 @@ _KEY = "hashtextextended(?1, 7203)"
 
 class LeaseOver(ToolcribError):
     """Somebody else may have this lease now: what this process was about to write must not be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lease as it is stored, and whether its holder still lives."""
-
-    name: str
-    fence: int
-    holder: str
-    alive: bool
 
 
 class Lease:
@@ -151,20 +140,16 @@ class Leases:
         """Return whether a lease was neither lost nor given back, as far as it is known."""
         return self._held.get(lease.name) is lease
 
-    def held(self, prefix: str = "") -> list[Held]:
-        """Return the leases whose names begin like this, except those that were given back. One with `alive=False` can
-        be taken. Raises RecordError."""
+    def is_held(self, name: str) -> bool:
+        """Return whether somebody has this lease, and still lives: then nobody else can take it. Raises RecordError."""
         locks = (  # the two halves of the key of an advisory lock are columns of their own
             "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             " AND (classid::bigint << 32) | objid::bigint = hashtextextended(name, 7203)"
         )
-        sql = (
-            f"SELECT name, fence, holder, until > {_NOW} AND (locked = 0 OR EXISTS ({locks})) AS alive FROM lease"  # noqa: S608
-            " WHERE until > 0 AND substr(name, 1, ?::integer) = ? ORDER BY name"
-        )
+        sql = f"SELECT 1 FROM lease WHERE name = ? AND until > {_NOW} AND (locked = 0 OR EXISTS ({locks}))"  # noqa: S608
         with self._lock:
-            return [Held(*row) for row in self._connection.execute(sql, [len(prefix), prefix])]
+            return self._connection.execute(sql, [name]).fetchone() is not None
 
     def forget(self, name: str) -> None:
         """Remove a lease that nobody has, so that the table does not grow. Raises RecordError."""

@@ -55,7 +55,7 @@ class SessionLocks:
     def is_held(self, session_id: str) -> bool:
         """Return whether something holds the lock of a session now."""
         if self._state.url:
-            return any(held.name == f"session:{session_id}" for held in self._leases.held("session:"))
+            return self._leases.is_held(f"session:{session_id}")
         try:
             with self._file(session_id):
                 return False

@@ -256,7 +256,7 @@ class _Conversion:
             above = (*above, ref)
         schema = {**resolve(source, self._root), **{key: value for key, value in source.items() if key != "$ref"}}
         out: Json = {}
-        self._merge_all(schema, above)
+        self._merge_all(schema)
         _one_type(schema, out)
         self._union(schema, out, above)
         said = _said(schema)
@@ -292,7 +292,7 @@ class _Conversion:
             out["description"] = f"{text}{' ' if text else ''}({'; '.join(said)})"
         return out
 
-    def _merge_all(self, schema: Json, above: tuple[str, ...]) -> None:
+    def _merge_all(self, schema: Json) -> None:
         for part in schema.pop("allOf", ()):
             merged = resolve(part, self._root)
             for key, value in merged.items():

@@ -98,7 +98,7 @@ class FileSaver:
                     _Saving(saved, known, there, self._ours, earlier).walk(self._root)
                     saved.why = _TOO_LARGE
             remember(str(self._root), saved.guarded)
-            self._prune(known, {*saved.keys.values(), PATHS})
+            self._prune({*saved.keys.values(), PATHS})
         except OSError as error:
             saved.why = error.strerror or str(error)
         return saved
@@ -212,7 +212,7 @@ class FileSaver:
         with open(self._journal.ws.open_read(path, follow=False), "rb") as file:
             return file.read(MAX_FILE_BYTES + 1) == copy.read_bytes()
 
-    def _prune(self, known: set[Key], current: set[Key]) -> None:
+    def _prune(self, current: set[Key]) -> None:
         """Delete copies of files that have changed since: old ones, and more where there are too many bytes."""
         stale: list[tuple[float, str, int]] = []
         total = 0

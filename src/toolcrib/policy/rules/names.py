@@ -61,10 +61,10 @@ def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
         return False
     if spec is None and name in ALONE:
         return ALONE[name] in tool.every_name
-    return _means_family(family, name, tool, allow=allow, bare=spec is None)
+    return _means_family(family, tool, allow=allow, bare=spec is None)
 
 
-def _means_family(family: Family, name: str, tool: Tool, *, allow: bool, bare: bool) -> bool:
+def _means_family(family: Family, tool: Tool, *, allow: bool, bare: bool) -> bool:
     if family == "command":
         if tool.command_argument is None:
             return False
