@@ -39,8 +39,8 @@ class FileOrWay(LoadFileScheduling):
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of processes for `-n auto`: one more than there are cores, because many tests wait."""
-    return (os.cpu_count() or 1) + 1
+    """Return the number of processes for `-n auto`: two more than there are cores, because many tests wait."""
+    return (os.cpu_count() or 1) + 2
 
 
 own_homes = pytest.StashKey[str]()
