@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ..core.dataclass import dataclass
 from ..core.json_values import as_object
+from ..core.schema import core_schema
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
 Stop = Literal["end", "calls", "length", "refusal", "pause", "context", "interrupted"]
 """Why a model stopped. `pause`: the provider wants the same history again. `context`: its window is full."""
@@ -224,10 +225,10 @@ def file_text(name: str, text: str) -> Text:
 
 
 @functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
+def _validator(kind: Any) -> SchemaValidator:
+    from pydantic_core import SchemaValidator
 
-    return TypeAdapter(kind)
+    return SchemaValidator(core_schema(kind))
 
 
 def dump(turn: Entry) -> str:
@@ -237,7 +238,7 @@ def dump(turn: Entry) -> str:
 
 def load(text: str | bytes) -> Entry:
     """Return the entry of a JSON text that `dump` made. Raises ValueError."""
-    return _adapter(Entry).validate_json(text)
+    return _validator(Entry).validate_json(text)
 
 
 def whole_characters(text: str) -> str:
@@ -269,7 +270,7 @@ def dump_result(result: CallResult) -> str:
 
 def load_result(text: str | bytes) -> CallResult:
     """Return the result of a JSON text that `dump_result` made. Raises ValueError."""
-    return _adapter(CallResult).validate_json(text)
+    return _validator(CallResult).validate_json(text)
 
 
 UNANSWERED = "This call was not run: the turn was interrupted before it. Call again if it is still needed."

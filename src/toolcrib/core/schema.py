@@ -47,7 +47,7 @@ class TypedArguments:
     def __init__(self, parameters: Parameters, doc: Docstring, owner: str) -> None:
         from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError
         from pydantic.experimental.arguments_schema import generate_arguments_schema
-        from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+        from pydantic_core import CoreConfig, SchemaError, SchemaValidator, ValidationError
 
         if parameters.variadic is not None:
             text = f"{owner}: *{parameters.variadic} has no name a model could use; take a list instead"
@@ -69,10 +69,9 @@ class TypedArguments:
         stub.__annotations__ = {p.name: p.annotation for p in described}
         cast("Any", stub).__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in described])
         try:
-            # A TypeAdapter would also build a validator and a serializer, and search all packages for plugins.
             core = _closed(generate_arguments_schema(stub, "arguments", config=ConfigDict(allow_inf_nan=False)))
             # `_use_prebuilt=False`: else pydantic uses a model's own validator, which ignores unknown keys
-            validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
+            validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
         except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
             raise _no_schema(owner, error) from error
         self._core, self._failure, self._owner = core, ValidationError, owner
@@ -139,13 +138,13 @@ class TypedArguments:
     @functools.cached_property
     def _fail_fast(self) -> Any:
         """The same validator, but the first wrong item of an array ends it."""
-        from pydantic_core import SchemaValidator, core_schema
+        from pydantic_core import CoreConfig, SchemaValidator
 
         core = _closed(self._core)  # a copy
         for node in nodes(core):
             if node.get("type") in ("list", "set", "frozenset", "tuple"):
                 node["fail_fast"] = True
-        return SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
+        return SchemaValidator(core, CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
 
 
 def _no_schema(owner: str, error: Exception) -> ToolDefinitionError:
@@ -230,6 +229,20 @@ def _finite(value: Any) -> bool:
     return True
 
 
+def core_schema(annotation: Any) -> Any:
+    """Return pydantic's core schema of a type. (A TypeAdapter has it, too, but also builds a validator and a
+    serializer, and looks for plugins of pydantic in all installed packages.)"""
+    from pydantic.experimental.arguments_schema import generate_arguments_schema
+
+    def stub(value: Any) -> None: ...
+
+    stub.__annotations__ = {"value": annotation}
+    core: Any = generate_arguments_schema(stub, "arguments")
+    if core["type"] == "definitions":
+        return {**core, "schema": core["schema"]["arguments_schema"][0]["schema"]}
+    return core["arguments_schema"][0]["schema"]
+
+
 def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
     """Return the JSON Schema of a pydantic core schema, without the titles that only repeat names."""
     schema: Json = _generator()(ref_template="#/$defs/{model}").generate(core, mode=mode)
@@ -268,7 +281,9 @@ def _generator() -> type[GenerateJsonSchema]:
 
         def encode_default(self, dft: Any) -> Any:
             # Otherwise pydantic makes a validator of the default's type, for each default.
-            return dft if dft is None or type(dft) in (str, bool, int) else super().encode_default(dft)
+            if dft is None or type(dft) in (str, bool, int) or (type(dft) is float and math.isfinite(dft)):
+                return dft
+            return super().encode_default(dft)
 
     return Untitled
 

@@ -211,21 +211,12 @@ def check(
 
 @functools.cache
 def _validator(annotation: Any, from_text: bool) -> SchemaValidator:
-    from pydantic.experimental.arguments_schema import generate_arguments_schema
     from pydantic_core import SchemaValidator
 
-    def stub(value: Any) -> None: ...
+    from .schema import core_schema
 
-    stub.__annotations__ = {"value": annotation}
-    # A TypeAdapter would also build a validator and a serializer, and search all packages for plugins.
-    schema = _of_the_only_argument(generate_arguments_schema(stub, "arguments"))
+    schema = core_schema(annotation)
     return SchemaValidator(schema if from_text else _strict(schema))
-
-
-def _of_the_only_argument(schema: Any) -> Any:
-    if schema["type"] == "definitions":
-        return {**schema, "schema": _of_the_only_argument(schema["schema"])}
-    return schema["arguments_schema"][0]["schema"]
 
 
 def _strict(schema: Any) -> Any:

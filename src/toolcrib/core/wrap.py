@@ -149,12 +149,10 @@ def schema_of(annotation: Any) -> Json | None:
     marks = ("model_fields", "__dataclass_fields__", "__required_keys__")  # the last is a TypedDict's
     if not any(hasattr(cast("Any", annotation), mark) for mark in marks):
         return None
-    from pydantic import TypeAdapter
-
-    from .schema import generate
+    from .schema import core_schema, generate
 
     try:
-        schema = generate(TypeAdapter(cast("Any", annotation)).core_schema, "serialization")
+        schema = generate(core_schema(annotation), "serialization")
     except Exception:  # without a schema nothing is checked
         return None
     return schema if schema.get("type") == "object" else None
