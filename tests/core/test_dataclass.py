@@ -84,9 +84,10 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 @pytest.mark.parametrize("options", OPTIONS)
 def test_as_the_standard_decorator(options: dict[str, bool]) -> None:
     for ours, standard in zip(bodies(dataclass(**options)), bodies(dataclasses.dataclass(**options)), strict=True):
-        assert [(f.name, f.default, f.init) for f in fields(ours)] == [
-            (f.name, f.default, f.init) for f in fields(standard)
+        assert [(f.name, f.type, f.default, f.init) for f in fields(ours)] == [
+            (f.name, f.type, f.default, f.init) for f in fields(standard)
         ]
+        assert inspect.get_annotations(ours) == inspect.get_annotations(standard)
         assert ours.__match_args__ == standard.__match_args__
         assert hasattr(ours, "__slots__") == hasattr(standard, "__slots__")
         assert ours.__module__ == __name__

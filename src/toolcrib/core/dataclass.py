@@ -2,12 +2,13 @@
 
 `dataclasses.dataclass` compiles up to seven functions for each class (0.8 ms for a frozen one), and a start loads over
 200 classes. Here the fields are the standard ones, so `fields`, `replace`, `asdict` and pydantic work. `__init__` is
-compiled when a class is first used (together 0.2 ms); nothing else is compiled.
+compiled when a class is first used; nothing else is compiled.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -47,8 +48,15 @@ def dataclass(
         if cls.__dict__.get("__hash__") is None and "__eq__" in written:
             written.discard("__hash__")  # Python put a None there, because the class has an `__eq__`
         cls.__doc__ = cls.__doc__ or cls.__name__  # else it reads the signature for one
+        types = inspect.get_annotations(cls)
+        # The standard decorator parses types that are texts, to find these two: a fifth of its work.
+        marked = {name for name, type_ in types.items() if "ClassVar" in str(type_) or "KW_ONLY" in str(type_)}
+        cls.__annotations__ = {name: type_ if name in marked else object for name, type_ in types.items()}
         standard = dataclasses.dataclass  # noqa: TID251
         made = standard(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+        made.__annotations__ = types
+        for name in types.keys() - marked:
+            made.__dataclass_fields__[name].type = types[name]
         for name, method in _methods(made, frozen, slots, eq, unsafe_hash):
             if name not in written:
                 setattr(made, name, method)
