@@ -148,7 +148,7 @@ def test_frozen_is_frozen() -> None:
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
         Point(1, 2).x = 3  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
-        del Point(1, 2).x
+        del Point(1, 2).x  # type: ignore[misc]
     own = Own(1)
     assert own.extra == 1
     del own.extra

@@ -46,7 +46,7 @@ class ComposedTools:
 
     def tool(self) -> Tool:
         """Return the tool `create_tool`."""
-        return tool(
+        made = tool(
             self.create_tool,
             category="memory",
             destructive=False,
@@ -56,6 +56,8 @@ class ComposedTools:
             judge=self._judge,
             preview=self._preview,
         )
+        made.tested = True  # as the built-in tools
+        return made
 
     async def create_tool(
         self,
