@@ -405,6 +405,22 @@ async def test_our_own_folders_are_refused_wherever_they_lie(host: Host) -> None
     assert await host.decides("Read", {"file_path": "/etc/hostname"}) == "pass"
 
 
+async def test_a_folder_of_keys_is_not_listed(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own list_dir refuses it, too. Other folders outside are the host's to show."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".ssh").mkdir(parents=True)
+    (home / "docs").mkdir()
+    (home / "link").symlink_to(".ssh")
+    for path in (str(home / ".ssh"), "~/.ssh/", str(home / "link"), "~/.gnupg"):
+        assert await host.decides("LS", {"path": path}) == "deny", path
+        assert await host.decides("Glob", {"pattern": "*", "path": path}) == "deny", path
+    for path in (str(home / "docs"), str(home)):
+        assert await host.decides("LS", {"path": path}) == "pass", path
+    host.name = "gemini"
+    assert await host.decides("list_directory", {"path": str(home / ".ssh")}) == "deny"
+
+
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:
     """As ripgrep does: a project with an ignored .env is not asked about at each search."""
     (host.work / ".git").mkdir()

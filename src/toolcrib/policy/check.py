@@ -30,6 +30,7 @@ from .policy import Check, Policy
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
 """The method `look_up` of a judge that has `wants_lookup`: resolves host names that the judgement needs."""
+_ANY_NAME = "k3v9x2q7"  # of no file: what it means in a folder, each file there means
 _PATHS = ("path", "pattern")  # arguments of reading tools that may contain a path outside the workspace
 MAX_REASON = 2_000  # characters; a reason must be short enough to read
 
@@ -197,10 +198,11 @@ def _whole(path: str, ctx: ToolContext) -> str:
 
 
 def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
-    """Return the list entry by which a path, or the target of its links, is a file of secrets; None if there is no such
-    entry."""
+    """Return the list entry by which a path, or the target of its links, is a file of secrets, or a folder of them
+    (`.ssh`); None if there is no such entry."""
     whole = _whole(path, ctx)
-    return sensitive_by(whole) or sensitive_by(os.path.realpath(whole))
+    real = os.path.realpath(whole)
+    return sensitive_by(whole) or sensitive_by(real) or sensitive_by(f"{real}/{_ANY_NAME}")
 
 
 def unbuilt_check(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Check:
