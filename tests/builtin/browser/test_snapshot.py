@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.builtin.browser.downloads import safe_name
-from toolcrib.builtin.browser.session import same_page
+from toolcrib.builtin.browser.session import BrowserSession, same_page
 from toolcrib.builtin.browser.snapshot import (
     MAX_NOTES,
     Element,
@@ -21,6 +24,7 @@ from toolcrib.builtin.browser.snapshot import (
     renumbered,
     subtree,
 )
+from toolcrib.core.errors import ToolError
 
 # As Playwright 1.65 writes a page, with what a hostile page can put into it.
 TREE = """- generic [active] [ref=e1]:
@@ -200,3 +204,21 @@ def test_every_new_line_is_shown(before: list[str], now: list[str]) -> None:
         assert shown.count(line) >= now.count(line) - before.count(line)
     rest = iter(now)
     assert all(line in rest for line in shown if line != "…")  # in the page's order
+
+
+async def test_a_page_of_too_many_elements_is_not_tried_twice() -> None:
+    class Large:
+        tries = 0
+
+        async def aria_snapshot(self, **_: object) -> str:
+            self.tries += 1
+            raise RuntimeError("Timeout 3000ms exceeded.")
+
+        async def evaluate(self, _: str) -> int:
+            return 20_000
+
+    page = Large()
+    session: Any = SimpleNamespace()
+    with pytest.raises(ToolError, match="has 20,000 elements, too many to show them in time; web_fetch"):
+        await BrowserSession.snapshot(session, cast("Any", SimpleNamespace(page=page)))
+    assert page.tries == 1

@@ -29,6 +29,7 @@ MAX_TABS = 20
 QUIET_SECONDS = 0.25  # a page without a request for this time counts as settled
 SETTLE_SECONDS = 4.0
 FRAME_SECONDS = 3.0
+MANY_ELEMENTS = 10_000  # a page that has more, and is not shown in this time, is not tried again
 LOAD_SECONDS = 5.0  # after the first bytes; then the page is shown as it is
 ACTION_SECONDS = 10.0  # for a click, a text, a picture
 _LOOK_SECONDS = 0.05
@@ -329,6 +330,13 @@ class BrowserSession:
         except Exception as error:
             if "Timeout" not in str(error):
                 raise
+            async with asyncio.timeout(LOAD_SECONDS):
+                count = await tab.page.evaluate("document.querySelectorAll('*').length")
+            if count > MANY_ELEMENTS:
+                raise ToolError(
+                    f"the page has {count:,} elements, too many to show them in time; web_fetch reads its text, "
+                    "browser_screenshot shows the window"
+                ) from None
             try:
                 tree = await tab.page.aria_snapshot(mode="ai")
             except Exception as again:
