@@ -88,6 +88,14 @@ async def test_an_address_leads_to_its_server(make: Make) -> None:
     assert await place(catalogue, "zzz://unknown") == ("b", "zzz://unknown"), "a result of it named the address"
 
 
+async def test_a_template_without_a_scheme_takes_no_address_of_another_server(make: Make) -> None:
+    for greedy in ("{+any}", "{any}", "{+scheme}://{+rest}", "{+any}7", "n{+any}"):
+        catalogue = make(a=offers("note://1"), b=offers("memo://1", greedy))
+        assert await place(catalogue, "note://secret/7") == ("a", "note://secret/7"), greedy
+        assert await place(catalogue, "zzz://unknown") is None, greedy
+        assert await place(catalogue, f"mcp+b:{greedy}") == ("b", greedy)
+
+
 async def test_what_two_offer_is_there_twice(make: Make) -> None:
     catalogue = make(one=offers("note://1", "note://{n}", "greet"), Two=offers("note://1", "note://{n}", "greet"))
     uris, templates, prompts = await names(catalogue)

@@ -30,6 +30,7 @@ MAX_SEEN = 10_000
 MAX_ADDRESS = 8_192
 """The longest address from a result that is remembered, in characters."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
 
 Kind = Literal["resources", "prompts"]
@@ -240,11 +241,12 @@ def shown_prompt(server: Upstream, own: str) -> str:
 
 
 def _fitting(table: dict[str, Entry], uri: str) -> Entry | None:
-    """Return the template that an address fits. If several fit, return the one with the most literal text."""
+    """Return the template that an address fits. If several fit, return the one with the most literal text. One without
+    its scheme at the start (`{+any}`) fits none: it would take the addresses of all servers."""
     best: tuple[int, Entry] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
-        if not wildcard(literal, uri):
+        if not _SCHEME.match(literal[0]) or not wildcard(literal, uri):
             continue
         weight = sum(map(len, literal))
         if best is None or weight > best[0]:
