@@ -15,6 +15,7 @@ from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.reading import PastEnd, read_window
 from toolcrib.core.output import ImageBlock
+from toolcrib.core.text import in_lines
 from toolcrib.record.undoing import undo
 
 
@@ -334,7 +335,7 @@ def test_windows_are_what_splitting_gives(data, offset, limit, step):
         window = read_window(fill, offset, limit, max_bytes=10**6)
     except PastEnd as past:
         assert len(lines) < offset
-        assert f"has {len(lines)} lines" in str(past)
+        assert f"has {in_lines(len(lines))}; " in str(past)
         return
     assert window.lines == lines[offset - 1 : offset - 1 + limit]
     end = offset - 1 + len(window.lines)

@@ -29,7 +29,7 @@ FILES = {
     "empty.toml": "",
     ".env": "KEY=1\n",
 }
-PAGE = "1| price = 3\n(End of file - 1 lines in all.)\n"
+PAGE = "1| price = 3\n(End of file - 1 line in all.)\n"
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},

@@ -160,7 +160,12 @@ def test_hooks_are_taken_out_again(cli: Cli, agent: str) -> None:
 
 
 def test_only_agents_with_hooks(cli: Cli) -> None:
-    for words, expected in ((("vscode", "--hook"), "has no hooks"), (("copilot",), "--hook")):
+    for words, expected in (
+        (("vscode", "--hook"), "has no hooks"),
+        (("cursor", "--hook", "--acp"), "two set-ups"),
+        (("cursor", "--closed"), "--closed is for --hook"),
+        (("copilot",), "--hook"),
+    ):
         assert expected in cli("install", *words, code=2).stderr
 
 

@@ -20,6 +20,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.recent import Recent
+from ..core.text import in_lines
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement, PlannedFile
 from ..policy.secrets.redact import may_be_masked
@@ -353,7 +354,7 @@ def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers:
 def _footer(window: Window) -> str:
     last = window.first + len(window.lines) - 1
     if window.next is None:
-        return f"(End of file - {window.total:,} lines in all.)"
+        return f"(End of file - {in_lines(window.total or 0)} in all.)"
     line, into = window.next
     if into and line == window.first:
         shown = f"bytes {window.skipped:,}-{into:,} of line {line}, which is longer than one page"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.text import in_lines
 
 CHUNK = 256 * 1024
 
@@ -156,7 +157,7 @@ def _whole_characters(data: bytes, position: int, size: int) -> int:
 
 
 def _past_lines(lines: int, offset: int) -> PastEnd:
-    return PastEnd(f"the file has {lines:,} lines; offset {offset} is past the end")
+    return PastEnd(f"the file has {in_lines(lines)}; offset {offset} is past the end")
 
 
 def _past_bytes(size: int, offset: int, byte_offset: int) -> PastEnd:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ..core.homes import state_home
+from ..core.text import size
 from ..record import retention
 from ..record.pruning import CleanReport
 from ..record.pruning import clean as clean_state
@@ -41,7 +42,7 @@ def clean(
     if everything and not dry_run:
         parts = [size for state in states for part, size in state.sizes().items() if part not in ("record", "browser")]
         where = f"{len(states)} folders of {state_home()}" if everywhere else str(states[0].path)
-        question = f"Remove {show.size(sum(parts))} in {where}? Nothing can be undone afterwards."
+        question = f"Remove {size(sum(parts))} in {where}? Nothing can be undone afterwards."
         options.confirm(question, "nothing was removed")
     reports = [(state, _clean(state, settings.record, everything, dry_run)) for state in states]
     if options.json:
@@ -51,9 +52,9 @@ def clean(
     verb = "would be freed" if dry_run else "freed"
     for state, report in reports:
         for removal in report.removed:
-            show.out(f"{removal.part}/{removal.name}  {show.size(removal.size)}  {removal.age / 86400:.1f} days old")
-        held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
-        show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
+            show.out(f"{removal.part}/{removal.name}  {size(removal.size)}  {removal.age / 86400:.1f} days old")
+        held = ", ".join(f"{part} {size(count)}" for part, count in report.sizes.items())
+        show.say(f"{size(report.freed)} {verb} in {state.path} (held before: {held})")
 
 
 def state_folders() -> list[Path]:

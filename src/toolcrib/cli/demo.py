@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..boundary.programs import find_program
+from ..core.text import in_lines
 from ..core.wings import has_wing
 from . import show
 from .exit_codes import FAILED, OK, REFUSED, Usage
@@ -311,7 +312,7 @@ class Demo:
         for line in lines[:most]:
             self.line(f"  {line[:160]}", "dim")
         if len(lines) > most:
-            self.line(f"  … {len(lines) - most} more lines", "dim")
+            self.line(f"  … {in_lines(len(lines) - most, 'more ')}", "dim")
         return text
 
     def killed_when(self, name: str, *words: str) -> None:

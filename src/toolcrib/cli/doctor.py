@@ -22,6 +22,7 @@ from ..boundary.sandbox.spec import DoctorFinding
 from ..boundary.starts import STARTS
 from ..config import Settings
 from ..core.errors import ToolcribError
+from ..core.text import size
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
 from ..record.connection import is_full
@@ -124,7 +125,7 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ripgrep", False, str(error))
     try:
         state = StateFolder.for_workspace(settings.workspace)
-        sizes = ", ".join(f"{part} {show.size(size)}" for part, size in state.sizes().items())
+        sizes = ", ".join(f"{part} {size(count)}" for part, count in state.sizes().items())
         full = is_full(state.record_db)
         remedy = "its disk is full: make room; `toolcrib clean` frees some" if full else "make it writable"
         usable = not full and os.access(state.path, os.W_OK)

@@ -52,6 +52,10 @@ def install(
     root = options.settings(quiet=True).workspace
     known = CLIENTS[client]
     home = Path.home()
+    if hook and acp:
+        raise Usage("--hook and --acp are two set-ups; run `toolcrib install` once for each")
+    if closed and not hook:
+        raise Usage("--closed is for --hook")
     if hook:
         if known.hooks is None or not has_wing("hosts"):
             raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {_those('hooks')}")

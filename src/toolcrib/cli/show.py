@@ -179,16 +179,6 @@ def by_reason(missing: Iterable[tuple[str, str]]) -> Iterable[tuple[list[str], s
     return ((names, why) for why, names in found.items())
 
 
-def size(count: int) -> str:
-    """Bytes for people: `1.5 MiB`."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError
-
-
 def clock(when: float) -> str:
     """A time in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))

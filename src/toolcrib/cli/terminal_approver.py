@@ -16,6 +16,7 @@ from ..builtin.ask_user import chosen
 from ..core.bound import safe
 from ..core.context import Ask
 from ..core.errors import ToolError
+from ..core.text import in_lines
 from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope, host_rule, rules_of
@@ -220,7 +221,7 @@ class TerminalApprover:
             show.diff("\n".join(lines[start : start + room]), _BAR)
             left = len(lines) - start - room
             if left > 0:
-                key, _ = await self._choice(f"{left} more lines: [space] goes on, [q] ends ", " q")
+                key, _ = await self._choice(f"{in_lines(left, 'more ')}: [space] goes on, [q] ends ", " q")
                 if key in ("q", _END):
                     return
 
@@ -388,7 +389,9 @@ def _fitting(text: str, most: int) -> str:
     left = len(parts) - head - tail
     if left <= 0:
         return "\n".join(parts)
-    return "\n".join([*parts[:head], f"⟨… {left} lines not shown here; w shows them …⟩", *parts[len(parts) - tail :]])
+    return "\n".join(
+        [*parts[:head], f"⟨… {in_lines(left)} not shown here; w shows them …⟩", *parts[len(parts) - tail :]]
+    )
 
 
 def _within(heights: Sequence[int], most: int) -> int:

@@ -16,6 +16,21 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes for people: `1.5 MiB`."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
+
+
+def in_lines(count: int, kind: str = "") -> str:
+    """Return a number of lines in words: `1 line`, `2,000 more lines`."""
+    return f"{count:,} {kind}line{'s' * (count != 1)}"
+
+
 def one_line(text: str) -> str:
     """Return the text with each run of white space as one blank, so that it cannot begin a new line."""
     return " ".join(text.split())

@@ -54,7 +54,7 @@ async def test_scanned_pages_are_images(reading):
 async def test_names_are_not_believed(reading):
     assert "(End of PDF document" in await reading.ok(pdf(text_page("hello")), "report.docx")
     assert "(End of Word document" in await reading.ok(docx(paragraph("hello")), "report.pdf")
-    assert await reading.ok(b"just text", "report.xlsx") == "1| just text\n(End of file - 1 lines in all.)"
+    assert await reading.ok(b"just text", "report.xlsx") == "1| just text\n(End of file - 1 line in all.)"
     assert "1| %PDF- is" in await reading.ok(b"%PDF- is how they begin", "a.txt", encoding="utf-8")
     assert "1| x = b'%PDF-'" in await reading.ok(b"x = b'%PDF-'", "a.py")
     assert await reading.ok(b"", "empty.docx") == "(empty.docx is empty)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from toolcrib.boundary.sandbox.spec import DoctorFinding
 from toolcrib.builtin.files import FileTools
-from toolcrib.config import TextToTrust
+from toolcrib.config import TextToTrust, load_settings
 from toolcrib.config.files import ConfigFile
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
@@ -26,7 +27,7 @@ from toolcrib.policy.rules.grammar import Rule, RuleSource
 from toolcrib.policy.starts import StartDoubt
 from toolcrib.record.rows import ApprovalRow, CallRow
 from toolcrib.serve.console.calls import FilePart, OneCall, call_page
-from toolcrib.serve.console.health import SetLimit, health_page
+from toolcrib.serve.console.health import SetLimit, health_page, read_limits
 from toolcrib.serve.console.html import el
 from toolcrib.serve.console.inbox import PER_PAGE, WaitingCalls, inbox_page
 from toolcrib.serve.console.page import Frame, refused
@@ -286,3 +287,12 @@ def test_a_huge_question_is_made_soon(room: Room, page: Any) -> None:
     text = unharmed(page)
     assert len(text) < 250_000
     assert "characters not shown here" in text or "characters" in text
+
+
+def test_limits_in_bytes_are_shown_in_units(tmp_path: Path) -> None:
+    settings = load_settings(workspace=tmp_path)
+    limits = {each.name: each.value for each in read_limits(lambda: nullcontext(SimpleNamespace(settings=settings)))}  # type: ignore[arg-type]
+    assert limits["record.max_bytes"] == "1.0 GiB"
+    assert limits["sandbox.limits.address_space"] == "64.0 GiB"
+    assert limits["sandbox.limits.memory"] == "none"
+    assert limits["sandbox.limits.processes"] == "4096"

@@ -13,6 +13,7 @@ from typing import Any
 from ...boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 from ...core.errors import ToolError
 from ...core.output import ImageBlock, ToolOutput
+from ...core.text import in_lines
 from ..document_reading import DocumentRequest, DocumentText
 from ..file_kinds import image_type
 from ..settings import DocumentSettings
@@ -141,7 +142,7 @@ def _footer(found: DocumentText) -> str:
     whole = f"{found.count:,} {found.unit}{'' if found.count == 1 else 's'}"
     if found.next is None:
         if not found.unit:
-            return f"(End of {found.kind} - {found.lines or 0:,} lines in all.)"
+            return f"(End of {found.kind} - {in_lines(found.lines or 0)} in all.)"
         everything = found.shown in (f"1-{found.count}", "1") and found.count > 0
         return f"({'End of' if everything else 'From a'} {found.kind} - {whole} in all.)"
     pages, offset = found.next

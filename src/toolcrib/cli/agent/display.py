@@ -30,7 +30,7 @@ from ...agent.history import ModelCall, TokenUsage
 from ...agent.model import CallBegun, TextDelta, ThinkingDelta, TryFailed
 from ...agent.todo import plan_text
 from ...core.finish import for_person
-from ...core.text import clip, one_line
+from ...core.text import clip, in_lines, one_line
 from ...policy.plain import plain_line
 from .. import show
 from .file_changes import FileChange
@@ -201,7 +201,7 @@ class AnswerLines:
             for line in change.lines[:MAX_DIFF_LINES]:
                 self._screen.line(f"  │ {clip(line, width() - 4)}", _DIFF_STYLES.get(line[:1], "dim"))
             if len(change.lines) > MAX_DIFF_LINES:
-                self._screen.line(f"  │ … {len(change.lines) - MAX_DIFF_LINES} more lines", "dim")
+                self._screen.line(f"  │ … {in_lines(len(change.lines) - MAX_DIFF_LINES, 'more ')}", "dim")
 
     def _show_plan(self, items: tuple[dict[str, Any], ...]) -> None:
         """Show the plan; where only the states of steps changed, show those steps."""

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from ...boundary.sandbox.spec import DoctorFinding
 from ...core.dataclass import dataclass
+from ...core.text import size
 from .html import Markup, el
 from .page import Frame, page
 from .rules import Build
@@ -34,8 +35,16 @@ def read_limits(build: Build) -> list[SetLimit]:
             if name.endswith("limits") or each.name.startswith(("max_", "keep_", "timeout"))
         }
         sources = settings.origin.sources
-        return [SetLimit(name, "none" if value in (None, {}, ()) else str(value), sources.get(name, ""))
-                for name, value in found.items()]  # fmt: skip
+        return [SetLimit(name, _shown(name, value), sources.get(name, "")) for name, value in found.items()]
+
+
+_BYTES = ("address_space", "memory", "file_size", "tmp", "max_bytes")
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, int) and name.rpartition(".")[2] in _BYTES:
+        return size(value)
+    return "none" if value in (None, {}, ()) else str(value)
 
 
 def health_page(findings: Iterable[DoctorFinding], limits: Iterable[SetLimit], frame: Frame) -> str:
