@@ -13,6 +13,7 @@ import pytest
 from toolcrib import Toolbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import ToolcribError
 from toolcrib.effects import saved_files
 from toolcrib.effects.saved_files import FileSaver
 from toolcrib.policy.shell.judge import judge_command
@@ -50,6 +51,34 @@ class Room:
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
     return Room(tmp_path)
+
+
+def test_of_commands_that_run_at_once_none_takes_the_cover_of_another(room: Room) -> None:
+    """What each changed cannot be told apart, so each covers all that changed until it ended."""
+    for name in ("ours", "theirs"):
+        (room.root / name).write_text("before")
+    first, second = room.saver.save(), room.saver.save()
+    (room.root / "ours").write_text("by the first")
+    (room.root / "theirs").write_text("by the second")
+    assert "2 files" in room.saver.outcome(first, CTX).undo
+    (room.root / "theirs").unlink()
+    outcome = room.saver.outcome(second, replace(CTX, call_id="call_2"))
+    assert "2 files" in outcome.undo and not outcome.notes
+    undo(room.journal, "call_2")
+    assert {name: (room.root / name).read_text() for name in ("ours", "theirs")} == dict.fromkeys(
+        ("ours", "theirs"), "before"
+    )
+    with pytest.raises(ToolcribError, match="changed"):  # nothing is lost by the other undo
+        undo(room.journal, "call_1")
+
+
+def test_a_command_of_another_process_that_took_the_copy_is_named(room: Room) -> None:
+    (room.root / "a").write_text("before")
+    first, second = room.saver.save(), FileSaver(room.journal).save()
+    (room.root / "a").write_text("after")
+    assert "1 file" in room.saver.outcome(first, CTX).undo
+    (note,) = FileSaver(room.journal).outcome(second, replace(CTX, call_id="call_2")).notes
+    assert "a command that ran at the same time covers it" in note
 
 
 def test_what_is_gone_or_rewritten_comes_back(room: Room) -> None:

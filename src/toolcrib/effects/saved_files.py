@@ -73,6 +73,8 @@ class FileSaver:
         self._folder = journal.folder.saved
         private = journal.ws.private
         self._ours = private.holds if private.lie_in(str(self._root)) else None
+        self._running: set[int] = set()
+        """The commands whose outcome is not known yet: while there are several, each needs the copies."""
 
     def covers(self, path: str) -> bool:
         """Return whether a file would be saved, judged by its place and size, or does not exist."""
@@ -88,6 +90,7 @@ class FileSaver:
     def save(self) -> SavedFiles:
         """Save the files as they are now. Blocks. Never raises: what cannot be saved is named in the result."""
         saved = SavedFiles()
+        self._running.add(id(saved))
         try:
             private_folder(self._folder)
             known = set(os.listdir(self._folder))
@@ -145,6 +148,7 @@ class FileSaver:
             self._journal.prune_sometimes()
         elif made:
             outcome.undo = f"(undo does not cover the {_files(made)} that it made)"
+        self._running.discard(id(saved))
         if problem:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
         return outcome
@@ -192,7 +196,10 @@ class FileSaver:
             now = None if hidden else ws.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             now = None
-        before = copy.lstat()
+        try:
+            before = copy.lstat()
+        except FileNotFoundError:
+            raise ToolcribError("a command that ran at the same time covers it") from None
         if now is not None and stat.S_ISREG(now.st_mode) and stat.S_ISREG(before.st_mode):
             same = now.st_size == before.st_size and stat.S_IMODE(now.st_mode) == stat.S_IMODE(before.st_mode)
             if same and self._has_same_content(path, copy):
@@ -204,7 +211,11 @@ class FileSaver:
             change.after_identity = in_words(identity_of(now))
         target = journal.trash_path(os.path.basename(path))
         change.kept = f"trash/{target.parent.name}/{target.name}"
-        os.rename(copy, target)
+        if len(self._running) > 1:
+            with closing_fd(os.open(self._folder, LISTED)) as here, closing_fd(os.open(target.parent, LISTED)) as there:
+                copy_tree(here, key, there, target.name)
+        else:
+            os.rename(copy, target)
         journal.table.done(journal.table.insert(change), None)
         return True
 
