@@ -178,3 +178,11 @@ def test_settings_of_git_with_a_password_ask(command: str, whose: str, tmp_path:
     assert judge_command(command, replace(here, contained=True)).verdict == "allow"
     for harmless in ("git status", "git branch -vv", "git log -p", "grep -r x src", "rg url"):
         assert rule(harmless, here) == "allow", harmless
+
+
+def test_a_pattern_selects_the_settings_of_a_repository_with_a_password(place: CommandPlace) -> None:
+    config = Path(place.workspace, "src/.git/config")
+    config.parent.mkdir()
+    config.write_text("[remote]\nurl = https://me:hunter2@example.com\n")
+    assert rule("cat s*/.git/config", place) == "shell:environment"
+    assert rule("cat c*/.git/config", place) == "allow"

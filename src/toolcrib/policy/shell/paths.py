@@ -6,6 +6,7 @@ A path that is only partly known (`src/$x`, `*.py`) is judged by everything it c
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 from fnmatch import fnmatchcase
@@ -99,9 +100,9 @@ def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
             return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")
         return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, outside the workspace", True)
     if place.on_disk and not (place.walled or place.contained):
-        if "/.git/" in f"{spot.path}/" and holds_password(
-            told := f"{spot.path}/".partition("/.git/")[0] + "/.git/config"
-        ):
+        above, settings, _ = f"{glob.escape(spot.path)}/{spot.pattern}/".partition("/.git/")
+        told = next(filter(holds_password, glob.iglob(f"{above}/.git/config")), None) if settings else None
+        if told is not None:
             return Finding("ask", "shell:environment", f"may show the password in {told}", True)
         if spot.below:
             return links_out(spot.path, place, spot.pattern)
