@@ -32,6 +32,7 @@ def rule(command: str, place: CommandPlace) -> str | None:
 
 
 SHOWS = [
+    "cat **", "shopt -s globstar; cat **/*", "head **/*.p*",
     "grep -rh '' .", "grep -r x", "grep -R x .", "egrep --recursive x .", "grep -r x *", "grep x cfg/*",
     "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .", "ag x", "ag --hidden x",
     "find . -exec cat {} +", "find . -type f -exec grep -l x {} \\;", "find cfg -name '*' -exec cat {} +",
@@ -46,6 +47,7 @@ SHOWS = [
     "x=*; grep -r y $x", "cat <(cat cfg/*)",
 ]  # fmt: skip
 SHOWS_NONE = [
+    "cat **/*.py", "shopt -s globstar; cat src/**",
     "grep -r x src", "grep x *", "grep x src/*", "cat *", "cat src/*.py", "cat */*.py", "head -n1 *",
     "rg x src", "find . -name '*.py' -exec cat {} +", "find . -type f -iname '*.md' -exec grep x {} +",
     "find src -exec cat {} +", "find . -type f", "ls -R", "ls -la cfg", "git diff", "git grep x",
@@ -122,6 +124,16 @@ def test_the_question_names_the_files_and_the_way_around_them(place: CommandPlac
         found = rule(command.replace("grep", f"grep {how}").replace("rg", f"rg {how}"), place)
         assert found == "allow", (command, how)
     assert judge_command("cat cfg/p*", place).reason.endswith("To leave it out: name only the files that are needed")
+
+
+@pytest.mark.parametrize("command", ["grep -d recurse x .", "grep -d recurse x", "grep -drecurse x ."])
+def test_another_spelling_of_recursion_asks(command: str, place: CommandPlace) -> None:
+    assert judge_command(command, place).verdict == "ask"
+
+
+@pytest.mark.parametrize("command", ["cat $(pwd)/cfg/*", "cat ~+/cfg/*", "cat `pwd`/cfg/*"])
+def test_the_folder_of_the_command_may_be_a_substitution(command: str, place: CommandPlace) -> None:
+    assert judge_command(command, place).verdict == "ask"
 
 
 def test_a_file_s_name_cannot_change_the_question(place: CommandPlace) -> None:

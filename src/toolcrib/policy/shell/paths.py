@@ -138,6 +138,9 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
 def odd_names(word: Word, cwd: str) -> Finding | None:
     """Return the question about a pattern for file names, if a name that it may select says more to the program: it
     begins like an option, or it becomes several words or a pattern, as the unquoted variable of a loop."""
+    if not _PATTERN.search(word.start):
+        said = "takes the names of files in a folder that is known only when it runs"
+        return Finding("ask", "shell:unknown-option", said, True)
     fixed, _, rest = _PATTERN.split(word.start, maxsplit=1)
     folder, _, _ = fixed.rpartition("/")
     name = "" if fixed else _named(cwd, re.compile(r"[-+]"), deep=False)

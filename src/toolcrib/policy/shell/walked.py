@@ -95,7 +95,11 @@ def _walks(command: Command) -> bool:
 
 def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]:
     """Yield the secrets at a place. Raises TimeoutError if there is too much to look at."""
-    if spot.pattern and not by_find:
+    if "**" in spot.pattern and not by_find:  # with `shopt -s globstar` it goes into all folders
+        last = spot.pattern.rpartition("/")[2] or "*"
+        fits = ((each, os.path.basename(each)) for each in secrets_below(spot.path, until))
+        yield from ((each, "") for each, own in fits if _perhaps(last, own) and (own[0] != "." or last[0] == "."))
+    elif spot.pattern and not by_find:
         pattern = re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", spot.pattern))
         for path in glob.iglob(pattern, root_dir=spot.path):
             if time.monotonic() > until:

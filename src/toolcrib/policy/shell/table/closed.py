@@ -58,7 +58,7 @@ uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-
   harmful
 shuf | read* | -erz -n= -i= | harmful
 tr | text* | -cCdst
-grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -d= -D= \
+grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -D= \
   --regexp=text* --file=read --max-count= --after-context= --before-context= --context= --include=* --exclude=* \
   --exclude-dir=* --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case \
   --invert-match --word-regexp --line-regexp --count --files-with-matches --files-without-match --only-matching \
