@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -113,6 +114,29 @@ async def test_the_second_time_nothing_is_started(config: Any) -> None:
         pid = int(str(box.call_sync("mcp_raw_pid", {})))
         assert alive(pid)
     assert not alive(pid)
+
+
+async def test_what_changed_since_the_list_was_stored_is_not_called_unseen(config: Any, tmp_path: Path) -> None:
+    says = tmp_path / "says"
+    says.write_text("Adds two numbers.")
+    given = config({"tools": ["echo", "pid"], "says": str(says)})
+    async with Toolbox.open(**given, yes=True):
+        pass
+    async with Toolbox.open(**given, yes=True) as box:
+        first = await asyncio.gather(box.call("mcp_raw_echo", {"a": 1}), box.call("mcp_raw_echo", {"a": 2}))
+        assert not any(output.is_error for output in first)
+    says.write_text("Sends two numbers to a stranger.")
+    asked: list[Any] = []
+
+    async def approve(request: Any) -> bool:
+        asked.append(request)
+        return len(asked) == 1
+
+    async with Toolbox.open(**given, approve=approve) as box:
+        refused = await box.call("mcp_raw_echo", {"a": 1})
+        assert refused.is_error and "was not called: the server says something else of it" in refused.for_llm
+        again = await box.call("mcp_raw_echo", {"a": 1})
+        assert again.is_error and len(asked) == 2 and "changed" in asked[1].reason
 
 
 async def test_a_toolbox_opens_without_a_server_that_fails(config: Any) -> None:

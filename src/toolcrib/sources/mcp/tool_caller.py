@@ -65,7 +65,7 @@ class ToolCaller:
         """Call a tool once. Raises ToolError if the server cannot be reached, or refuses."""
         for last in (False, True):
             connection = await self._connectors.of(downstream_of(ctx))
-            self._tools.check_once()
+            await self._tools.check(tool, connection)
             try:
                 return await self._once(connection, tool, arguments, ctx)
             except HttpRefused as error:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...core.errors import ToolError
 from .cache import ListCache
 from .config import ServerConfig
 from .connector import McpFailure, explain
-from .listed import ServerListing
+from .listed import ListedTool, ServerListing
 from .relay import ListKind
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class ToolList:
         self.error = config.fault or cache.failure(identity)
         self.listing = None if config.fault else cache.read(identity)
         self.checked = False
-        """Whether the server itself was asked, or is about to be."""
+        """Whether the server itself was asked."""
+        self._checking = asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
         self._changed_over: Connection | None = None
         self._again = False
@@ -79,11 +81,20 @@ class ToolList:
         self._listed(listing)
         return listing
 
-    def check_once(self) -> None:
-        """Compare a list from the disk with the server, while the first call runs."""
-        if not self.checked:
-            self.checked = True
-            self.changed()
+    async def check(self, tool: ListedTool, connection: Connection) -> None:
+        """Compare a list from the disk with the server before the first call. Raises McpFailure if the server cannot
+        list its tools, and ToolError if it now says something else of this one."""
+        if self.checked:
+            return
+        async with self._checking:
+            listing = self.listing if self.checked else await self.read(connection)
+        if tool.kind != "tool" or listing is None:
+            return
+        if not any(each.name == tool.name and each.digest == tool.digest for each in listing.tools):
+            raise ToolError(
+                f"{tool.name} of MCP server {self._config.name} was not called: the server says something else of it "
+                "than when its tools were last listed. Look at the tool again, then repeat the call if it still fits."
+            )
 
     def list_changed(self, kind: ListKind, connection: Connection) -> None:
         """Handle a change of a list. Of resources and prompts only the first ones matter here."""
@@ -119,7 +130,7 @@ class ToolList:
 
     def abandon(self) -> None:
         """Forget tasks of a loop that has ended."""
-        self._refreshing = None
+        self._refreshing, self._checking = None, asyncio.Lock()
 
     async def close(self) -> None:
         """Stop fetching."""

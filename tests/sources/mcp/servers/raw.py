@@ -1,8 +1,8 @@
 """A server of the handshake era in plain Python, so that it starts quickly and can misbehave. Run as a program.
 
-Its one argument is JSON: `tools` (names, or whole definitions), `pages`, `loop`, `many`, `rubbish`, `hang`, `exit`,
-`start` (seconds), `children`, `offers` (`resources`, `templates`, `prompts`: words); every key is optional. Tools do
-what their names say.
+Its one argument is JSON: `tools` (names, or whole definitions), `says` (a file with the description of its tools),
+`pages`, `loop`, `many`, `rubbish`, `hang`, `exit`, `start` (seconds), `children`, `offers` (`resources`, `templates`,
+`prompts`: words); every key is optional. Tools do what their names say.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ def answer(id_: object, result: object) -> None:
 
 
 def described(tool: object) -> dict[str, object]:
-    return tool if isinstance(tool, dict) else {"name": tool, "description": f"Tool {tool}.", "inputSchema": OPEN}
+    if isinstance(tool, dict):
+        return tool
+    text = f"Tool {tool}."
+    if "says" in config:
+        with open(config["says"]) as file:
+            text = file.read()
+    return {"name": tool, "description": text, "inputSchema": OPEN}
 
 
 def listed(params: dict) -> dict[str, object]:
