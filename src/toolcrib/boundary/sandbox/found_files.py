@@ -111,10 +111,10 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
         if len(pending) > MAX_FOLDERS or time.monotonic() > until:
             raise TimeoutError(f"{pending[0]} holds too much to be searched")
         names, folders = _entries(folder)
-        yield from _secrets_in(folder, names)
+        yield from sorted(_secrets_in(folder, names))
         if ".git" in folders and holds_password(config := f"{folder}/.git/config"):
             yield config
-        pending += [f"{folder}/{name}" for name in folders if name not in _PASSED_OVER]
+        pending += [f"{folder}/{name}" for name in sorted(folders) if name not in _PASSED_OVER]
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
