@@ -92,9 +92,11 @@ async def test_a_worker_hears_of_the_jobs_of_others(where: str, tmp_path: Path, 
 
     url = f"sqlite:///{tmp_path}/jobs.db" if where == "sqlite" else request.getfixturevalue("postgres_url")
     worker, other = DurableEngine(url, poll=4.0), DurableEngine(url)
-    await worker.work(run)
-    async with asyncio.timeout(40):  # looking each 4 s only, these took 80 s
-        for _ in range(20):
-            await other.result(await other.submit(Job("call", {})))
-    await other.aclose()
-    await worker.aclose()
+    try:
+        await worker.work(run)
+        async with asyncio.timeout(70):  # looking each 4 s only, these took 80 s
+            for _ in range(20):
+                await other.result(await other.submit(Job("call", {})))
+    finally:  # a worker that is left behind would fail other tests of this process
+        await other.aclose()
+        await worker.aclose()
