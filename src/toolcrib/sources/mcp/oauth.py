@@ -74,11 +74,11 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
 
 class _Login:
     """What the SDK calls to send a person to a login page and back. Raises ToolError without a door, for a second login
-    in a row, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
+    with the same scopes, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
 
     def __init__(self, config: ServerConfig, door: LoginDoor | None, storage: TokenFile) -> None:
         self._config, self._door, self._storage = config, door, storage
-        self._was_sent = False
+        self._asked: set[str] = set()  # scopes of earlier logins; a server may want a login with more of them
 
     def _opened(self) -> LoginDoor:
         if self._door is None:
@@ -88,9 +88,10 @@ class _Login:
     async def send(self, url: str) -> None:
         door = self._opened()
         self._storage.check_issuer(self._config)
-        if self._was_sent:
+        scopes = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
+        if scopes in self._asked:
             raise ToolError("it wants another login right after this one: it does not accept its own new token")
-        self._was_sent = True
+        self._asked.add(scopes)
         await door.open(with_scopes(url, self._config.oauth.scopes))
 
     async def receive(self) -> auth.AuthorizationCodeResult:
