@@ -82,9 +82,8 @@ async def _run(
             if not tasks:
                 continue
             asked = group.create_task(asks.wait())
-            done = group.create_task(
-                asyncio.wait(tasks)
-            )  # not a gather: a cancelled one logs that its result was never read
+            # Not a gather: a cancelled one logs that its result was never read.
+            done = group.create_task(asyncio.wait(tasks))
             await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
             if not done.done():  # it waits for a person; calls that only read need not wait

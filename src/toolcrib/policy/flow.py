@@ -201,7 +201,7 @@ class LabelFlow:
         else:  # what it had before these is not known
             new = {digest: replace(source, before=0) for digest, source in given.sources.items()}
             session.sources = {**new, **session.sources}
-        session.given_untrusted = given.labels.integrity == "untrusted"
+        session.given_untrusted |= given.given_untrusted or given.labels.integrity == "untrusted"
         session.full = session.full or given.full
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
