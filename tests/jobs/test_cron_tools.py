@@ -253,6 +253,11 @@ async def test_what_an_untrusted_page_said_is_asked_about_and_labelled() -> None
         await made.text(action="add", name="b", message="water the plants", every_seconds=60)
         assert len(asked) == 1
         assert made.body("b").labels["integrity"] == "untrusted"  # the agent that gets it has read the page, too
+        made.box.flow.share(CHAT.session_id, "subagent")
+        child = replace(CHAT, session_id="subagent")
+        added = {"action": "add", "name": "c", "message": "feed the cat", "every_seconds": 60}
+        assert not (await made.box.call("cron", added, child)).is_error
+        assert made.body("c").labels["integrity"] == "untrusted"  # so has whoever gave the subagent its task
 
 
 async def test_what_a_skill_does_not_allow_is_not_scheduled() -> None:

@@ -148,6 +148,15 @@ async def test_what_a_job_of_another_process_was_made_after_reading_is_asked_abo
         assert ran == []
 
 
+async def test_a_job_of_a_subagent_has_the_labels_of_what_its_parent_read() -> None:
+    async with jobs(mode="autonomous") as made:
+        made.box.flow.inherit(LABELS[True, False], "parent")
+        made.box.flow.share("parent", "child")
+        started = await made.job("child", action="start", tool="echo", arguments={"message": "a"})
+        status = await made.engine.status(started.meta["job"])
+        assert status.job.body["labels"]["integrity"] == "untrusted"
+
+
 async def test_what_a_command_in_a_job_fetched_is_untrusted() -> None:
     async with jobs(yes=True) as made:
         command = "curl -sm1 http://127.0.0.1:9/; echo hello"

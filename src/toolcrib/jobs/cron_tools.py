@@ -98,7 +98,7 @@ class Scheduling:
     ) -> Job:
         """Return the job of a schedule. What a model makes keeps its mode. Raises ToolError if it may not or cannot be
         scheduled."""
-        labels = self.box.session(ctx.session_id).labels
+        labels = self.box.flow.labels_of_work(ctx.session_id)
         wire = {} if labels == LABELS[False, False] else labels.wire
         known = self.box.settings.channels
         if channel is not None and channel not in (ctx.channel, *known):

@@ -136,7 +136,8 @@ class JobTool(Tool):
                 f"the arguments of {tool.name} have a secret in them, and jobs are stored. Use a secret that the "
                 "settings grant to the tool ([secrets]), or call it directly"
             )
-        labels, flow = self._box.session(ctx.session_id).labels, self._box.flow
+        flow = self._box.flow
+        labels = flow.labels_of_work(ctx.session_id)
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,

@@ -219,6 +219,11 @@ class LabelFlow:
             return session.labels
         return LABELS[True, True] if session_id in self._forgotten else LABELS[False, False]
 
+    def labels_of_work(self, session_id: str | None) -> Labels:
+        """Return the labels of work that a session leaves for later: also of what the giver of its task had read."""
+        session, labels = self._sessions.get(session_id), self.labels_of(session_id)
+        return labels.join(LABELS[True, False]) if session is not None and session.given_untrusted else labels
+
     def forget(self, session_id: str | None) -> None:
         """End a session: forget what it read."""
         session = self._sessions.pop(session_id, None)
