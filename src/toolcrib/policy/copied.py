@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -36,18 +37,29 @@ def is_destination(parameter: str) -> bool:
     return parameter in DESTINATIONS or _ID.search(parameter) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadText:
-    """A result: its name in a question, its text, its tokens, and its words without punctuation; what its call asked
-    for, and how many trusted results were read before it."""
+    """A result: its name in a question, and its folded text; what its call asked for, and how many trusted results were
+    read before it. The rest is made when a value is first looked for: most results are never compared."""
 
     shown: str
     text: str
-    tokens: frozenset[str]
-    plain: str
-    words: frozenset[str]
     asked: str = ""
     before: int = 0
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """Its words, addresses and paths."""
+        return _tokens(self.text)
+
+    @cached_property
+    def plain(self) -> str:
+        """Its words without punctuation, with a blank before and after each."""
+        return f" {' '.join(_WORD.findall(self.text))} "
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.plain.split())
 
 
 def found(value: str, sources: list[ReadText], destination: bool, narrow: bool) -> Iterator[tuple[ReadText, str]]:
@@ -147,12 +159,6 @@ def _runs(text: str) -> Iterator[list[str]]:
     words = _WORD.findall(text)
     for start in range(0, len(words) - WORDS + 1, WORDS // 2):
         yield words[start : start + WORDS]
-
-
-def read_text(shown: str, text: str) -> ReadText:
-    plain = folded(text)
-    words = _WORD.findall(plain)
-    return ReadText(shown, plain, _tokens(plain), f" {' '.join(words)} ", frozenset(words))
 
 
 def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from ..core.recent import Recent
 from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
-from .copied import ReadText, folded, found, is_destination, occurs, read_text, strings, texts_of
+from .copied import ReadText, folded, found, is_destination, occurs, strings, texts_of
 from .plain import plain_line
 
 FlowPolicy = Literal["off", "destinations", "said", "default", "strict"]
@@ -144,7 +144,7 @@ class LabelFlow:
             return
         session.size += size
         self.size += size
-        session.sources[digest] = replace(read_text(shown, text), asked=asked, before=len(session.trusted))
+        session.sources[digest] = ReadText(shown, folded(text), asked, len(session.trusted))
 
     def _note_trusted(self, session: _ReadSession, output: ToolOutput) -> None:
         text = "\n".join(texts_of(output))
@@ -175,7 +175,7 @@ class LabelFlow:
         """Mark a text as written by the user: with policy `said`, its values count as theirs wherever else they
         occur."""
         session = self._sessions.get(session_id) or self._session(session_id)
-        session.said.append(read_text("the user", text))
+        session.said.append(ReadText("the user", folded(text)))
 
     def inherit(self, labels: Labels, session_id: str | None, *, elsewhere: bool = False) -> None:
         """Note the labels of what a session has read in another process. The texts are not known here: after untrusted
