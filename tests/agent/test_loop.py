@@ -354,6 +354,17 @@ async def test_approval_pauses_and_any_process_goes_on() -> None:
         assert len(rows) == 1
 
 
+async def test_calls_with_effects_behind_one_that_waits_run_after_it() -> None:
+    calls = [call("delete_file", path="a.txt"), call("write_file", path="a.txt", content="new"), call("list_dir")]
+    async with agent({"calls": calls}, {"text": "done"}) as made:
+        session = made.new_session()
+        [waits] = (await made.run("replace it", session)).waiting
+        assert (made.box.workspace.root / "a.txt").read_text() == "alpha\n", "it would be deleted later"
+        made.box.approvals.resolve(waits["approval"], approve=True, approver="test")
+        assert (await made.run(None, made.session(session.id))).text == "done"
+        assert (made.box.workspace.root / "a.txt").read_text() == "new"
+
+
 async def test_a_question_pauses_and_goes_on_after_the_answer() -> None:
     async with agent(
         {"calls": [call("ask_user", question="Which?", options=["red", "blue"])]}, {"text": "ok", "after": "blue"}

@@ -160,6 +160,35 @@ async def test_while_one_waits_for_a_person_later_reads_run_and_later_effects_wa
     assert effects == sorted(effects, key=lambda e: (int(e[1:]), e[0] == "-"))
 
 
+class Nobody:
+    """Leaves questions about some calls to a person who is not there."""
+
+    def __init__(self, about: set[int]) -> None:
+        self.about = about
+
+    def clears(self, tool: Tool) -> bool:
+        return False
+
+    async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
+        if request.arguments["n"] in self.about:
+            return ToolOutput.error(f"{request.arguments['n']} asks", "pending", pause_for_input=True)
+        return Grant()
+
+
+@pytest.mark.parametrize(
+    ("names", "about", "ran"),
+    [("wwrww", {1}, {0, 2}), ("rrwr", {0}, {1, 3}), ("wwwr", {0, 2}, {3}), ("www", {2}, {0, 1})],
+)
+async def test_behind_a_stored_question_later_effects_may_ask_but_do_not_run(
+    names: str, about: set[int], ran: set[int]
+) -> None:
+    bench = Bench(Nobody(about))
+    said = await bench.run(names)
+    assert {int(entry[1:]) for entry in bench.log} == ran
+    assert {n for n, text in enumerate(said) if text.endswith("asks")} == about
+    assert all(("waits for a person" in text) == (n not in ran | about) for n, text in enumerate(said))
+
+
 async def test_bad_calls_have_their_place() -> None:
     bench = Bench()
 

@@ -23,6 +23,7 @@ from ..core.call import ToolCall
 from ..core.context import REFUSES
 from ..core.dataclass import dataclass
 from ..core.events import CallFinished, CallStarted
+from ..core.finish import BEHIND
 from ..core.output import ImageBlock, ToolOutput
 from . import compaction
 from .events import (
@@ -335,7 +336,7 @@ async def _run_calls(
             done(event.call_id, call, event.output)
 
     def done(run_id: str, call: ModelCall, output: ToolOutput) -> None:
-        if not _waits(run_id, call, output) and output.error_kind != "cancelled":
+        if not output.pause_for_input and output.error_kind not in ("pending", "cancelled"):
             writing.append(session.begin_store_result(run_id, _result(call, output)))
         now = time.monotonic()
         emit(CallDone(call, run_id, output, now - begun.pop(run_id, now)))
@@ -354,9 +355,9 @@ async def _run_calls(
         for write in filter(None, writing):
             await write
     for call, output in zip(fresh, outputs, strict=True):
-        waits = _waits(call.id, calls[call.id], output)
-        waiting += waits
-        if not waits and await session.do(session.result, call.id) is None:  # refused before it was a call: no event
+        waiting += _waits(call.id, calls[call.id], output)
+        ended = not output.pause_for_input
+        if ended and await session.do(session.result, call.id) is None:  # refused before it was a call: no event
             await session.do(session.store_result, call.id, _result(calls[call.id], output))
     if not waiting:
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
@@ -404,6 +405,8 @@ def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCa
 
 def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> list[dict[str, Any]]:
     """Return what a call waits for, as JSON data: of a script, each of its calls that ask."""
+    if BEHIND in output.meta:  # for the answer to an earlier call
+        return []
     if output.error_kind == "pending":
         approvals = output.meta.get("approvals") or [output.meta.get("approval_id")]
         waits = {"kind": "approval", "run_id": run_id, "tool": call.name, "text": output.for_llm}

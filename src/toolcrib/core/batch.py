@@ -31,7 +31,7 @@ class Registry(Protocol):
     def resolve_forward(self, name: str, arguments: Any, /) -> tuple[Tool | None, str, Any]: ...
     def execute(
         self, name: str, arguments: Any, ctx: ToolContext | None, /, *, call_id: str | None,
-        waiting: Callable[[], None], announced: bool,
+        waiting: Callable[[], None], announced: bool, behind: str,
     ) -> Coroutine[Any, Any, ToolOutput]: ...  # fmt: skip
 
 
@@ -61,9 +61,11 @@ async def _run(
         if isinstance(call, ValueError):
             outputs[index] = _refused(registry, call, ctx, ToolOutput.error(str(call), "invalid"))
         else:
+            waits = (o.tool_name or "a call" for o in outputs[:index] if o is not None and o.pause_for_input)
             outputs[index] = await registry.execute(
-                call.name, call.arguments, ctx, call_id=call.id, waiting=asks.set, announced=True
-            )
+                call.name, call.arguments, ctx, call_id=call.id, waiting=asks.set, announced=True,
+                behind=next(waits, ""),
+            )  # fmt: skip
 
     async def read(index: int, asks: asyncio.Event) -> None:
         async with slots:

@@ -37,6 +37,8 @@ def for_person(output: ToolOutput) -> str:
     return (output.user_text or output.for_llm).removesuffix(HINT)
 
 
+BEHIND = "behind"
+"""The key in `meta` of an output of the kind "pending" without a request: the tool of the call that waits."""
 _SILENT_KINDS = ("pending", "cancelled")
 
 
@@ -88,6 +90,16 @@ def not_bound(tool: Tool, error: Exception) -> ToolOutput:
     log.exception("the arguments of %s could not be read", tool.name)
     text = f"Error reading the arguments of {tool.name}: {describe_error(error)}"
     return with_hint(ToolOutput.error(text, "invalid"))
+
+
+def held_back(call: Call) -> ToolOutput:
+    """Return the output of a call with effects behind one that waits for a person."""
+    name, behind = call.tool.name, call.behind
+    text = (
+        f"{name} was not run: {behind}, an earlier call of the same message, waits for a person. Call {name} again "
+        "after the answer; now only if it does not matter which of the two comes first."
+    )
+    return ToolOutput.error(text, "pending", pause_for_input=True, meta={BEHIND: behind})
 
 
 def timed_out(tool: Tool, timeout: float | None) -> ToolOutput:

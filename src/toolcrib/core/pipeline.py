@@ -34,6 +34,7 @@ from .finish import (
     emit_finished,
     emit_refused,
     finish,
+    held_back,
     invalid,
     not_bound,
     session_of,
@@ -83,10 +84,12 @@ class Pipeline:
         call_id: str | None = None,
         waiting: Callable[[], None] | None = None,
         announced: bool = False,
+        behind: str = "",
     ) -> ToolOutput:
         """Run one call: from a model's JSON (or a dict) to a bounded output. Raises only cancellation.
 
         `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
+        `behind`: the tool of an earlier call that waits for a person; this one may ask, and has no effect.
         """
         stages = self.stages
         if ctx is None:
@@ -95,9 +98,9 @@ class Pipeline:
         given = given or call_id  # its caller knows it as it was
         if tool.workspace is not None and (refusal := _elsewhere(tool, tool.workspace, ctx.workspace)) is not None:
             return self.refuse(tool.name, arguments, ctx, given, refusal)
-        if ctx.caller is not None or not stages.runs_freely(tool):
+        if behind or ctx.caller is not None or not stages.runs_freely(tool):
             call = Call(call_id, tool, "", ctx, waiting)
-            call.announced = announced
+            call.announced, call.behind = announced, behind
             output = await observe(stages, call, arguments)
             return output if given is call_id else answering(output, given, tool.name)
         try:
@@ -177,6 +180,8 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     last.grant = answer
     if stages.dry_run and not call.tool.is_read_only:
         return await describe(stages, last.call, answer)
+    if call.behind and not call.tool.is_read_only:
+        return held_back(call)
     kept = None if stages.tape is None else stages.tape.find(last.call)
     if kept is not None:
         last.grant = answer = replace(answer, rule=REPLAY)

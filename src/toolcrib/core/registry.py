@@ -333,15 +333,17 @@ class ToolRegistry:
         call_id: str | None = None,
         waiting: Callable[[], None] | None = None,
         announced: bool = False,
+        behind: str = "",
     ) -> Coroutine[Any, Any, ToolOutput]:
         """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation.
 
         `waiting()` is called when the call begins to wait for a person. `announced`: `before_execute_tools` has run.
+        `behind`: the tool of an earlier call that waits for a person; this one may ask, and has no effect.
         """
         tool = self.find(name)
         if tool is None or tool.forward is not None:
-            return self._run_resolved(name, tool, arguments, ctx, call_id, waiting, announced)
-        return self.pipeline.run(tool, arguments, ctx, call_id, waiting, announced)
+            return self._run_resolved(name, tool, arguments, ctx, call_id, waiting, announced, behind)
+        return self.pipeline.run(tool, arguments, ctx, call_id, waiting, announced, behind)
 
     def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
         """ZeptoClaw's name for `execute` with a context."""
@@ -349,7 +351,7 @@ class ToolRegistry:
 
     async def _run_resolved(
         self, name: str, tool: Tool | None, arguments: Raw, ctx: ToolContext | None, call_id: str | None,
-        waiting: Callable[[], None] | None, announced: bool,
+        waiting: Callable[[], None] | None, announced: bool, behind: str,
     ) -> ToolOutput:  # fmt: skip
         """Run the call that a forwarding tool asks for, or refuse one of an unknown name."""
         from .finish import denied, not_bound
@@ -366,7 +368,7 @@ class ToolRegistry:
         if target is None:
             output = ToolOutput.error(self.unknown(name, None if ctx is None else ctx.caller), "not_found")
             return self.pipeline.refuse(str(name)[:200], arguments, ctx, call_id, output)
-        return await self.pipeline.run(target, arguments, ctx, call_id, waiting, announced)
+        return await self.pipeline.run(target, arguments, ctx, call_id, waiting, announced, behind)
 
     async def execute_parallel(
         self, calls: Any, ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT
@@ -374,7 +376,8 @@ class ToolRegistry:
         """Run a batch: outputs in call order. Consecutive read-only calls run together, up to `limit`; others alone.
         `calls` is a list of calls, or a provider's message or response with calls in it.
 
-        Where a call waits for approval, later read-only calls run meanwhile; later ones with effects wait.
+        Where a call waits for a person, later read-only calls run meanwhile; later ones with effects wait. If nobody
+        can be asked now, they do not run either, and their outputs say so.
         """
         from .batch import run_batch
 
