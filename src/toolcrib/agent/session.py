@@ -26,7 +26,7 @@ from .history import (
     whole_characters,
 )
 from .history import UNANSWERED as NOT_RUN
-from .store import SessionRow, SessionStore, Stop
+from .store import NoSuchSession, SessionRow, SessionStore, Stop
 from .todo import plan_text
 
 P = ParamSpec("P")
@@ -39,6 +39,8 @@ class AgentSession:
     def __init__(self, store: SessionStore, row: SessionRow) -> None:
         self._store, self.row = store, row
         self.entries: list[Entry] = store.turns(row.id)
+        self.noted: list[Entry] = []
+        """The entries whose labels the policy knows, and those that were added to them here."""
         self._last_turns: dict[str, int | None] = {}  # of its subagents
         self.compacted_at = 0
         """The size of a request after the last compaction, in tokens: it is not tried again before it has grown."""
@@ -223,11 +225,12 @@ class AgentSession:
         call_id = run_id.split(".", 2)[2]
         self.store_result(run_id, CallResult(call_id, asked["tool"], "\n\n".join(texts), images))
 
-    def close_calls(self, known: Callable[[str, ModelCall], CallResult | None] | None = None) -> None:
-        """Give the calls of the last reply that have no result one: what is `known` of it, or that it did not run."""
+    def close_calls(self, known: Callable[[str, ModelCall], CallResult | None] | None = None) -> list[Entry]:
+        """Give the calls of the last reply that have no result one: what is `known` of it, or that it did not run.
+        Returns that reply and the results, if it did so."""
         last = self.last
         if not isinstance(last, ModelTurn) or not last.calls:
-            return
+            return []
         ids = ((self.run_id(call), call) for call in last.calls)
         found = (self.result(run_id) or (known(run_id, call) if known else None) for run_id, call in ids)
         results = (
@@ -235,6 +238,7 @@ class AgentSession:
         )
         self.append(ResultTurn(tuple(results)))
         self._update(state="idle", waiting=())
+        return [last, self.entries[-1]]
 
     def cut(self, position: int) -> None:
         """Remove the entries from a position on."""
@@ -247,6 +251,16 @@ class AgentSession:
         rows = self._store.children(self.id)
         wanted = [r for r in rows if run_id is None or (r.extra.get("call") or "").split(" ")[0] == run_id]
         return [AgentSession(self._store, row) for row in wanted]
+
+    def subagents_of_originals(self) -> list[AgentSession]:
+        """Return the sessions of the subagents of those sessions that it is a copy of, as far as they are there."""
+        found: list[SessionRow] = []
+        row = self.row
+        with contextlib.suppress(NoSuchSession):
+            while original := row.extra.get("forked_from"):
+                found += self._store.children(original)
+                row = self._store.get(original)
+        return [AgentSession(self._store, each) for each in found]
 
     def new_in_subagents(self) -> list[AgentSession]:
         """Return the sessions of its subagents that have more turns than when this was last asked."""

@@ -13,7 +13,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
 from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
-from .subagents import SpawnTool
+from .subagents import REPORT, SpawnTool
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
@@ -43,8 +43,17 @@ async def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None
     """Note a message that a session takes: a person's, or a report, perhaps from another process."""
     note_message(box, session.id, turn)
     if turn.labels is not None:
-        note_report(box, LABELS[turn.labels], session.id, turn.text)
+        _note_labels(box, LABELS[turn.labels], session.id, turn)
         _note_subagents(box, session.id, await session.do(session.new_in_subagents))
+
+
+def _note_labels(box: Toolbox, labels: Labels, session_id: str, turn: UserTurn) -> None:
+    """Note the labels of a message: of a report what it says, of a schedule's task what the session had read that made
+    it, whose texts are not known."""
+    if turn.source == "schedule":
+        box.flow.inherit(labels, session_id, elsewhere=True)
+    else:
+        note_report(box, labels, session_id, turn.text)
 
 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
@@ -54,9 +63,27 @@ def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
 
 
 def note_history(box: Toolbox, session: AgentSession) -> None:
-    """Note what an earlier process knew of a session: what the person wrote, and what its calls read."""
+    """Note what another process knew of a session: what the person wrote, and what its calls read."""
     note_entries(box, session.entries, session.id)
-    _note_subagents(box, session.id, session.subagents())
+    subagents = [*session.subagents_of_originals(), *session.subagents()]
+    _note_subagents(box, session.id, subagents)
+    if session.row.extra.get("forked_from") and _untrusted_reports(session.entries) > len(subagents):
+        box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)  # some are gone: what they read is not known
+    session.noted = session.entries
+
+
+def _untrusted_reports(entries: Sequence[Entry]) -> int:
+    """Return how many reports of subagents that have read something untrusted are in a history."""
+    given = [(e.text, e.labels) for e in entries if isinstance(e, UserTurn)]
+    given += [(r.text, r.labels) for e in entries if isinstance(e, ResultTurn) for r in e.results]
+    return sum(labels is not None and labels[0] and text.startswith(REPORT) for text, labels in given)
+
+
+def note_changes(box: Toolbox, session: AgentSession) -> None:
+    """Note what other processes did with a session since this one noted its turns."""
+    if session.noted != session.entries:
+        note_history(box, session)
+    session.noted = session.entries
 
 
 def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSession]) -> None:
@@ -74,14 +101,14 @@ def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> Non
         if isinstance(entry, UserTurn):
             note_message(box, session_id, entry)
             if entry.labels is not None:
-                note_report(box, LABELS[entry.labels], session_id, entry.text)
+                _note_labels(box, LABELS[entry.labels], session_id, entry)
         elif isinstance(entry, ModelTurn):
             calls = {call.id: call for call in entry.calls}
         elif isinstance(entry, ResultTurn):
             for result in entry.results:
                 call = calls.get(result.call_id)
                 if call is not None:
-                    _note_result(box, call, result, ctx)
+                    note_result(box, call, result, ctx)
 
 
 def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> None:
@@ -95,7 +122,8 @@ def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> Non
     box.flow.label(asked, {}, ToolOutput(result.text, labels=labels), ctx)
 
 
-def _note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
+def note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
+    """Note that a session has read a result that is stored."""
     labels = None if result.labels is None else LABELS[result.labels]
     tool, name, arguments = None, call.name, call.object
     with suppress(ToolcribError):  # it was refused
@@ -104,6 +132,9 @@ def _note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolCon
         box.flow.label(tool, arguments, ToolOutput(result.text, labels=labels), ctx)
     elif labels is not None:  # its tool is not here any more
         note_report(box, labels, ctx.session_id or "", result.text)
-    if labels is not None and name == "run_code":  # what its calls read is not in its output
+    if name == "run_code":  # what its calls read is not in its output; of one that was cut off only the record knows
+        if labels is None:
+            read = box.audit.query(session_id=ctx.session_id, call_id="*#*", label="untrusted", limit=1)
+            labels = LABELS[bool(read), True]
         box.flow.inherit(labels, ctx.session_id, elsewhere=True)
     note_answer(box, ctx.session_id, result)

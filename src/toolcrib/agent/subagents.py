@@ -39,6 +39,9 @@ PROMPT = """You are a subagent: another agent gave you one task, and you do this
 
 GOES_ON = "After the answer it goes on by itself, and its report comes as a message. Do not repeat its call."
 
+REPORT = "[The subagent "
+"""The beginning of a report."""
+
 _STOPPED = {"waiting": "waits for an approval", "limit": "stopped at a limit", "interrupted": "was cancelled"}
 
 Run = Callable[["AgentSession", str | None, ToolContext], Awaitable[Outcome]]
@@ -209,7 +212,7 @@ def report_text(label: str, task: str, ended: Outcome | BaseException) -> str:
         waits = "".join(f"\n{w['text']}" for w in ended.waiting if w["kind"] == "approval")
         after = f"\n{GOES_ON}" if waits else ""
         text = f"{ended.reason or ended.state}{waits}{after}\n{ended.text}".strip()
-    return f"[The subagent {label!r} {how}.]\nIts task: {task}\nIts report:\n{text}"
+    return f"{REPORT}{label!r} {how}.]\nIts task: {task}\nIts report:\n{text}"
 
 
 class SpawnTool(Tool):

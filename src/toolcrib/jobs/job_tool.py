@@ -18,7 +18,7 @@ from ..core.errors import ToolError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
-from .bodies import KNOWN_BY, CallBody, Delivery
+from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody, Delivery
 from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_job_id
 from .placing import placement
 from .runner import text_of_output, what_of
@@ -142,7 +142,7 @@ class JobTool(Tool):
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
             labels={} if labels == LABELS[False, False] else {**labels.wire, KNOWN_BY: flow.process},
-            mode=self._box.policy.of(ctx.caller).mode,
+            mode=self._box.policy.of(ctx.caller).mode, schedule=ctx.metadata.get(SCHEDULED_RUN),
         )  # fmt: skip
         job = Job(
             CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,

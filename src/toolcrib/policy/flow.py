@@ -175,7 +175,9 @@ class LabelFlow:
         """Mark a text as written by the user: with policy `said`, its values count as theirs wherever else they
         occur."""
         session = self._sessions.get(session_id) or self._session(session_id)
-        session.said.append(ReadText("the user", folded(text)))
+        said = ReadText("the user", folded(text))
+        if said not in session.said:
+            session.said.append(said)
 
     def inherit(self, labels: Labels, session_id: str | None, *, elsewhere: bool = False) -> None:
         """Note the labels of what a session has read in another process. The texts are not known here: after untrusted

@@ -13,9 +13,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ToolcribError, ToolError
-from ...core.output import Labels, ToolOutput, from_wire
+from ...core.output import ToolOutput, from_wire
 from ...core.threads import shared_threads
-from ...jobs.bodies import Delivery, MessageBody
+from ...jobs.bodies import SCHEDULED_RUN, Delivery, MessageBody
 from ...jobs.engine import Job, JobEngine, JobError
 from ...jobs.job_tool import JobTool
 from ...jobs.placing import placement
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported b
     from ...agent.events import AgentEvent, Outcome
     from ...agent.session import AgentSession
     from ...core.context import ToolContext
+    from ...core.output import Labels
     from ...toolbox import Toolbox
 
 log = logging.getLogger("toolcrib.jobs")
@@ -92,9 +93,10 @@ class AgentJobs:
 
         body, agent = MessageBody.from_json(order.job.body), self.attach(await self._opened())
         session = await shared_threads.run(self._session, agent, body, order.job)
-        agent.box.flow.inherit(from_wire(body.labels) or Labels(), session.id)
         if body.text:
             turn = user(f"{body.text}\n\n{now()}", source="schedule" if body.schedule else "user")
+            if labels := from_wire(body.labels):  # a model wrote it, in a session that had read this
+                turn = replace(turn, labels=labels.pair)
             await shared_threads.run(self._store.tell, session.id, turn, f"job\0{order.job.id}\0message")
         for waits in await shared_threads.run(waits_of, self._store, session.id):
             if waits.get("approval") in order.expired:
@@ -155,7 +157,8 @@ class AgentJobs:
     async def _hand_over(self, subagent: str, label: str, task: str, ctx: ToolContext) -> None:
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
         mode = self._box.policy.of(ctx.caller).mode
-        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver, mode=mode).to_json()
+        schedule = ctx.metadata.get(SCHEDULED_RUN)
+        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver, mode=mode, schedule=schedule).to_json()
         job = Job(
             SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
             trace=trace_headers(), **placement(self._box),
@@ -183,7 +186,7 @@ class AgentJobs:
         """Send the report of a job to its session, or to its chat, once, however often this is called."""
         job, body = report.job, report.job.body
         session_id = body.get("session")
-        if job.kind != MessageBody.KIND and isinstance(session_id, str) and not body.get("schedule"):
+        if job.kind != MessageBody.KIND and isinstance(session_id, str):
             await self._tell_session(report, session_id)
         elif body.get("deliver") and report.state != "cancelled":
             await self._send(report, Delivery(**body["deliver"]))
@@ -205,9 +208,11 @@ class AgentJobs:
             turn = replace(user(report.text, source=SOURCE), labels=labels)
             await shared_threads.run(self._store.tell, session_id, turn, f"job\0{report.key}\0report")
         # Also where the message is there already: the process that sent it may have ended before this.
-        deliver: dict[str, Any] | None = report.job.body.get("deliver")
-        to = Delivery(**deliver) if deliver else None
-        body = MessageBody(text="", session=session_id, deliver=to, mode=report.job.body.get("mode"))
+        made: Mapping[str, Any] = report.job.body
+        to = Delivery(**made["deliver"]) if made.get("deliver") else None
+        body = MessageBody(
+            text="", session=session_id, deliver=to, mode=made.get("mode"), schedule=made.get("schedule")
+        )  # fmt: skip
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
         goes_on = replace(
             report.job, kind=MessageBody.KIND, body=body.to_json(), id=ident, repeatable=True,
