@@ -263,6 +263,18 @@ def test_reviewed_changes_without_a_terminal_name_the_next_command(cli: Cli) -> 
     assert "is as it was" in cli(*drop.split(": ")[1].strip().removeprefix("toolcrib ").split()).stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
+def test_a_yes_to_reviewed_changes_counts_for_the_command_that_is_repeated(cli: Cli) -> None:
+    command = ("call", "--effects", "review", "exec", "date +%N > new.txt")
+    cli(*command, code=3)
+    [request] = cli.json("approvals", "--json")
+    assert "ran before" not in cli("call", "--effects", "review", "exec", "date +%N > other.txt", code=3).stderr
+    cli("approvals", "approve", request["id"])
+    assert "ran before" in cli(*command).stdout
+    assert (cli.work / "new.txt").exists() and not (cli.work / "other.txt").exists()
+    assert "ran before" not in cli(*command, code=3).stderr  # that yes is used up
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_commit_has_the_persons_name(cli: Cli) -> None:
     (cli.home / ".gitconfig").write_text("[user]\nname = Ann Lee\nemail = ann@example.com\n[core]\npager = secret\n")

@@ -102,7 +102,7 @@ class CommandEffects(Protocol):
         """Read the changes in a command's layer, and apply them if they need no approval. Blocks; call it once."""
         ...
 
-    def earlier(self, session_id: str | None, command: str) -> CommandOutcome | None:
+    def earlier(self, ctx: ToolContext, command: str) -> CommandOutcome | None:
         """Return the outcome of exactly this command if its changes still wait. Then it need not run again."""
         ...
 

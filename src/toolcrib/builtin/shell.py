@@ -142,7 +142,7 @@ class ShellTools:
         argv = _shell_command(command)
         name = command if working_dir is None else f"{command}\n(in {working_dir})"
         effects = self._runner.effects
-        if effects is not None and (earlier := effects.earlier(ctx.session_id, name)) is not None:
+        if effects is not None and (earlier := effects.earlier(ctx, name)) is not None:
             return answer_again(await effects.ask(earlier, ctx))
         spill = self._runner.spill_of(ctx.call_id)
         try:

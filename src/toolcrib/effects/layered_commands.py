@@ -159,7 +159,7 @@ class LayeredCommands:
     def _keep(self, layer: CommandLayer, found: ChangeList, ctx: ToolContext, command: str) -> CommandOutcome:
         call_id, session_id = ctx.call_id or "exec", ctx.session_id
         told = self.told(found, layer, call_id) if self.needs_review() else "\n".join(paths(found, _FEW_PATHS))
-        key = key_of(session_id, command)
+        key = key_of(ctx, command)
         shown = self._services.redact(command) if self._services.redact is not None else command
         held = self.layers.hold(
             layer, found, call_id=call_id, session_id=session_id, command=shown[:2_000], key=key, told=told
@@ -196,11 +196,14 @@ class LayeredCommands:
 
     # --- approval
 
-    def earlier(self, session_id: str | None, command: str) -> CommandOutcome | None:
+    def earlier(self, ctx: ToolContext, command: str) -> CommandOutcome | None:
         """Return the outcome of exactly this command, if its changes wait for an answer or have one. Then it need
-        not run again."""
-        name = self._asked.get(key_of(session_id, command))
-        if name is None or not self.needs_review():
+        not run again. At the command line each call is a process: there a yes counts."""
+        if not self.needs_review():
+            return None
+        key = key_of(ctx, command)
+        name = self._asked.get(key) or (self._approved(key) if ctx.channel == "cli" else None)
+        if name is None:
             return None
         try:
             held = self.layers.get(name)
@@ -211,8 +214,13 @@ class LayeredCommands:
                 self.layers.discard(held.id)
         except ToolcribError:  # the layer is gone
             pass
-        self._asked.pop(key_of(session_id, command), None)
+        self._asked.pop(key, None)
         return None
+
+    def _approved(self, key: str) -> str | None:
+        """Return the stored changes of a command that a person has approved since."""
+        stored = (each for each in self.layers.all("held") if each.key == key)
+        return next((each.id for each in stored if self._answer(each.approval_id) == "approved"), None)
 
     async def ask(self, outcome: CommandOutcome, ctx: ToolContext) -> CommandOutcome:
         """Ask a person about changes that wait, and add the answer to the outcome."""
@@ -311,9 +319,9 @@ def _touches(applied: ChangeList, path: str) -> bool:
     return any(name == path or name.startswith(f"{path}/") or path.startswith(f"{name}/") for name in names)
 
 
-def key_of(session_id: str | None, command: str) -> str:
-    """Return a key that identifies one command of one session."""
-    return hashlib.sha256(json.dumps([session_id, command]).encode()).hexdigest()
+def key_of(ctx: ToolContext, command: str) -> str:
+    """Return a key that identifies one command of one session, or of the person at the command line."""
+    return hashlib.sha256(json.dumps([ctx.channel == "cli" or ctx.session_id, command]).encode()).hexdigest()
 
 
 def _how_to_apply(held: HeldChanges) -> str:
