@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.cli.jobs import offer_schedules
 from toolcrib.config import load_settings
 
 from .conftest import Cli
@@ -39,6 +40,7 @@ def opened(cli: Cli, mode: str | None = None) -> list[tuple[str, str]]:
     """Name and verdict of each tool of an opened toolbox."""
     settings = load_settings(workspace=cli.work, flags={"mode": mode})
     with Toolbox.open(settings=settings) as box:
+        offer_schedules(box)  # as `call` and `serve` do
         return [(tool.name, box.policy.usual(tool).verdict) for tool in box.registry]
 
 

@@ -44,6 +44,8 @@ def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
 def test_the_tools_are_there_for_call(cli: Cli) -> None:
     assert "Created job 'hi'" in cli("call", "cron", "action=add", "message=hi", "every_seconds=60").stdout
     assert "- hi (id: hi, every 1m)" in cli("call", "cron", "action=list").stdout
+    assert cli("check", "cron", "action=add", "message=hi", "every_seconds=10", code=3).stdout.startswith("ask  cron")
+    assert cli("list", "schedule_task").stdout.startswith("schedule_task\nmessaging")
     done = cli("call", "schedule_task", "task=hi there", "schedule=09:00", "channel=cli")
     assert "Task created: hi there, schedule: at 2" in done.stdout
 

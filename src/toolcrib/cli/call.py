@@ -23,7 +23,6 @@ from ..core.context import COMMAND_ENDED, COMMAND_OUTPUT, SHARED
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
 from ..core.finish import HINT, for_person
 from ..core.output import ToolOutput
-from ..core.wings import has_wing
 from ..policy.plain import plain_line
 from . import show
 from .arguments import named, read_arguments
@@ -31,7 +30,7 @@ from .exit_codes import Usage, of_output
 from .list import say_failed_servers
 from .main_loop import run
 from .options import CassetteOptions, Options
-from .own_tools import OwnToolOptions, OwnTools, own_tools
+from .own_tools import SCHEDULE_TOOLS, OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .terminal_approver import ask_at_terminal
 
@@ -145,11 +144,8 @@ async def _call(
 ) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
     """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
     box = await own.open(options, settings, **{"warm_up": False, **cassette.opening()})
-    if has_wing("jobs"):
-        from .jobs import SCHEDULE_TOOLS, offer_schedules
-
-        if name in SCHEDULE_TOOLS:
-            offer_schedules(box)
+    if name in SCHEDULE_TOOLS:
+        own.add_schedules(options, box)
     progress = Progress(box.events)
     try:
         cassette.insert(box)

@@ -28,6 +28,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
 from ..core.tool import FunctionTool, Tool
+from ..core.wings import has_wing
 from . import show
 from .exit_codes import Usage
 from .options import Options
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5  # between two looks for a change
 _FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")
 _WHY = "it has tools of your own, which run outside the sandbox, as you"
+SCHEDULE_TOOLS = frozenset({"cron", "schedule_task"})
 _NONE = "mark a function with @tool (from toolcrib import tool)"
 
 
@@ -151,6 +153,13 @@ class OwnTools:
     def with_builtin(self, options: OwnToolOptions) -> bool:
         """Whether Toolcrib's own tools are used, too."""
         return options.builtin or not self.named
+
+    def add_schedules(self, options: OwnToolOptions, box: Toolbox) -> None:
+        """Add Toolcrib's own tools that make schedules, as hosts that run them do."""
+        if self.with_builtin(options) and has_wing("jobs"):
+            from .jobs import offer_schedules
+
+            offer_schedules(box)
 
     def protect(self, settings: Settings) -> Settings:
         """The settings, with the files of these tools among those that the host runs."""

@@ -88,11 +88,8 @@ def serve(
             if own.with_builtin(options) and box.settings.tools.has(AskUserTool.name):
                 box.registry.register(AskUserTool(), on_conflict="keep")
             # a schedule runs later, with the limits of the settings: it is not for callers with limits of their own
-            own_jobs = own.with_builtin(options) and has_wing("jobs")
-            if own_jobs and all(token.monitoring for token in box.settings.serve.tokens):
-                from .jobs import offer_schedules
-
-                offer_schedules(box)
+            if all(token.monitoring for token in box.settings.serve.tokens):
+                own.add_schedules(options, box)
             if all_tools:
                 box.exposure.show_all()
             try:

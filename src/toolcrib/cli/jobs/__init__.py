@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ...toolbox import Toolbox
 
-SCHEDULE_TOOLS = frozenset({"cron", "schedule_task"})
-
 
 def offer_schedules(box: Toolbox) -> None:
     """Give a toolbox the tools that make schedules. A worker runs them."""
