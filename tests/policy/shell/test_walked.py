@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,12 @@ SHOWS = [
     "grep -r x --include='*.p*' .", "rg -g '*.p*' x", "rg -g '!cfg/**' x", "rg --hidden -g '!.env' x",
     "rg -g '*.{py,pem}' x", "wc -l cfg/*", "grep -r x --include='*.py' --exclude-dir=src cfg --include='*.p*'",
     "x=*; grep -r y $x", "cat <(cat cfg/*)",
+    "grep -r --exclude=zzz --include='*.py' x .", "grep -r --include='*.p*' --exclude='*.env' x .",
+    "rg -uu --iglob '*.p*' -g '!*.pem' -g '!*.env' x", "git grep --untracked x", "git grep --untracked x -- cfg",
+    "find . -type f -printf -name -printf x -exec cat {} +", "find . -printf -name -readable -exec cat {} +",
+    "find . -name a.py -exec grep -r x . \\;", "find . -name cfg -exec grep -r x {} +",
+    "find . -maxdepth 0 -name . -exec grep -r x {} +", "find cfg -name cfg -exec grep -r x {} +",
+    "git diff cfg src", "git diff /dev/null cfg/p*", "git diff /dev/null cfg",
 ]  # fmt: skip
 SHOWS_NONE = [
     "cat **/*.py", "shopt -s globstar; cat src/**",
@@ -55,7 +62,9 @@ SHOWS_NONE = [
     "grep -rn x --include='*.py' --include='*.md' .", "grep -rn x --include=*.py .",
     "grep -r x --exclude='*.env' --exclude='*.pem' .", "du -sh *", "cat keys/*",
     "grep -r x --exclude=.env --exclude-dir=cfg --exclude-dir=.ci .", "grep x cfg", "stat cfg/*",
-    "rg -g '!*.pem' x keys",
+    "rg -g '!*.pem' x keys", "git diff", "git diff src", "git diff HEAD -- src", "git diff --stat",
+    "grep -rn x --include='*.py' --exclude=a.py .", "find . -name src -exec grep -r x {} +",
+    "find . -maxdepth 2 -type f -name '*.py' -size -9k -exec grep x {} +", "git grep x -- cfg",
 ]  # fmt: skip
 
 
@@ -67,6 +76,23 @@ def test_a_command_that_would_show_a_secret_asks(command: str, place: CommandPla
 @pytest.mark.parametrize("command", SHOWS_NONE)
 def test_a_command_that_shows_none_does_not_ask(command: str, place: CommandPlace) -> None:
     assert rule(command, place) == "allow", judge_command(command, place)
+
+
+def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace) -> None:
+    (Path(place.workspace) / ".git").mkdir()
+    for command in ("git diff cfg src", "git diff -- cfg", "git log -p cfg", "git grep x cfg"):
+        assert rule(command, place) == "allow", judge_command(command, place)
+    for command in ("git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src", "git grep --untracked x"):
+        assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
+
+
+def test_links_in_a_circle_do_not_multiply_the_folders_of_a_pattern(place: CommandPlace) -> None:
+    for name in "abcdefgh":
+        (Path(place.workspace) / name).symlink_to(".")
+    begun = time.process_time()
+    for last in ("zzz", "*.p*", ".git/config", ".git/c*"):
+        assert rule(f"cat {'*/' * 14}{last}", place) in ("allow", "shell:secrets-below")
+    assert time.process_time() - begun < 2
 
 
 def test_where_a_wall_leaves_secrets_out_nobody_is_asked(place: CommandPlace) -> None:

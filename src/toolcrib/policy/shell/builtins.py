@@ -195,7 +195,7 @@ def _redefine(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> 
 
 def _shopt(reader: ScriptWalk, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """shopt: some options change how this script would have to be read."""
-    harmless = {"extglob", "nullglob", "failglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
+    harmless = {"extglob", "nullglob", "failglob", "globstar", "nocasematch", "lastpipe",
                 "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
     names = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
     letters = "".join(word.text for word in words[1:] if word.text is not None and word.text.startswith("-"))

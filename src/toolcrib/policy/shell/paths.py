@@ -6,9 +6,10 @@ A path that is only partly known (`src/$x`, `*.py`) is judged by everything it c
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import re
+import time
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from ...boundary.sensitive_names import sensitive_by
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
 from .parts import CommandPlace, Word
-from .spots import Spot, find, is_below, where_is
+from .spots import Spot, find, is_below, selected, where_is
 from .table import places
 
 
@@ -100,13 +101,24 @@ def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
             return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")
         return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, outside the workspace", True)
     if place.on_disk and not (place.walled or place.contained):
-        above, settings, _ = f"{glob.escape(spot.path)}/{spot.pattern}/".partition("/.git/")
-        told = next(filter(holds_password, glob.iglob(f"{above}/.git/config")), None) if settings else None
+        try:
+            told = next(filter(holds_password, _git_settings(spot)), None)
+        except TimeoutError:
+            said = "takes in more folders than can be searched for passwords first"
+            return Finding("ask", "shell:environment", said, True)
         if told is not None:
             return Finding("ask", "shell:environment", f"may show the password in {told}", True)
         if spot.below:
             return links_out(spot.path, place, spot.pattern)
     return None
+
+
+def _git_settings(spot: Spot) -> Iterator[str]:
+    """Yield the settings of the repositories whose `.git` a path or a pattern goes into."""
+    above, inside, _ = f"{spot.path}/{spot.pattern}/".partition("/.git/")
+    if inside:
+        at = min(len(above), len(spot.path))
+        yield from selected(above[:at], f"{above[at:].lstrip('/')}/.git/config".lstrip("/"), time.monotonic() + 1)
 
 
 def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from .parts import CommandPlace, Word
@@ -172,3 +175,34 @@ def _real(path: str, plain: str, root: str) -> str:
         except ValueError:
             return plain
     return plain
+
+
+def selected(folder: str, pattern: str, until: float) -> Iterator[str]:
+    """Yield the real paths that a pattern may select below a folder. Raises TimeoutError after `until`.
+
+    However many links lead to a folder, it is looked at once for each part of the pattern.
+    """
+    pattern = re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", pattern))
+    *above, last = pattern.split("/")
+    folders = [folder]
+    for part in above:
+        folders = list(dict.fromkeys(each for one in folders for each in _fitting(one, part, until)))
+    for one in folders:
+        yield from _fitting(one, last, until)
+
+
+def _fitting(folder: str, part: str, until: float) -> Iterator[str]:
+    if time.monotonic() > until:
+        raise TimeoutError
+    if {*part}.isdisjoint("*?"):
+        path = f"{folder}/{part}"
+        if os.path.lexists(path):
+            yield os.path.realpath(path)
+        return
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if fnmatchcase(name, part) and (name[0] != "." or part[0] == "."):
+            yield os.path.realpath(f"{folder}/{name}")

@@ -6,13 +6,13 @@ leaves out itself (`--exclude`, hidden files of `rg`, `-name`) counts only as fa
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from ...boundary.sandbox.found_files import secrets_below
 from ...boundary.sensitive_names import sensitive_by
@@ -20,11 +20,11 @@ from ..plain import plain_line
 from .effects import effects_of
 from .parts import Command, CommandPlace, Script, Word
 from .paths import Finding
-from .sorting import sort_words
-from .spots import Spot, find
+from .sorting import literal, sort_words
+from .spots import Spot, find, selected
 from .table import lookup
 from .table.readers import find_starts
-from .table.spec import Program, SortedWords
+from .table.spec import Program, SortedWords, parse_options
 from .table.wordlist import words
 
 MAX_SECONDS = 1.0  # in which the folders of one command line are looked at
@@ -32,6 +32,7 @@ _SHOWN = 3
 _FINDERS = words("find gfind fd fdfind")
 _GREPS = words("grep egrep fgrep")
 _SEARCHERS = words("rg ag ack")
+_FILTERS = ("--include", "--exclude", "-x")  # of grep and diff
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
 _KNOWN = ("workspace", "root", "granted", "readable", "scratch")
 
@@ -47,14 +48,12 @@ def secrets_walked(script: Script, place: CommandPlace) -> Iterator[tuple[Comman
     for command in script.commands:
         if command.program in _FINDERS:
             finder = command
-        if command.program == "git":  # it reads only what it tracks
+        if command.program == "git" and not _reads_all(command):
             continue
         by_find = command.via[-1:] in {(name,) for name in _FINDERS}
         found: dict[str, None] = {}
-        for effect in effects_of(command):
-            if effect.kind != "read" or not isinstance(effect.target, Word):
-                continue
-            spot = find(effect.target, effect.cwd or command.cwd, place, found=by_find)
+        for target, cwd in _read(command):
+            spot = find(target, cwd, place, found=by_find)
             if spot.where not in _KNOWN:
                 continue
             key = spot, by_find, _walks(command)
@@ -65,7 +64,7 @@ def secrets_walked(script: Script, place: CommandPlace) -> Iterator[tuple[Comman
                 yield command, Finding("ask", "shell:secrets-below", phrase, True)
                 return
             if hits:
-                reads = _reads(command, finder if by_find else None)
+                reads = _reads(command, finder if by_find and None in target.parts else None)
                 found.update((path, None) for path, root in hits if reads(path, root))
         if found:
             yield command, _finding(command, list(found), place)
@@ -88,6 +87,29 @@ def _finding(command: Command, found: list[str], place: CommandPlace) -> Finding
     return Finding("ask", "shell:secrets-below", phrase)
 
 
+def _read(command: Command) -> Iterator[tuple[Word, str | None]]:
+    """Yield what a command reads, and the folder in which its words mean that."""
+    for effect in effects_of(command):
+        if effect.kind == "read" and isinstance(effect.target, Word):
+            yield effect.target, effect.cwd or command.cwd
+    if command.program == "git" and any(word.text == "--untracked" for word in command.args):
+        yield literal("."), command.cwd
+
+
+def _reads_all(command: Command) -> bool:
+    """Return whether git may read what it does not track: `grep --untracked`, and `diff` of two files where one is
+    outside a repository. The rest reads only what it tracks."""
+    words = [word.text or "" for word in command.args]
+    if "--untracked" in words:
+        return True
+    if "diff" not in words:
+        return False
+    if any(text.startswith(("/", "~", "..")) for text in words) or command.cwd is None:
+        return True
+    above = [command.cwd, *map(str, Path(command.cwd).parents)]
+    return "/.git/" in f"{command.cwd}/" or not any(os.path.lexists(f"{each}/.git") for each in above)
+
+
 def _walks(command: Command) -> bool:
     """Return whether a command goes into the folders that a pattern selects."""
     return command.program in _SEARCHERS or any(_RECURSIVE.match(word.start) for word in command.args)
@@ -100,11 +122,7 @@ def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]
         fits = ((each, os.path.basename(each)) for each in secrets_below(spot.path, until))
         yield from ((each, "") for each, own in fits if _perhaps(last, own) and (own[0] != "." or last[0] == "."))
     elif spot.pattern and not by_find:
-        pattern = re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", spot.pattern))
-        for path in glob.iglob(pattern, root_dir=spot.path):
-            if time.monotonic() > until:
-                raise TimeoutError
-            path = os.path.realpath(f"{spot.path}/{path}")
+        for path in selected(spot.path, spot.pattern, until):
             if not os.path.isdir(path):
                 if sensitive_by(path) is not None:
                     yield path, ""
@@ -117,8 +135,8 @@ def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]
 def _reads(command: Command, finder: Command | None) -> Callable[[str, str], bool]:
     """Return a function that says whether a command reads a secret that was found; in doubt it does."""
     if finder is not None:
-        selected, given = _selected(finder), _reads(command, None)
-        return lambda path, root: selected(path) and given(path, "")
+        chosen, given = _chosen(finder), _reads(command, None)
+        return lambda path, root: chosen(path, root) and given(path, "")
     name = command.program or ""
     call = sort_words(name, lookup(name) or Program(), command.args, command)
     if name == "rg":
@@ -126,17 +144,22 @@ def _reads(command: Command, finder: Command | None) -> Callable[[str, str], boo
     if name == "ag":
         return lambda path, root: not root or call.has("--hidden") or "/." not in path[len(root) :]
     recursive = name not in _GREPS or _walks(command)
-    shown = _globs(call, "--include") if name in _GREPS else []
-    hidden = [] if shown else _globs(call, "--exclude", "-x")
+    globs = [(given.name, _text(given.value)) for given in call.options if given.name in _FILTERS and given.value]
     folders = _globs(call, "--exclude-dir")
 
     def reads(path: str, root: str) -> bool:
         *above, own = path[len(root) :].strip("/").split("/")
         if any(_certainly(each, folder) for each in folders for folder in above):
             return False
-        if shown and not any(_perhaps(each, own) for each in shown):
-            return False
-        return (recursive or not root) and not any(_certainly(each, own) for each in hidden)
+        taken = recursive or not root
+        if globs and globs[0][0] == "--include":  # else what no pattern fits is read
+            taken = False
+        for each, pattern in globs:  # the last one that fits decides
+            if each == "--include" and _perhaps(pattern, own):
+                taken = recursive or not root
+            elif each != "--include" and _certainly(pattern, own):
+                taken = False
+        return taken
 
     return reads
 
@@ -148,7 +171,7 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     loose = sum(given.name == "-u" for given in call.options) + 2 * (call.has("--unrestricted"))
     hidden = loose > 1 or call.has("--hidden", "-.")
     ignored = loose > 0 or call.has("--no-ignore", "--no-ignore-vcs")
-    typed, globs = call.has("-t", "--type"), _globs(call, "-g", "--glob", "--iglob")
+    typed, globs = call.has("-t", "--type"), [*_globs(call, "-g", "--glob"), *_globs(call, "--iglob")]
     only = any(each is None or not each.startswith("!") for each in globs)
 
     def reads(path: str, root: str) -> bool:
@@ -172,15 +195,27 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     return reads
 
 
-def _selected(finder: Command) -> Callable[[str], bool]:
-    """find: only a -name that every file must fit narrows what it runs a command on."""
+def _chosen(finder: Command) -> Callable[[str, str], bool]:
+    """find: only a -name that every file must fit narrows what it runs a command on. A folder that fits may be read
+    with all that is in it."""
     actions = find_starts(finder.args)[1]
     texts = [word.text or "" for word in actions]
-    if finder.program not in ("find", "gfind") or not {"-o", "-or", "!", "-not", ",", "(", ")"}.isdisjoint(texts):
-        return lambda path: True
-    end = min(at for at, text in enumerate([*texts, "-exec"]) if text.startswith(("-exec", "-ok")))
-    named = [word for before, word in zip(texts[:end], actions[1:end], strict=False) if before in ("-name", "-iname")]
-    return lambda path: all(_perhaps(_text(word), os.path.basename(path)) for word in named)
+    table = parse_options((lookup("find") or Program()).options, True)
+    named: list[str | None] = []
+    at = 0
+    while at < len(actions) and not texts[at].startswith(("-exec", "-ok")):
+        option = table.get(texts[at])
+        if finder.program not in ("find", "gfind") or option is None or texts[at] in ("-o", "-or", "-not"):
+            return lambda path, root: True
+        if texts[at] in ("-name", "-iname") and at + 1 < len(actions):
+            named.append(_text(actions[at + 1]))
+        at += 1 + option.takes
+
+    def chosen(path: str, root: str) -> bool:
+        own = [os.path.basename(root), ".", *path[len(root) :].strip("/").split("/")]
+        return all(any(_perhaps(each, name) for name in own) for each in named)
+
+    return chosen
 
 
 def _globs(call: SortedWords, *names: str) -> list[str | None]:

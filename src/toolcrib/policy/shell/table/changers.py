@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..effect import Effect
-from ..roles import of_operands, of_options, of_role
+from ..roles import of_operands, of_options, of_role, plain
 from ..sorting import cut, literal
 from .spec import SortedWords
 
@@ -127,10 +127,17 @@ def ps(call: SortedWords) -> Iterator[Effect]:
     dashed = [text for word in call.command.args if re.match("-[^-]", text := word.text or "-e")]
     as_bsd = any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
     if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or (
-        any("e" in (text or "e") and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts())
+        any("e" in (text or "e").lower() and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts())
         or (as_bsd and any("e" in text for text in dashed))
     ):
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
+
+
+def rpm(call: SortedWords) -> Iterator[Effect]:
+    """`rpm -i` installs; after `-q` it means information."""
+    yield from plain(call)
+    if not call.has("-q", "--query"):
+        yield Effect("install")
 
 
 def getent(call: SortedWords) -> Iterator[Effect]:

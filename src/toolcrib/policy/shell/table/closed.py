@@ -200,7 +200,8 @@ dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
-rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires --provides | !install
+rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires \
+  --provides | !install @rpm
 brew > list help | text*
 gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
