@@ -78,11 +78,14 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     ((), {}), (("a",), {}), (("a", 5), {}), (("a",), {"later": [2]}), (("a", 1, b"x", 2, 3), {}),
     (("a", 1, b"x", 2, 3, 4), {}),
     (("a",), {"fixed": 1}), ((), {"name": "b"}), ((), {"text": " b "}), (("a",), {"wrong": 1}),
+    (("a",), {"name": "b"}), ((), {"wrong": 1}), (("a", "b"), {"name": "c", "wrong": 1}), ((), {"self": 1}),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("few", [0, 1000])  # with a compiled `__init__`, and without one
 @pytest.mark.parametrize("options", OPTIONS)
-def test_as_the_standard_decorator(options: dict[str, bool]) -> None:
+def test_as_the_standard_decorator(options: dict[str, bool], few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.core.dataclass._FEW", few)
     for ours, standard in zip(bodies(dataclass(**options)), bodies(dataclasses.dataclass(**options)), strict=True):
         assert [(f.name, f.type, f.default, f.init) for f in fields(ours)] == [
             (f.name, f.type, f.default, f.init) for f in fields(standard)
@@ -177,18 +180,19 @@ def test_signature_and_pydantic_see_a_dataclass() -> None:
     assert TypeAdapter(Wider).validate_python({"x": "4"}) == Wider(4)
 
 
-def test_init_is_compiled_at_the_first_use_and_once() -> None:
+def test_init_is_compiled_once_when_a_class_is_used_often() -> None:
     @dataclass(slots=True)
     class Late:
         x: int = 1
 
+    assert [Late().x for _ in range(5)] == [1] * 5
     assert not inspect.isfunction(vars(Late)["__init__"])
-    assert Late().x == 1
-    first = vars(Late)["__init__"]
-    assert inspect.isfunction(first)
+    assert [Late(n).x for n in range(20)] == list(range(20))
+    compiled = vars(Late)["__init__"]
+    assert inspect.isfunction(compiled)
     assert Late(2).x == 2
-    assert vars(Late)["__init__"] is first
-    assert first.__qualname__.endswith("Late.__init__")
+    assert vars(Late)["__init__"] is compiled
+    assert compiled.__qualname__.endswith("Late.__init__")
 
 
 def test_a_wrong_default_fails_where_the_class_is_made() -> None:
@@ -210,11 +214,11 @@ def test_threads_may_use_a_class_first_at_once() -> None:
 
     def use() -> None:
         start.wait()
-        found.append(Late(1))
+        found.extend(Late(1) for _ in range(3))
 
     threads = [threading.Thread(target=use) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [Late(1)] * 8
+    assert found == [Late(1)] * 24
