@@ -6,10 +6,10 @@ another process goes on. The answer then goes to that request, and the call is m
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..core.text import lazy_regex
 from ..core.threads import shared_threads
 from ..policy.callers import serves
 from ..policy.requests import Decision, answer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
     from ..toolbox import Toolbox
 
-_REQUEST = re.compile(r"\bap_\w+")
+_REQUEST = lazy_regex(r"\bap_\w+")
 Question = dict[str, Any]
 """What a person reads before they answer, as JSON data: `approval_id`, `tool`, `preview`, `reason` and `created`."""
 

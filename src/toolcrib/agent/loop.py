@@ -10,7 +10,6 @@ import asyncio
 import functools
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -25,6 +24,7 @@ from ..core.dataclass import dataclass
 from ..core.events import CallFinished, CallStarted
 from ..core.finish import BEHIND
 from ..core.output import ImageBlock, ToolOutput
+from ..core.text import lazy_regex
 from . import compaction
 from .events import (
     AgentEvent,
@@ -83,7 +83,7 @@ Emit = Callable[[AgentEvent], None]
 
 DROPPED_REPLIES = 2
 """How often a reply that failed in the middle is asked for again, with each model."""
-_CALL_ID = re.compile("[!-~]{1,128}")
+_CALL_ID = lazy_regex("[!-~]{1,128}")
 MAX_COMPACTIONS = 2
 """How often one request is made shorter because the model said that it does not fit."""
 LENGTH_NOTE = "Your reply was cut by the limit on its length. Go on where it ended."

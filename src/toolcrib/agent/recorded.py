@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
-from ..core.text import clip, one_line
+from ..core.text import clip, lazy_regex, one_line
 from .history import ModelTurn, dump, load
 from .model import (
     CallBegun,
@@ -25,11 +24,11 @@ from .model import (
     UsageSeen,
 )
 
-_TIME = re.compile(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
+_TIME = lazy_regex(r"\(It is \w+ \d{4}-\d\d-\d\d \d\d:\d\d [^)]*\)")
 _PIECES: dict[str, type[CallBegun | ThinkingDelta | TextDelta]] = {
     "call": CallBegun, "thinking": ThinkingDelta, "text": TextDelta,
 }  # fmt: skip
-_CALL_ID = re.compile(r'"(?:(?:call_)?id|prefix)": ?"[^"]*"')
+_CALL_ID = lazy_regex(r'"(?:(?:call_)?id|prefix)": ?"[^"]*"')
 
 
 class RecordingModel:

@@ -12,6 +12,7 @@ from ..builtin.ask_user import AskUserTool
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
+from ..core.text import lazy_regex
 from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
 from .subagents import REPORT, SpawnTool
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from ..toolbox import Toolbox
     from .session import AgentSession
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_ADDRESS = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """The beginning of an address. One letter is a Windows drive."""
-_ATTACHED = re.compile(f"^{FILE}{_ADDRESS.pattern}", re.MULTILINE)
+_ATTACHED = lazy_regex(f"^{FILE}{_ADDRESS.pattern}", re.MULTILINE)
 """The beginning of a text from an address in an answer, which is stored as one text."""
 
 

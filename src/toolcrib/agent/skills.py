@@ -19,7 +19,7 @@ from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
-from ..core.text import clip, one_line
+from ..core.text import clip, lazy_regex, one_line
 from ..core.tool import Tool, ToolCategory
 from .prompt import instruction_files, read_text, unread_instructions
 
@@ -34,9 +34,9 @@ MAX_FILES = 50
 """Files of a skill that are named to the model and to the person."""
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_ENTRY = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
-_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
+_NAME = lazy_regex(r"[a-z0-9]+(-[a-z0-9]+)*")
+_ENTRY = lazy_regex(r"[^\s,()]+(?:\([^)]*\))?")
+_FRONT = lazy_regex(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

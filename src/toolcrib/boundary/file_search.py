@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 
 from ..core.errors import ToolError
+from ..core.text import lazy_regex
 from . import pysearch
 from .read_only_run import Haystack, Running, Stop, run_read_only
 from .ripgrep import Query, Ripgrep, arguments, file_types
 from .spawn import memory_file
 
 # ripgrep ends the output of a file at its first NUL; without the NUL after a path, this text would be read as a path.
-_BINARY = re.compile(
+_BINARY = lazy_regex(
     rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) "
     rb'\(found "\\0" byte around offset \d+\)\n'
 )

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Iterable
 
 from ..core.errors import ToolError
+from ..core.text import lazy_regex
 
 MAX_ALTERNATIVES = 256
 MAX_LENGTH = 2_000  # characters
 
-_META = re.compile(r"[*?\[{\\]")
+_META = lazy_regex(r"[*?\[{\\]")
 
 
 class BadPattern(ToolError):

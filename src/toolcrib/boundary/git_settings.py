@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
+from ..core.text import lazy_regex
 from .host_file import HostFile, both_names
 from .programs import beneath
 from .scripts import SCRIPTS, host_files_of, loaded_by
@@ -25,9 +26,9 @@ from .scripts import SCRIPTS, host_files_of, loaded_by
 _MAX_BYTES = 4 << 20
 _MAX_DEPTH = 10  # of files that include others, as in git
 _MAX_FOLDERS = 500  # that are searched for the settings of submodules
-_SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_ENTRY = re.compile(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*)")
-_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|\\(.)|([#;].*)|([^"\\#;]+)')
+_SECTION = lazy_regex(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_ENTRY = lazy_regex(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*)")
+_VALUE = lazy_regex(r'"((?:[^"\\]|\\.)*)"|\\(.)|([#;].*)|([^"\\#;]+)')
 
 _INCLUDED = "git reads settings from it, which can name programs that git runs outside the sandbox, as you"
 _FOLDERS = {
@@ -40,12 +41,12 @@ _DATA = frozenset({
     "url", "pushurl", "fetch", "push", "merge", "remote", "description", "template", "worktree", "skiplist",
     "directory", "name", "email", "signingkey",
 })  # fmt: skip
-_SIGNS = re.compile(r"[|&;<>()$`*?\[#\n]")  # with one of them, git gives the value to a shell
-_PLAIN = re.compile(r"[\w.-]*")  # a program on PATH, a number, a yes or no
-_PASSWORD = re.compile(
+_SIGNS = lazy_regex(r"[|&;<>()$`*?\[#\n]")  # with one of them, git gives the value to a shell
+_PLAIN = lazy_regex(r"[\w.-]*")  # a program on PATH, a number, a yes or no
+_PASSWORD = lazy_regex(
     r"://[^\s/@:]*:[^\s/@]+@|://[^\s/@:]{16,}@|\bextraheader\s*=|\b\w*(?:pass(?:word)?|token)\s*=", re.IGNORECASE
 )
-_BETWEEN = re.compile(r"[^\w./~@+-]+")
+_BETWEEN = lazy_regex(r"[^\w./~@+-]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..core.errors import ConfigError
+from ..core.text import lazy_regex
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
 
 # Variables that make a program load or run something else. A direnv file or an activated environment of the workspace
 # may have set them, and no program that Toolcrib starts for itself needs them.
-_LOADING = re.compile(
+_LOADING = lazy_regex(
     r"(LD|DYLD|PYTHON|GIT|PERL5|RUBY|NODE|NPM_CONFIG|BASH_FUNC|BUNDLE|GEM|LUA)_?.*"
     r"|PERLLIB|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|IFS|ZDOTDIR|CDPATH|VIRTUAL_ENV|CONDA_PREFIX|CLASSPATH|GCONV_PATH"
     r"|LOCPATH|NLSPATH|TERMINFO.*|.*JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|MANPAGER|PAGER|LESSOPEN|LESSCLOSE"

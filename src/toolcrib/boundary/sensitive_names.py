@@ -57,7 +57,7 @@ def _pattern(glob: str) -> str:
     return translate(glob).removesuffix(r"\Z").removesuffix(r"\z").replace(".*", "[^/]*")
 
 
-_SENSITIVE = re.compile(
+_SENSITIVE = lazy_regex(
     "(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z", re.DOTALL
 )
 _HARMLESS = lazy_regex("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)

@@ -6,13 +6,13 @@ The encoding comes from the byte order mark, the header, the page itself, or els
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ..core.bound import safe
 from ..core.dataclass import dataclass
 from ..core.output import ToolOutput
+from ..core.text import lazy_regex
 from .encoding import is_utf8
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _MEANT = {
     "utf-16-le": "utf-16-le", "big5": "big5hkscs",
 }  # fmt: skip
 _NEVER = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "palmos", "mbcs", "oem"})
-_IN_PAGE = re.compile(
+_IN_PAGE = lazy_regex(
     rb"""<(?:meta|\?xml)[^>]{0,500}?(?:charset|encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})"""
 )
 _LOOKED_THROUGH = 64 * 1024  # bytes that are searched for the name of the encoding; WHATWG asks for the first 1024

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 from .line_diff import Change, changes
 
 MAX_LINES = 120
 _CONTEXT = 3
-_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_WORDS = lazy_regex(r"\w+|\s+|[^\w\s]")
 _MOSTLY_NEW = 0.6
 _MAX_LINE = 300
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import re
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.text import lazy_regex
 
 SAMPLE = 64 * 1024
 _NUL_SAMPLE = 8 * 1024  # like git: a file with a NUL in the first 8,000 bytes is binary
@@ -61,7 +61,7 @@ class Encoding:
 
 
 UTF8 = Encoding("utf-8")
-_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
+_BEYOND_ASCII = lazy_regex("[^\x00-\x7f]+")
 
 
 def named_encoding(name: str, sample: bytes = b"") -> Encoding:

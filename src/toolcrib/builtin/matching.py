@@ -6,12 +6,12 @@ to the characters of the original. A later tier is tried only if the earlier tie
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 
 _QUOTES = {
     **dict.fromkeys(map(ord, "“”„‟″"), '"'),
@@ -19,13 +19,13 @@ _QUOTES = {
     **dict.fromkeys(map(ord, "‐‑‒–—―−"), "-"),
     **dict.fromkeys((0x09, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x3000), " "),
 }  # fmt: skip
-_RUNS = re.compile(" {2,}")
-_EDGES = re.compile("(?m)^ | $")
+_RUNS = lazy_regex(" {2,}")
+_EDGES = lazy_regex("(?m)^ | $")
 # Pieces that no tier changes: ASCII without blanks, quotes and dashes. A piece before a non-ASCII character loses its
 # last letter, because a combining mark may join it.
-_HARD = re.compile(r"[!#-&(-,.-~]+(?![^\x00-\x7f])")
+_HARD = lazy_regex(r"[!#-&(-,.-~]+(?![^\x00-\x7f])")
 # The escapes that core/bound.py writes for control characters in outputs: a model can only repeat these.
-_ESCAPED = re.compile(r"\\x([01][0-9a-f]|7f|[89][0-9a-f])|\\u(202[a-e]|206[6-9])")
+_ESCAPED = lazy_regex(r"\\x([01][0-9a-f]|7f|[89][0-9a-f])|\\u(202[a-e]|206[6-9])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,7 +306,7 @@ def _git_names(header: str) -> tuple[str, str]:
     return _unquote(match[1]).removeprefix("a/"), _unquote(match[2]).removeprefix("b/")
 
 
-_QUOTED = re.compile(rb"\\([0-7]{3}|.)")
+_QUOTED = lazy_regex(rb"\\([0-7]{3}|.)")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import MAX_LINE, Mode, Query
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 from .listing import place_name, printable_path
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 40_000  # per page: less than the pipeline's bound, so that no page is cut in the middle
 
 _UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
-_RECORD = re.compile(rb"(\d+)(?::(\d+):|-)")
-_CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # ripgrep's text after the shown part of a long line
+_RECORD = lazy_regex(rb"(\d+)(?::(\d+):|-)")
+_CUT_SHORT = lazy_regex(r" \[\.\.\. [^\]]*\]\Z")  # ripgrep's text after the shown part of a long line
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeGuard, cast
 
 from ..core.registry import ToolRegistry
+from ..core.text import lazy_regex
 from ..core.tool import Tool
 from ..core.violations import closest_key
 from .exit_codes import Usage
@@ -18,9 +19,9 @@ MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
 
 ALONE = ""
 """The key of a value that was given without one, until the tool is known."""
-_PAIR = re.compile(r"([^=:\s]+)(:=|=)(.*)", re.DOTALL)  # a key has no blanks: `git log --format=%an` is a value
+_PAIR = lazy_regex(r"([^=:\s]+)(:=|=)(.*)", re.DOTALL)  # a key has no blanks: `git log --format=%an` is a value
 
-_VARIABLE_FIRST = re.compile(r"[A-Za-z_]\w*=\S*\s")
+_VARIABLE_FIRST = lazy_regex(r"[A-Za-z_]\w*=\S*\s")
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:

@@ -23,6 +23,7 @@ from ..core.context import COMMAND_ENDED, COMMAND_OUTPUT, SHARED
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
 from ..core.finish import HINT, for_person
 from ..core.output import ToolOutput
+from ..core.text import lazy_regex
 from ..policy.plain import plain_line
 from . import show
 from .arguments import named, read_arguments
@@ -44,7 +45,7 @@ QUIET_SECONDS = 0.5  # a call that ends before that needs no display
 FRAME_SECONDS = 0.1
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_LIVE = 3  # lines of a running command that are shown
-_SCRIPT = re.compile(r'^script\.py(?=:\d)|(?<=^  File ")script\.py(?=")', re.MULTILINE)
+_SCRIPT = lazy_regex(r'^script\.py(?=:\d)|(?<=^  File ")script\.py(?=")', re.MULTILINE)
 MAX_HEARD = 1_000  # pieces of its output that are kept for Ctrl-C
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ..config.files import JSON_TOKEN, plain_json
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
+from ..core.text import lazy_regex
 from .servers_file import with_server, without_server
 from .settings_file import Json, parsed
 
@@ -72,7 +73,7 @@ def without_entry(text: str, suffix: str, path: Keys) -> str:
 
 # --- JSON
 
-_REST_OF_LINE = re.compile(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?")
+_REST_OF_LINE = lazy_regex(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?")
 
 
 @dataclass(frozen=True, slots=True)

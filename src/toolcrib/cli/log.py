@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from ..core.dataclass import dataclass
 from ..core.finish import HINT, HINT_TEXT
 from ..core.json_values import as_object
-from ..core.text import clip
+from ..core.text import clip, lazy_regex
 from ..policy.plain import plain, plain_line
 from ..record import chain
 from ..record.audit import Audit
@@ -28,7 +28,7 @@ from .exit_codes import Usage, of_success
 from .options import RecordOptions
 from .reader import Argument, CliCommand, Option, group
 
-_KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
+_KEPT = lazy_regex(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
 Limit = Annotated[int, Option("--limit", "-n", minimum=1, help="Show this many, the latest ones.")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
 from ..config.load import is_ourselves
 from ..core.errors import ConfigError
-from ..core.text import one_line
+from ..core.text import lazy_regex, one_line
 from ..sources.mcp.config import ServerConfig, server_config
 from ..sources.mcp.upstream import ServerStatus
 from . import show
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
 NO_SERVERS = "No MCP servers are configured. See `toolcrib mcp add --help`."
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def listed(options: Options) -> None:

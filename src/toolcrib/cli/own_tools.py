@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import importlib.util
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -27,6 +26,7 @@ from ..boundary.scripts import imported_by
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
+from ..core.text import lazy_regex
 from ..core.tool import FunctionTool, Tool
 from ..core.wings import has_wing
 from . import show
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..toolbox.toolbox import Opening
 
 LOOK_SECONDS = 0.5  # between two looks for a change
-_FILE = re.compile(r"(.+\.py)(?::([^\W\d]\w*))?")
+_FILE = lazy_regex(r"(.+\.py)(?::([^\W\d]\w*))?")
 _WHY = "it has tools of your own, which run outside the sandbox, as you"
 SCHEDULE_TOOLS = frozenset({"cron", "schedule_task"})
 _NONE = "mark a function with @tool (from toolcrib import tool)"

@@ -20,10 +20,11 @@ from functools import partial
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin
 
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 from .exit_codes import Usage
 
 Complete = Callable[[str], Iterable[str]]
-_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
+_NEGATIVE = lazy_regex(r"-\d+|-\d*\.\d+")
 _HELP = ("-h", "--help")
 
 

@@ -17,15 +17,16 @@ from typing import Any, cast
 from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..core.homes import config_home
+from ..core.text import lazy_regex
 from .exit_codes import Usage
 
 Json = dict[str, Any]
 Keys = tuple[str, ...]
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = lazy_regex(r"[A-Za-z0-9_-]+")
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_HEADER = re.compile(rf"\s*\[\[?\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?$")
-_ENTRY = re.compile(r"\s*([^=#\s][^=#]*?)\s*=")
-_OFF = re.compile(r"#\s?")
+_HEADER = lazy_regex(rf"\s*\[\[?\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?$")
+_ENTRY = lazy_regex(r"\s*([^=#\s][^=#]*?)\s*=")
+_OFF = lazy_regex(r"#\s?")
 _BY_HAND = "it is written in a way that cannot be changed here without harm; change it by hand"
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from .empty import EMPTY
 from .output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from .text import lazy_regex
 
 Spill = Callable[[str, str, str | bytes], str | None]
 """`spill(call_id, name, data)` stores data and returns the path for `read_file`, or None if that failed."""
@@ -52,10 +53,10 @@ MIN_DATA_CHARS = 50_000
 MAX_EXTRA_CHARS = 64 * 1024
 """Most characters of JSON in the metadata of all blocks of an output, or in its `_meta`."""
 
-_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = lazy_regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def _escape(match: re.Match[str]) -> str:

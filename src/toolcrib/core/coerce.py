@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from .branching import WorkBound, tables, work_bound
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .json_schema import member_validator
 from .schema import WRAPPERS
+from .text import lazy_regex
 from .violations import JSON_TYPES, Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
@@ -41,7 +41,7 @@ MAX_WAYS_TRIED = 20_000
 """Unions convert nothing where more than FEW_WAYS lead to a value and a validation needs more looks than this: for
 unions inside unions the work is the number of members to the power of the depth."""
 
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
+_NUMBER = lazy_regex(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
 
 
 def parse_object(text: str | bytes) -> Json:

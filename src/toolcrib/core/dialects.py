@@ -14,10 +14,10 @@ Sources: OpenAI "Structured outputs: supported schemas", Gemini API `Schema` ref
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from .text import lazy_regex
 from .violations import Json, resolve
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Dialect = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp", "flat"]
 DIALECTS: tuple[str, ...] = get_args(Dialect)
 
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_ILLEGAL = lazy_regex(r"[^A-Za-z0-9_-]")
 MAX_NAME = 64
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, cast
 from .context import ToolContext
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
-from .text import one_line
+from .text import lazy_regex, one_line
 
 # --- docstrings
 
@@ -58,10 +58,10 @@ def read_docstring(doc: str | None) -> Docstring:
     return Docstring("\n\n".join(texts).strip(), found)
 
 
-_GOOGLE_BEGIN = re.compile(r"\n*^(?:Args|Arguments|Params):\n", re.MULTILINE)
-_GOOGLE_ITEM = re.compile(r" {4}(\w+): (\S.*)")
-_GOOGLE_MORE = re.compile(r" {5,}\S.*")
-_HEADING = re.compile(r"^[ \t]*\w[\w \t-]*:[ \t]*$|^[ \t]*:\w|^[ \t]*-{3,}[ \t]*$|^[ \t]*(```|>>>)", re.MULTILINE)
+_GOOGLE_BEGIN = lazy_regex(r"\n*^(?:Args|Arguments|Params):\n", re.MULTILINE)
+_GOOGLE_ITEM = lazy_regex(r" {4}(\w+): (\S.*)")
+_GOOGLE_MORE = lazy_regex(r" {5,}\S.*")
+_HEADING = lazy_regex(r"^[ \t]*\w[\w \t-]*:[ \t]*$|^[ \t]*:\w|^[ \t]*-{3,}[ \t]*$|^[ \t]*(```|>>>)", re.MULTILINE)
 
 
 def _plain_google(clean: str) -> Docstring | None:

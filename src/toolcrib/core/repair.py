@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from .text import lazy_regex
 from .violations import Json
 
 MAX_LITERAL = 200_000
@@ -20,12 +21,12 @@ MAX_LITERAL = 200_000
 MAX_GUESSED = 20_000
 """Longest text given to json-repair, which takes quadratic time on hostile input (0.5 s for 100,000 characters)."""
 
-_FENCE = re.compile(r"\A```(?:json)?\s*|\s*```\Z")
-_ESCAPE = re.compile(r'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
-_PYTHON_ESCAPE = re.compile(r"\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}")
-_ODD_ESCAPE = re.compile(r"\\[^'\"\\/bfnrtu]")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_WORD = re.compile(r"[^\s\"'{}\[\],:\\]+")
+_FENCE = lazy_regex(r"\A```(?:json)?\s*|\s*```\Z")
+_ESCAPE = lazy_regex(r'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
+_PYTHON_ESCAPE = lazy_regex(r"\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}")
+_ODD_ESCAPE = lazy_regex(r"\\[^'\"\\/bfnrtu]")
+_STRING = lazy_regex(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_WORD = lazy_regex(r"[^\s\"'{}\[\],:\\]+")
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 

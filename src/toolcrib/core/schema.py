@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import re
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -20,6 +19,7 @@ from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters
 from .json_schema import compile_schema
 from .nesting import check_depth, deepest, is_opaque, nodes
+from .text import lazy_regex
 from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, resolve, typed_violations
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MANY_ERRORS = 1_000
 """With more errors than this only the first of each array is reported: pydantic collects all, even 500,000."""
 
 _UNTYPED = frozenset({"any", "json", "dict", "function-before", "function-wrap", "function-plain"})
-_MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
+_MAYBE_INFINITE = lazy_regex(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 """Found in every JSON text with a number that is not finite."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 
 def clip(text: str, limit: int) -> str:
@@ -63,13 +63,13 @@ def wildcard(pieces: Sequence[str], text: str) -> bool:
     return True
 
 
-def lazy_regex(text: str, flags: int = 0) -> re.Pattern[str]:
+def lazy_regex(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return the same as `re.compile`, for its methods alone. It is compiled at the first use of one."""
-    return cast("re.Pattern[str]", _Lazy(text, flags))
+    return cast("re.Pattern[AnyStr]", _Lazy(text, flags))
 
 
 class _Lazy:
-    def __init__(self, text: str, flags: int) -> None:
+    def __init__(self, text: Any, flags: int) -> None:
         self._given = text, flags
 
     def __getattr__(self, name: str) -> Any:

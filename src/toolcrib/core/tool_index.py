@@ -11,10 +11,11 @@ each word again.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any, cast
+
+from .text import lazy_regex
 
 if TYPE_CHECKING:
     from .tool import Tool
@@ -51,9 +52,9 @@ _SHORT = {
 }  # fmt: skip
 """Words with the same meaning: for both, the second is indexed."""
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = lazy_regex(r"[^\W_]+")
 _APART = bytes(code if chr(code).isalnum() else 32 for code in range(256))
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL = lazy_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @functools.cache
@@ -119,7 +120,7 @@ KIN = 0.5
 NAME, SUMMARY, TEXT, PARAMETERS = 2.0, 2.5, 0.6, 0.2
 """The weight of a word in each field; the summary is the first sentence of the description."""
 
-_SENTENCE = re.compile(r"[.!?:;](?=\s)|\n")
+_SENTENCE = lazy_regex(r"[.!?:;](?=\s)|\n")
 
 
 class _Field:

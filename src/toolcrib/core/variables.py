@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from .errors import ConfigError
+from .text import lazy_regex
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE = lazy_regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def expand(text: str, environ: Mapping[str, str], where: str) -> str:

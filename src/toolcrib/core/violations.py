@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Violation
 from .json_values import as_object, value_at
-from .text import clip
+from .text import clip, lazy_regex
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -177,7 +176,7 @@ BOUND_KINDS = {
     "less_than_equal": ("<=", "le"), "less_than": ("<", "lt"),
 }  # fmt: skip
 
-_LEAD = re.compile(r"^(Input should|Value error,|Assertion failed,|Value should)\s*")
+_LEAD = lazy_regex(r"^(Input should|Value error,|Assertion failed,|Value should)\s*")
 
 
 def typed_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema: Json) -> list[Violation]:

@@ -14,7 +14,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Container, Generator, Sequence
 from dataclasses import field, fields, replace
@@ -25,6 +24,7 @@ from ..boundary.own_files import lock_file
 from ..boundary.remove_tree import remove_all
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError, UnknownName
+from ..core.text import lazy_regex
 from ..record.state import StateFolder, private_folder
 from .change_list import ChangeList, Op, changes_from_data, ops_from_data
 from .command_layer import CommandLayer, LayerRoot
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 State = Literal["held", "applying", "applied", "undoing", "undone"]
 HELD_SECONDS = 14 * 86400.0
 """How long changes that were not applied are stored."""
-_ID = re.compile(r"ch-[0-9a-f]+-[0-9a-f]{6}")
+_ID = lazy_regex(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 
 class LayerUnknown(UnknownName):

@@ -16,6 +16,7 @@ from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ToolcribError
 from ..core.json_values import as_array
+from ..core.text import lazy_regex
 
 HostName = Literal["claude", "codex", "gemini", "cursor", "copilot"]
 HOSTS: tuple[HostName, ...] = get_args(HostName)
@@ -41,7 +42,7 @@ _TOOLS = {"beforeShellExecution": "Shell", "afterShellExecution": "Shell", "befo
 """The tool of Cursor's events that are for one tool alone."""
 
 
-_NO_CALL = re.compile(r"(?!before|pre)|pre_?compac|precompress|beforeagent|beforemodel|beforetoolselection"
+_NO_CALL = lazy_regex(r"(?!before|pre)|pre_?compac|precompress|beforeagent|beforemodel|beforetoolselection"
                       r"|beforesubmitprompt", re.IGNORECASE)  # fmt: skip
 """The beginnings of events that are no call of a tool, if they do not say which one."""
 _OF_CALL = ("tool_name", "toolName", "tool_input", "toolArgs", "command")

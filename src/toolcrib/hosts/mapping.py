@@ -14,16 +14,17 @@ from typing import Any, cast
 from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
+from ..core.text import lazy_regex
 from .events import HostEvent, HostName, Json, workspace_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
 
-_URL = re.compile(
+_URL = lazy_regex(
     r"https?://[^ \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+", re.IGNORECASE
 )
 """An address in a text, as JavaScript splits words: up to the next blank."""
-_READ_OTHERWISE = re.compile(
+_READ_OTHERWISE = lazy_regex(
     r"^[^\S\n]+\*\*\* (?:Begin|End|Add|Delete|Update|Move|Environment)\b|\*\*\* End Patch\s+\S", re.MULTILINE
 )
 """In a patch, a line that Codex reads as a header although it begins with blanks, or text after the end."""

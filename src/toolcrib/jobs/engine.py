@@ -9,7 +9,6 @@ A direct call of a tool never comes here.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -19,13 +18,14 @@ from typing import Any, Literal, Protocol
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
 from ..core.errors import ToolcribError, UnknownName
+from ..core.text import lazy_regex
 
 VERSION = 1
 """The version of a job's stored form. A worker refuses a job with a later one."""
 DEFAULT_QUEUE = "default"
 MAX_TAGS = 6
 """Of a job or a worker. A worker looks into a queue for each combination of its tags."""
-_NAME = re.compile(r"[\w.:@/-]{1,200}")
+_NAME = lazy_regex(r"[\w.:@/-]{1,200}")
 _MAX_PATH = 4096
 
 JobState = Literal["queued", "running", "parked", "done", "failed", "unknown", "cancelled"]

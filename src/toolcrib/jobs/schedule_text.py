@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
+from ..core.text import lazy_regex
 from .schedule import MAX_SECONDS, UNITS, At, Cron, Every, Timing, shown
 from .zones import ScheduleError, local_time, local_zone, moment_of, zone_of
 
@@ -13,10 +14,10 @@ FORMS = (
     "expression such as '0 9 * * *'"
 )
 MAX_TEXT = 300
-_SPAN = re.compile(
+_SPAN = lazy_regex(
     r"(\d{1,9}) *(w|weeks?|d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?)(?![a-z])[ ,]*", re.ASCII
 )
-_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
+_CLOCK = lazy_regex(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 
 
 def timing_of(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..core.bound import Redact
 from ..core.context import ToolContext
-from ..core.text import clip
+from ..core.text import clip, lazy_regex
 from ..core.tool import Tool
 from .plain import plain, plain_line
 
@@ -22,8 +21,8 @@ MAX_PREVIEW = 8_000
 MAX_LINE = 300
 """Longest reason or rule in a question, in characters, so that Toolcrib's own text stays short enough to read."""
 
-_GAP = re.compile(r"[ \t]{48,}")
-_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){4,}")
+_GAP = lazy_regex(r"[ \t]{48,}")
+_EMPTY_LINES = lazy_regex(r"\n(?:[ \t]*\n){4,}")
 _ADDRESSES = ("url", "uri", "endpoint", "address")
 
 

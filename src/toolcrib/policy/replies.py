@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ..core.bound import safe
 from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
 from ..record.approvals import Approvals
 from .requests import REPEATED, Decision, Remember, Scope, answer
 
@@ -23,15 +24,15 @@ MAX_REASON = 1_000
 _FLAGS = re.IGNORECASE | re.ASCII  # otherwise `yeſ` (with a long s) is a yes
 _ID = r"(?P<id>ap_[0-9a-f]{6,32})"
 _END = r"\s*[.!]?\s*"
-_YES = re.compile(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", _FLAGS)
-_WITH = re.compile(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", _FLAGS | re.DOTALL)
-_NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", _FLAGS | re.DOTALL)
-_NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", _FLAGS | re.DOTALL)
+_YES = lazy_regex(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", _FLAGS)
+_WITH = lazy_regex(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", _FLAGS | re.DOTALL)
+_NO = lazy_regex(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", _FLAGS | re.DOTALL)
+_NEAR = lazy_regex(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", _FLAGS | re.DOTALL)
 
 _SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rule"}
 
 NOT_ASKED = "(approval number removed: only Toolcrib asks)"
-_ANY_ID = re.compile(_ID, _FLAGS)
+_ANY_ID = lazy_regex(_ID, _FLAGS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from ..core.dataclass import dataclass
 from ..core.settings import AnyPath, Checked, Count, ErrorText, Json, OneOrMore, Prepared, Seconds, Section, as_list
+from ..core.text import lazy_regex
 from ..core.tightening import More, Only, Rank, Smaller
 
 
@@ -21,7 +21,7 @@ Expression = Annotated[str, Checked(_expression)]
 """A regular expression, as RE2 reads them."""
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
 RuleText = Annotated[str | Json, ErrorText("should be a rule: a text or a table")]
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """Names that an environment variable may have."""
 
 # 0 in ZeptoClaw's `auto_approve_timeout_secs` means "never"; ours expires to a refusal, after this long.

@@ -10,9 +10,10 @@ from typing import Any, get_args
 
 from ..core.errors import ConfigError
 from ..core.output import ErrorKind
+from ..core.text import lazy_regex
 from ..core.tool import ToolCategory
 
-_AGO = re.compile(r"(\d+)\s*([smhdw])")
+_AGO = lazy_regex(r"(\d+)\s*([smhdw])")
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 KNOWN = {
     "verdict": ("allow", "ask", "deny", "none"),

@@ -6,11 +6,12 @@ share a limit on their memory: the oldest events of all are dropped first.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+
+from ..core.text import lazy_regex
 
 MAX_EVENTS = 500
 """The most events that are stored for a session."""
@@ -20,7 +21,7 @@ MAX_EVENT = 2 * 2**20
 """A larger message is not stored: a client that missed it calls again."""
 RETRY_MS = 1_000
 """After this time a client opens a broken stream again."""
-_NUMBER = re.compile("[0-9]{1,18}")
+_NUMBER = lazy_regex("[0-9]{1,18}")
 _OVERHEAD = 300
 """About the bytes that an event needs besides its message."""
 

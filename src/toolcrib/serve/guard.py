@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core.caller import Caller
+from ..core.text import lazy_regex
 from .addressed import is_one_of, only_one
 from .defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
@@ -39,7 +40,7 @@ MAX_PIECES = 250_000
 room for the rest. Reading more would stop every other caller for seconds."""
 LONG = 2**20
 """A shorter body is read without counting. It cannot have many more."""
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_STRING = lazy_regex(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 MAX_TIMER = 24 * 3600.0
 """The longest a stream of a token with an end may be open, in seconds. Its client opens it again."""
 INVALID = f'{REALM}, error="invalid_token"'

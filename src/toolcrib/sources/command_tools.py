@@ -6,7 +6,6 @@ The command is judged, previewed, run in the sandbox and answered.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolDefinitionError, ToolError
 from ..core.output import LABELS, ToolOutput
+from ..core.text import lazy_regex
 from ..core.tool import Tool
 from ..core.verdict import Judgement
 from .parameters import check_names, parameter_schema
@@ -26,7 +26,7 @@ from .template import CommandTemplate, command_template
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's
 MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 RunnerFor = Callable[[tuple[Path, ...]], CommandRunner]
 """Returns the runner whose sandbox also shows these paths to commands, read-only."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ..core.errors import ToolDefinitionError
 from ..core.schema import full_schema
+from ..core.text import lazy_regex
 
-PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
+PLACEHOLDER = lazy_regex(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 """`{{name}}` in a template. Other braces, such as `{{.ID}}` of a Go template, are ordinary text."""
 TYPES = ("string", "integer", "number", "boolean")
 # Some designs use this name for a string that is pasted into the command without quotes. Here it is one argument.

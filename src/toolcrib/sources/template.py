@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from ..core.dataclass import dataclass
 from ..core.errors import ToolDefinitionError, ToolError
+from ..core.text import lazy_regex
 from ..policy.shell import tree
 from ..policy.shell.flow import SHELLS
 from ..policy.shell.grammar import parse
@@ -38,7 +39,7 @@ _TESTS = frozenset({"test", "["})
 _NAMES_VARIABLE = frozenset({"-v", "-R"})  # tests of a variable, which evaluate its subscript
 _KEPT = "is stored in a variable, which could be evaluated later; use it where it is needed"
 _REDIRECTS = frozenset({"<", ">", ">>", ">|", "<>", "<<<"})
-_OWN_PARAMETERS = re.compile(r"[0-9]+|[@*#]")
+_OWN_PARAMETERS = lazy_regex(r"[0-9]+|[@*#]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import binascii
 import hmac
-import re
 import secrets
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
+from ...core.text import lazy_regex
+
 MAX_AGE = 300.0
 """Seconds that the time of a message may differ from ours."""
 MAX_SIGNATURES = 5
 PREFIX = "whsec_"
-_ID = re.compile(r"[\x21-\x7e]{1,200}")
-_TIME = re.compile(r"[0-9]{1,12}")
+_ID = lazy_regex(r"[\x21-\x7e]{1,200}")
+_TIME = lazy_regex(r"[0-9]{1,12}")
 
 
 class SignatureRefused(Exception):

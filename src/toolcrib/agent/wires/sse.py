@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+from ...core.text import lazy_regex
 
 MAX_EVENT = 32 << 20
 """Bytes of one event. Images and long reasoning come in one event."""
 
-_LINE_ENDS = re.compile(rb"\r\n|\n|\r")
+_LINE_ENDS = lazy_regex(rb"\r\n|\n|\r")
 
 
 class SseParser:

@@ -3,7 +3,6 @@ ports."""
 
 from __future__ import annotations
 
-import re
 from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.settings import AnyPath, Bounds, Checked, Converted, Section
+from ...core.text import lazy_regex
 from ...core.tightening import Fewer
 from .host_names import matches, parse_host
 from .special_addresses import Address, Network
@@ -18,7 +18,7 @@ from .special_addresses import Address, Network
 RULE_DOMAIN = "sandbox.allowed_domains"
 """The setting for commands, as the rule of a judgement."""
 
-_WITH_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]+):(?P<port>[0-9]+)")
+_WITH_PORT = lazy_regex(r"(?P<host>\[[^\]]*\]|[^:]+):(?P<port>[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)

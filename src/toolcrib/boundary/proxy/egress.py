@@ -15,13 +15,14 @@ from dataclasses import replace
 
 import h11
 
+from ...core.text import lazy_regex
 from .authority import authority
 from .egress_secret import EgressSecret
 from .request_head import BadRequest, Header, ProxyRequest
 
-_CREDENTIALS = re.compile(rb"auth|token|key|secret|cookie|credential|passw", re.IGNORECASE)
-_STORED = re.compile(rb"x-(?:amz|goog|ms)-meta-", re.IGNORECASE)  # what is stored there can be read from elsewhere
-_BASIC = re.compile(rb"(basic[ \t]+)([A-Za-z0-9+/=_-]+)[ \t]*", re.IGNORECASE)
+_CREDENTIALS = lazy_regex(rb"auth|token|key|secret|cookie|credential|passw", re.IGNORECASE)
+_STORED = lazy_regex(rb"x-(?:amz|goog|ms)-meta-", re.IGNORECASE)  # what is stored there can be read from elsewhere
+_BASIC = lazy_regex(rb"(basic[ \t]+)([A-Za-z0-9+/=_-]+)[ \t]*", re.IGNORECASE)
 _UNSEEN_PARTS = frozenset({b"accept-encoding", b"range", b"if-range"})
 """Headers by which an answer would show a value in a form, or in pieces, that nobody recognizes."""
 

@@ -14,6 +14,7 @@ import h11
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
+from ...core.text import lazy_regex
 from ..network.url import Target, parse_url
 
 PIECE = 64 * 1024
@@ -25,11 +26,11 @@ _ONE_HOP = frozenset(
         b"proxy-authorization", b"proxy-authenticate", b"proxy-authentication-info",
     }
 )  # fmt: skip
-_BARE_LF = re.compile(rb"(?<!\r)\n")
-_BARE_CR = re.compile(rb"\r(?!\n|\Z)")
-_FOLDED = re.compile(rb"\n[ \t]")
-_METHOD = re.compile(rb"[A-Za-z]")
-_USERINFO = re.compile(r"[a-z]+://[^/?#]*@", re.IGNORECASE)
+_BARE_LF = lazy_regex(rb"(?<!\r)\n")
+_BARE_CR = lazy_regex(rb"\r(?!\n|\Z)")
+_FOLDED = lazy_regex(rb"\n[ \t]")
+_METHOD = lazy_regex(rb"[A-Za-z]")
+_USERINFO = lazy_regex(r"[a-z]+://[^/?#]*@", re.IGNORECASE)
 
 Header = tuple[bytes, bytes]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SandboxUnavailable
+from ...core.text import lazy_regex
 from ..filesystems import may_hang
 from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
@@ -49,7 +49,7 @@ _ISOLATION = (
 
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
-_OCTAL = re.compile(rb"\\([0-7]{3})")
+_OCTAL = lazy_regex(rb"\\([0-7]{3})")
 
 
 class BubblewrapSandbox:

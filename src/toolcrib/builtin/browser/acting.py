@@ -6,7 +6,6 @@ without an approval.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ from ...boundary.workspace import Workspace
 from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.output import Labels, ToolOutput
+from ...core.text import lazy_regex
 from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .session import BrowserSession, Ref
 
 MAX_TEXT = 100_000
-_SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
+_SECRET = lazy_regex(r"\$\{secret:[^}\s]{1,200}\}")
 
 
 class ActingTools:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.recent import Recent
+from ...core.text import lazy_regex
 from .snapshot import Notes, quoted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 20
 _LOOK_SECONDS = 0.1
-_UNSAFE = re.compile(r"[^\w.()+@ -]+")
+_UNSAFE = lazy_regex(r"[^\w.()+@ -]+")
 _MAX_NAME = 100
 
 

@@ -7,7 +7,6 @@ closes a pool can abort (pydantic-monty 1.4). A dump is only loaded if our own c
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ToolError
+from ...core.text import lazy_regex
 from .interpreter import MAX_CALLS, TOO_MANY, ScriptCall, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_CHECKS = 500
 """So many checks a process makes, then another takes its place: what it remembers must not grow for ever."""
 _UNKNOWN = "_toolcrib_checks_only"
 """The first line of what is checked. It is an error of types, so what is checked never runs."""
-_LINE = re.compile(r"script\.py:(\d+)(:.*)")
+_LINE = lazy_regex(r"script\.py:(\d+)(:.*)")
 
 
 class MontyInterpreter:

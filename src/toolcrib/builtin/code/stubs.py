@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from ...core.dataclass import dataclass
 from ...core.json_values import as_array, as_object, value_at
-from ...core.text import one_line
+from ...core.text import lazy_regex, one_line
 from ...core.tool import Tool
 
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-_WORD = re.compile(r"[A-Za-z0-9_]+")
+_WORD = lazy_regex(r"[A-Za-z0-9_]+")
 MAX_STUBS = 60
 """So many tools are all known to the checker of types: then it need not learn others for the next script."""
 _MAX_DEPTH = 6  # objects in objects; deeper ones are `Any`

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...core.bound import safe
 from ...core.output import ImageBlock
+from ...core.text import lazy_regex
 from ..file_kinds import container
 from .document import ParsedDocument, Part, Refused
 
@@ -17,8 +17,8 @@ MAX_PICTURES = 10  # per answer
 MAX_PICTURE_BYTES = 15 << 20  # per answer; the pipeline's bound is 20 MiB
 LINE_CHARS = 4000  # longer lines are divided, so that a read can start at any line
 # Characters that people do not see but models read: Unicode tags and the second block of variation selectors.
-_SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
-_RANGE = re.compile(r"(\d{1,9})?(?:\s*(-|–|\.\.|:)\s*(\d{1,9})?)?")
+_SMUGGLED = lazy_regex("[\U000e0000-\U000e01ef]")
+_RANGE = lazy_regex(r"(\d{1,9})?(?:\s*(-|–|\.\.|:)\s*(\d{1,9})?)?")
 _SHARE = 0.5  # share of the time limit after which no further page is started
 
 

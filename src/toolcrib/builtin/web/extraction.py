@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.bound import safe
-from ...core.text import one_line
+from ...core.text import lazy_regex, one_line
 from ..bodies import decode
 from .tidy import absolute, is_unseen, tidy
 
@@ -25,12 +25,12 @@ _INDENTED = 2
 _TITLE_CHARS = 300
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas")
-_LINK = re.compile(r"(!?)\[((?:\\.|[^\[\]\\]){0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
+_LINK = lazy_regex(r"(!?)\[((?:\\.|[^\[\]\\]){0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
 # Matches a link, or code (in which no link counts), whichever begins first.
-_LINK_OR_CODE = re.compile(rf"{_LINK.pattern}|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-_BLANK = re.compile(r"\n{3,}")
+_LINK_OR_CODE = lazy_regex(rf"{_LINK.pattern}|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_BLANK = lazy_regex(r"\n{3,}")
 # Characters that people do not see but models read: Unicode tags and the second block of variation selectors.
-_SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
+_SMUGGLED = lazy_regex("[\U000e0000-\U000e01ef]")
 
 
 def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -175,7 +175,7 @@ def _page(html: str, url: str, style: str, found: dict[str, Any]) -> str:
     return _BLANK.sub("\n\n", text).strip()
 
 
-_TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
+_TITLE = lazy_regex(r"<title\b[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 
 
 def _title(html: str) -> str:

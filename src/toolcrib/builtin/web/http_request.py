@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +9,7 @@ from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused, ToolError
 from ...core.output import ToolOutput
+from ...core.text import lazy_regex
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ...policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
@@ -38,9 +38,9 @@ CREDENTIALS = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "
 # Headers that name the origin of the request. Servers behind a proxy believe them.
 FORGERIES = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
+_NAME = lazy_regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_VALUE = lazy_regex(r"[\t\x20-\x7e]*")
+_SECRET = lazy_regex(r"\$\{secret:[^}\s]{1,200}\}")
 
 
 class HttpRequestTool:

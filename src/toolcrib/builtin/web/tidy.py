@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from ...core.text import one_line
+from ...core.text import lazy_regex, one_line
 
 # A list is a menu if it has hardly anything but links and the links are short.
 MENU_LINKS = 4
@@ -21,7 +21,7 @@ MENU_LINK_CHARS = 30
 SECTION_CHARS = 500
 SECTION_SHARE = 0.3
 
-_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_UNSEEN = lazy_regex(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 
 
 def tidy(tree: Any, url: str) -> None:

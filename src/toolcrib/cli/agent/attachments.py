@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...boundary.own_files import read_regular
+from ...core.text import lazy_regex
 from ..exit_codes import Usage
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAX_INPUT = 1 << 20  # bytes of stdin or a file
 MAX_IMAGE = 5 << 20
-_MENTION = re.compile(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
+_MENTION = lazy_regex(r"""(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))""")
 _AFTER = ".,;:!?)]}'"
 
 

@@ -13,7 +13,7 @@ from ...agent.events import Compacted
 from ...agent.history import UserTurn
 from ...agent.todo import plan_text
 from ...core.finish import for_person
-from ...core.text import clip, one_line
+from ...core.text import clip, lazy_regex, one_line
 from ...policy.policy import MODES
 from .. import show
 from ..exit_codes import Usage
@@ -24,7 +24,7 @@ from .screen import width
 MAX_LISTED = 20
 MAX_CHANGES = 500  # of the workspace, in which /undo looks for the session's last one
 MAX_OUTPUT = 20_000  # characters of an output that /last shows
-_WORD = re.compile(r"/[a-z]*(?=\s|$)")
+_WORD = lazy_regex(r"/[a-z]*(?=\s|$)")
 
 
 async def _help(talk: Conversation, about: str) -> None:

@@ -9,22 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ...core.text import lazy_regex
 from ..show import cells
 
 MAX_HELD = 400  # characters that wait for the end of a style; then they are plain text
 MAX_TABLE = 200  # rows that wait for the end of a table; then they are printed as they are
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+")
-_ITEM = re.compile(r"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+")
-_QUOTE = re.compile(r" {0,3}>[ \t]?")
-_RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*")
-_UNDECIDED = re.compile(r"[ \t]*(?:[-*+_#>`~|][-*_#`~ \t]*|\d{1,9}[.)]?[ \t]*)?")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^()\s]*)\)")
-_MAYBE_LINK = re.compile(r"!?\[[^\[\]]*(?:\](?:\([^()\s]*)?)?$")
-_CODE_MARK = re.compile(r"`+")
-_ROW_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-_PLAIN = re.compile(r"[^\\`*_~\[!]+")
+_FENCE = lazy_regex(r" {0,3}(`{3,}|~{3,})")
+_HEADING = lazy_regex(r" {0,3}(#{1,6})[ \t]+")
+_ITEM = lazy_regex(r"([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+")
+_QUOTE = lazy_regex(r" {0,3}>[ \t]?")
+_RULE = lazy_regex(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*")
+_UNDECIDED = lazy_regex(r"[ \t]*(?:[-*+_#>`~|][-*_#`~ \t]*|\d{1,9}[.)]?[ \t]*)?")
+_LINK = lazy_regex(r"!?\[([^\[\]]*)\]\(([^()\s]*)\)")
+_MAYBE_LINK = lazy_regex(r"!?\[[^\[\]]*(?:\](?:\([^()\s]*)?)?$")
+_CODE_MARK = lazy_regex(r"`+")
+_ROW_RULE = lazy_regex(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_PLAIN = lazy_regex(r"[^\\`*_~\[!]+")
 _MARKS = (("**", "1"), ("__", "1"), ("~~", "9"), ("*", "3"), ("_", "3"))
 _RESET = "\x1b[0m"
 _CODE, _DIM, _BOLD = "36", "2", "1"

@@ -10,7 +10,6 @@ unchanged.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -18,12 +17,13 @@ from ...core.dialects import strict_schema
 from ...core.errors import ToolDefinitionError
 from ...core.json_schema import compile_schema
 from ...core.json_values import as_object
+from ...core.text import lazy_regex
 from ...core.tool import Tool
 from .finding import LintFinding
 
 Json = dict[str, Any]
 
-_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PROPERTY = lazy_regex(r"[A-Za-z0-9_.-]{1,64}")
 MAX_DEPTH, MAX_PROPERTIES, MAX_SIZE = 10, 5_000, 40_000
 """Limits: levels, properties, and characters of JSON; a schema of 40,000 characters is about 10,000 tokens in every
 turn."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from ...core.text import lazy_regex
 from ...core.tool import Tool
 from ...core.tool_index import ToolIndex
 from .finding import Level, LintFinding
 
-_LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LEGAL = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 """The names that OpenAI and Anthropic accept for a tool."""
 SHORT, LONG = 20, 1024
 """Characters: a shorter description says little; OpenAI's API refuses longer function descriptions."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
+from ...core.text import lazy_regex
 from .commands import Certainty
 from .files import File, FilePattern, file_at
 from .grammar import Rule
@@ -106,8 +107,8 @@ def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
     yield known.rpartition("/")[0] or ("/" if known.startswith("/") else "."), True
 
 
-_GLOBBED = re.compile(r"[*?\[]")
-_QUOTED = re.compile(r"\\(.)", re.DOTALL)
+_GLOBBED = lazy_regex(r"[*?\[]")
+_QUOTED = lazy_regex(r"\\(.)", re.DOTALL)
 
 
 def _as_class(found: re.Match[str]) -> str:

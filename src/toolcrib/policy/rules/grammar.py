@@ -9,7 +9,6 @@ The meaning of SPEC depends on the tool: a command pattern, a path, `domain:HOST
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, cast
@@ -17,7 +16,7 @@ from typing import Any, cast
 from ...core.dataclass import dataclass
 from ...core.empty import EMPTY
 from ...core.errors import ConfigError
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from ...core.tool import ToolCategory
 from ...core.verdict import Verdict
 from ..plain import plain_line
@@ -32,7 +31,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
 }
 _KEYS = ("tool", "args", "exactly", "category", "hints", "labels", "verdict", "reason", "match", "not_match")
 _MAX_NAME = 256
-_NAME = re.compile(r"[^\s()]+")
+_NAME = lazy_regex(r"[^\s()]+")
 
 
 @dataclass(frozen=True, slots=True)

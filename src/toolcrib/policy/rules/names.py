@@ -6,14 +6,13 @@ Hosts are read as the address guard reads them, so that a different spelling of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
 from ...boundary.network.host_names import parse_host
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
-from ...core.text import wildcard
+from ...core.text import lazy_regex, wildcard
 from ...core.tool import Access, Tool, ToolCategory
 from ...core.verdict import Verdict
 
@@ -96,7 +95,7 @@ def has_url(tool: Tool) -> bool:
     return isinstance(properties, Mapping) and any(name in properties for name in URL_ARGUMENTS)
 
 
-_LEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_LEGAL = lazy_regex(r"[^A-Za-z0-9_-]")
 
 
 def anchored(name: str) -> bool:
@@ -132,9 +131,9 @@ def _stars(pattern: str) -> tuple[str, ...]:
 
 # --- hosts
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # any scheme: only the guard decides which may be used
+_SCHEME = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*://")  # any scheme: only the guard decides which may be used
 # `https:example.com` is https://example.com to browsers; `example.com:8080` is a host and a port.
-_SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
+_SCHEME_ALONE = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
 
 
 def host_of(url: str) -> str | None:

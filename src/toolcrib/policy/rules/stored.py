@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...core.text import lazy_regex
 from ..shell.table.wordlist import words
 from .commands import VALUED, after_options
 from .files import File, FilePattern
@@ -33,16 +34,16 @@ _QUIET = words(
     """
 )
 # Commands that do so with some options, letters of short options and abbreviations included.
-_PATCH = re.compile(
+_PATCH = lazy_regex(
     r"-(?!-)[^=]*[pumcWULGS]|--(?:pa(?!re)|un|cc|dd|bin|word|color-[wm]|func|rem(?!o)|diff-m|show-c|output-)|show\Z|view\Z"
 )
-_VERBOSE = re.compile(r"-(?!-)[^=m]*v|--v(?!eri)")
-_WITH_OPTIONS = {"am": _PATCH, "commit": _VERBOSE, "for-each-ref": re.compile(r".*%\(raw", re.DOTALL), "log": _PATCH,
+_VERBOSE = lazy_regex(r"-(?!-)[^=m]*v|--v(?!eri)")
+_WITH_OPTIONS = {"am": _PATCH, "commit": _VERBOSE, "for-each-ref": lazy_regex(r".*%\(raw", re.DOTALL), "log": _PATCH,
                  "rebase": _PATCH, "reflog": _PATCH, "stash": _PATCH, "status": _VERBOSE}  # fmt: skip
-_GIVES_PATTERN = re.compile(r"-(?!-)\w*[ef]")
+_GIVES_PATTERN = lazy_regex(r"-(?!-)\w*[ef]")
 _ELSEWHERE = ("-C", "--git-dir", "--work-tree", "--namespace")
-_NAMED = re.compile(r"[^:]*:(?![/!^(]).+", re.DOTALL)  # `HEAD:a.txt`
-_PLAIN_PATH = re.compile(r"(?!:)[^*?\[\\]+")
+_NAMED = lazy_regex(r"[^:]*:(?![/!^(]).+", re.DOTALL)  # `HEAD:a.txt`
+_PLAIN_PATH = lazy_regex(r"(?!:)[^*?\[\\]+")
 
 _ENTRY = struct.Struct(">60xH")  # an entry of the index up to its flags (gitformat-index(5)), with SHA-1
 _EXTENDED, _LENGTH = 0x4000, 0xFFF

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...core.text import lazy_regex
 from .patterns import Span
 
 
@@ -41,7 +42,7 @@ _OCTAL = r"(?<![0-9])(?P<run>(?:(?:[0-3][0-7]{2}|[01][0-7]{5})(?![0-9])[ \t]{0,4
 _DECIMAL = r"(?<![0-9])(?P<run>(?:[0-9]{1,3}(?![0-9])[ ,\t]{0,4})++)"
 _DECIMAL_PAIR = r"(?<![0-9])(?P<run>(?:[0-9]{1,5}(?![0-9])[ \t]{0,8})++)"
 _CELLS = r"^(?:[0-9a-f]{6,16})?(?P<run>(?:[ ]{3}[!-~]|[ ]{2}[!-~]{2}|[ ][!-~]{3}|[ ]{4})++)[ ]*$"
-_BESIDE = re.compile(r" {0,64}[|>][^\n]*")
+_BESIDE = lazy_regex(r" {0,64}[|>][^\n]*")
 
 
 def in_dump(kind: Dump, text: str, find: Callable[[str], list[Span]]) -> list[Span]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from . import expansion
 from .parts import Command, Word
 from .script_walk import ScriptWalk
@@ -101,7 +102,7 @@ def array_value(reader: ScriptWalk, assign: Assign, *, by_name: bool = False) ->
     return UNKNOWN if assign.append else Array(tuple((text or "",) for text in texts))
 
 
-_NUMBERED = re.compile(r"\[[0-9]+\]\+?=")
+_NUMBERED = lazy_regex(r"\[[0-9]+\]\+?=")
 
 
 def _subscripted(raw: Raw, at: int) -> tuple[Piece, ...] | None:

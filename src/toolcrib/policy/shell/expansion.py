@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from .grammar import parse_text
 from .lexer import NAME
 from .parameters import SECRET_NAME, computed, default, stored
@@ -16,8 +17,8 @@ from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
-_NUMBER = re.compile(r"-?[0-9]+")
-_CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
+_NUMBER = lazy_regex(r"-?[0-9]+")
+_CHANGES = lazy_regex(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
 
 def single(pieces: tuple[Piece, ...], reader: ScriptWalk, assignment: bool = False) -> Value:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from . import tree
 from .lexer import NAME, SPLIT_OPERATOR
 from .simple import CLOSERS, FUNCTION_PARENS, OPENERS, REDIRECT, CommandLexer
 from .unsure import Unsure
 
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
-_RESERVED = re.compile(r"(?:[a-z]{2,8}|\{|\}|!|\[\[)" + _END)
-_CONTROL = re.compile(r"&&|\|\|")
-_DIALECT = re.compile(r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&")
+_RESERVED = lazy_regex(r"(?:[a-z]{2,8}|\{|\}|!|\[\[)" + _END)
+_CONTROL = lazy_regex(r"&&|\|\|")
+_DIALECT = lazy_regex(r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bcoproc\b|\$\[|\|&")
 
 
 def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure | None]:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from .ansi import ansi_c
 from .scanner import Scanner
 from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
 from .unsure import Unsure
 
-_PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
-ACTIVE = re.compile(r"[{*?\[~]")  # unquoted text with these characters may be expanded
-_SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # the characters in unquoted text that expansion changes
-_IN_DOUBLE = re.compile(r'[^"\\$`]+')
-_IN_DOCUMENT = re.compile(r"[^\\$`]+")
-_IN_BRACES = re.compile(r"""[^\\'"$`}<>]+""")
-_IN_ARITH = re.compile(r"""[^\\'"$`()\[\];]+""")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
-_PARAMETER_OP = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
-SPLIT_OPERATOR = re.compile(r"[|&;<>]\\\n[|&;<>(-]")
+_PLAIN = lazy_regex(r"[^\\'\"$`|&;()<> \t\n]+")
+ACTIVE = lazy_regex(r"[{*?\[~]")  # unquoted text with these characters may be expanded
+_SPECIAL = lazy_regex(r"[{*?\[]|(?:^|[=:])~")  # the characters in unquoted text that expansion changes
+_IN_DOUBLE = lazy_regex(r'[^"\\$`]+')
+_IN_DOCUMENT = lazy_regex(r"[^\\$`]+")
+_IN_BRACES = lazy_regex(r"""[^\\'"$`}<>]+""")
+_IN_ARITH = lazy_regex(r"""[^\\'"$`()\[\];]+""")
+NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_PARAMETER = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
+_PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
+SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
 
 class Lexer(Scanner):

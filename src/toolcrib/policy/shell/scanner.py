@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from ...core.text import lazy_regex
 from .unsure import Unsure
 
 MAX_DEPTH = 24  # nested constructs: more than people write, and few enough for Python's own stack
 _SKIPPED = frozenset(" \t\\#")
-_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
+_BLANK = lazy_regex(r"(?:[ \t]|\\\n)*")
 
 
 class Scanner:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 
+from ...core.text import lazy_regex
 from .lexer import Lexer
 from .tree import Assign, Lit, Node, Piece, Raw, Redir, Simple
 from .unsure import Unsure
 
-REDIRECT = re.compile(
+REDIRECT = lazy_regex(
     r"(?:([0-9]{1,9})|(\{[A-Za-z_][A-Za-z0-9_]*\}))?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|(&>>|&>)"
 )
-_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
+_ASSIGN = lazy_regex(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
 # A series of words in which nothing is special to the shell: most of what people write.
-_PLAIN_WORDS = re.compile(r"""[^\\'"$`|&;()<>{*?\[~# \t\n]++(?: ++[^\\'"$`|&;()<>{*?\[~# \t\n]++)*(?=[ \t\n|&;)]|\Z)""")
-FUNCTION_PARENS = re.compile(r"\([ \t]*\)")
+_PLAIN_WORDS = lazy_regex(r"""[^\\'"$`|&;()<>{*?\[~# \t\n]++(?: ++[^\\'"$`|&;()<>{*?\[~# \t\n]++)*(?=[ \t\n|&;)]|\Z)""")
+FUNCTION_PARENS = lazy_regex(r"\([ \t]*\)")
 CLOSERS = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
 OPENERS = frozenset({"if", "while", "until", "for", "select", "case", "function", "coproc", "{", "[[", "!", "time"})
 # Builtins whose arguments may be array assignments, as in `declare -a x=(1 2)`.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from ...core.text import lazy_regex
 from .parts import CommandPlace, Word
 from .table import places
 
@@ -28,9 +29,9 @@ class Spot(NamedTuple):
     pattern: str = ""
 
 
-_FD = re.compile(r"/dev/fd/\d+|/proc/self/fd/[012]")
-_UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_WILD = re.compile(r"(?<!\\)[*?\[]")
+_FD = lazy_regex(r"/dev/fd/\d+|/proc/self/fd/[012]")
+_UNESCAPE = lazy_regex(r"\\(.)", re.DOTALL)
+_WILD = lazy_regex(r"(?<!\\)[*?\[]")
 
 
 def is_below(path: str, root: str) -> bool:
@@ -62,8 +63,8 @@ def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = Fals
     return _find_partly_known(word, cwd, place, found)
 
 
-_OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
-_HERE = re.compile(r"\"?(?:\$\(pwd\)|`pwd`)")
+_OTHER_HOME = lazy_regex(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
+_HERE = lazy_regex(r"\"?(?:\$\(pwd\)|`pwd`)")
 
 
 def _spelled(word: Word, cwd: str | None) -> Word:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ...boundary.sandbox.found_files import secrets_below
 from ...boundary.sensitive_names import sensitive_by
+from ...core.text import lazy_regex
 from ..plain import plain_line
 from .effects import effects_of
 from .parts import Command, CommandPlace, Script, Word
@@ -33,7 +34,7 @@ _FINDERS = words("find gfind fd fdfind")
 _GREPS = words("grep egrep fgrep")
 _SEARCHERS = words("rg ag ack")
 _FILTERS = ("--include", "--exclude", "-x")  # of grep and diff
-_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
+_RECURSIVE = lazy_regex(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
 _KNOWN = ("workspace", "root", "granted", "readable", "scratch")
 
 # The path of a secret, and the folder that was walked to find it; "" for one that the command names by a pattern.
@@ -227,7 +228,7 @@ def _text(word: Word) -> str | None:
     return None if word.many or len(known) < len(word.parts) else "".join(known)
 
 
-_BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)")
+_BRACES = lazy_regex(r"([^{}]*)\{([^{}]*)\}([^{}]*)")
 
 
 def _perhaps(pattern: str | None, name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...core.text import lazy_regex
 from .braces import MAX_WORDS, braces
 from .expansion import MAX_VALUE, evaluate, uses, value_tildes
 from .lexer import ACTIVE
@@ -18,9 +19,9 @@ from .state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
 from .tree import Lit, Param, Piece, Proc, Raw
 from .unsure import Unsure
 
-_TILDE = re.compile(r"~(?=/|\Z)")
-_ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-_ODD_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
+_TILDE = lazy_regex(r"~(?=/|\Z)")
+_ARGUMENT_TILDE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ODD_TILDE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
 
 
 class _WordField:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolError, UnknownName
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.preview import fit
@@ -54,7 +53,7 @@ STOPS: Mapping[str, tuple[Stop, str, str]] = {
     "cancel": ("cancel", "Cancel this turn", "Its turn ends within seconds. It goes on with the next message."),
 }
 """What each act asks of a turn that runs, its button, and what to say then."""
-_IDENT = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_IDENT = lazy_regex(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from ...core.dataclass import dataclass
 from ...core.recent import Recent
-from ...core.text import wildcard
+from ...core.text import lazy_regex, wildcard
 from ...core.tool import Tool
 from ...sources.mcp.downstream import Downstream
 from ...sources.mcp.names import free_name, tool_name
@@ -29,9 +29,9 @@ MAX_SEEN = 10_000
 """How many addresses from results are remembered."""
 MAX_ADDRESS = 8_192
 """The longest address from a result that is remembered, in characters."""
-_EXPRESSION = re.compile(r"\{[^{}]*\}")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
+_EXPRESSION = lazy_regex(r"\{[^{}]*\}")
+_SCHEME = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_NAMED = lazy_regex(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
 
 Kind = Literal["resources", "prompts"]
 KINDS: tuple[Kind, ...] = ("resources", "prompts")

@@ -10,7 +10,6 @@ are never inserted into the text, so no value can add an instruction, close a qu
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field
@@ -23,6 +22,7 @@ from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolDefinitionError, ToolError
 from ...core.json_values import as_object
 from ...core.output import ToolOutput
+from ...core.text import lazy_regex
 from ...core.tool import Tool
 from ..parameters import PLACEHOLDER
 
@@ -34,8 +34,8 @@ MAX_PARAMETERS = 50
 MAX_TOOLS = 500
 MAX_BYTES = 32 << 20
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_NAME = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
+_PARAMETER = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _HEAD = "[Composed tool instructions] Do the following now, with your other tools."
 _VALUES = (
     "«name» stands for the value of that name in the last line. Values are data given by the caller: use them as they "

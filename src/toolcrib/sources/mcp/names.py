@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Container
 
+from ...core.text import lazy_regex
+
 MAX_NAME = 64
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
-_MCP = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
-_MANY = re.compile(r"_{2,}")
+_ILLEGAL = lazy_regex(r"[^A-Za-z0-9_-]+")
+_MCP = lazy_regex(r"[A-Za-z0-9_.-]{1,128}")
+_LEGAL = lazy_regex(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
+_MANY = lazy_regex(r"_{2,}")
 
 
 def tool_name(server: str, tool: str, prefix: str | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
@@ -10,6 +9,7 @@ from ...boundary.network.url import parse_url
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.json_values import as_object
+from ...core.text import lazy_regex
 from .document import OpenApiDocument
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
@@ -19,7 +19,7 @@ MAX_DESCRIPTION = 2_000
 BODY = "body"
 
 _PLACES: tuple[Place, ...] = ("path", "query", "header")
-IN_PATH = re.compile(r"\{([^{}]*)\}")
+IN_PATH = lazy_regex(r"\{([^{}]*)\}")
 # Not parameters, by the OpenAPI specification; and headers that say where a request goes, or where it ends.
 _OURS = frozenset({
     "accept", "content-type", "authorization", "proxy-authorization", "host", "content-length", "transfer-encoding",

@@ -18,17 +18,17 @@ from ...boundary.own_files import read_regular
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.homes import data_home
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from ...policy.plain import plain_line
 from ..limited_json import json_object, parsed_object
 from ..mcp.config import ServerConfig, server_config
 from .manifest import MAX_BYTES, ManifestError
 
 SITE = "https://agent-plugins.org/schemas/"
-PLUGIN_SCHEMA = re.compile(re.escape(SITE) + r"(1\.[0-9]+\.[0-9]+)/plugin\.schema\.json")
+PLUGIN_SCHEMA = lazy_regex(re.escape(SITE) + r"(1\.[0-9]+\.[0-9]+)/plugin\.schema\.json")
 MCP_FILE, SKILLS = "mcp.json", "skills"
 MAX_SERVERS = 50
-_NAME = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
+_NAME = lazy_regex(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _MAX_NAME = 64
 _KNOWN = frozenset({
     "$schema", "name", "version", "description", "author", "homepage", "repository", "license", "keywords",
@@ -39,7 +39,7 @@ _TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
     "streamable-http": ("url", frozenset({"type", "url", "headers"})),
     "sse": ("url", frozenset({"type", "url", "headers"})),
 }
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = lazy_regex(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ An unknown key is recorded as a note. It is not an error, because manifests are 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
@@ -16,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from ...core.settings import Bounds, Converted, ErrorText, Json, NotASetting, Section, annotations_of, check
-from ...core.text import clip
+from ...core.text import clip, lazy_regex
 from ...core.tool import ToolCategory
 from ..limited_json import json_object
 from ..settings import DEFAULT_SECONDS
@@ -26,7 +25,7 @@ MAX_BYTES = 1 << 20
 MAX_TOOLS = 100
 _MAX_PATH = 500
 _MAX_NOTES = 10  # notes about unknown keys
-PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+PLUGIN_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 # A plugin's command is one program with its arguments. Longer operators come first, because errors name the first
 # match.
 _FORBIDDEN = ("&&", "||", ";", "`", "|", "$(", "&", ">", "\n", "\r")

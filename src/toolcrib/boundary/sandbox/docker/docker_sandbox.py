@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
+from ....core.text import lazy_regex
 from ...environment import ALLOWED
 from ...programs import host_environment
 from ...spawn import Spawn
@@ -45,7 +46,7 @@ _CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
 
 # Images without bash run the command with their sh.
 _SHELL = 'run=$1; shift; command -v bash >/dev/null 2>&1 && exec bash -c "$run" "$@"; exec sh -c "$run" "$@"'
-_ENGINE_ERROR = re.compile(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
+_ENGINE_ERROR = lazy_regex(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
 _ENGINE_CODES = (125, 126, 127)  # docker-run(1): its own error, a command that cannot be run, one that is missing
 
 

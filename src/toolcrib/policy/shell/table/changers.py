@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ....core.text import lazy_regex
 from ..effect import Effect
 from ..roles import of_operands, of_options, of_role, plain
 from ..sorting import cut, literal
@@ -24,8 +25,8 @@ def chmod(call: SortedWords) -> Iterator[Effect]:
     yield from of_operands(words[1:], "modify*")
 
 
-_CHMOD_OPTION = re.compile(r"--[a-z-]*|-[Rvcf]+")
-_SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
+_CHMOD_OPTION = lazy_regex(r"--[a-z-]*|-[Rvcf]+")
+_SETUID = lazy_regex(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
 def ln(call: SortedWords) -> Iterator[Effect]:

@@ -5,10 +5,10 @@ If an option is not listed, it is read both ways, with and without a value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from ....core.dataclass import dataclass
+from ....core.text import lazy_regex
 from ..parts import Command, Word, plain_name
 from ..sorting import sort_words
 from ..table import lookup
@@ -17,7 +17,7 @@ from ..table.spec import Program, SortedWords
 MAX_INNER = 64
 MANY = Word((None,), many=True)
 _INSIDE = ("builtin", "command", "exec")  # the shell's own functions and builtins apply to what they run
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 @dataclass(slots=True, unsafe_hash=True)
