@@ -282,7 +282,7 @@ class CronTool(SchedulingTool):
     ) -> ToolOutput:
         """Do the action."""
         if action == "list":
-            return ToolOutput(await shared_threads.run(self._list))
+            return await shared_threads.run(self._list)
         if action != "add":
             if not (job_id := job_id or name):
                 raise ToolError(f"job_id is required for {action}; action list shows the ids")
@@ -318,9 +318,17 @@ class CronTool(SchedulingTool):
         except JobError as error:
             raise ToolError(str(error)) from error
 
-    def _list(self) -> str:
-        lines = [line for schedule in self._scheduling.schedules.list() for line in lines_of(schedule)]
-        return "\n".join(["Scheduled jobs:", *lines]) if lines else "No scheduled jobs."
+    def _list(self) -> ToolOutput:
+        found = self._scheduling.schedules.list()
+        lines = [line for schedule in found for line in lines_of(schedule)]
+        # why a run failed is what its call said, and a model that had read something untrusted may have written a task
+        untrusted = any(
+            "untrusted" in (each.job.body.get("labels") or {}).values()
+            or any(run.text and run.state not in ("missed", "overlap") for run in each.runs)
+            for each in found
+        )
+        text = "\n".join(["Scheduled jobs:", *lines]) if lines else "No scheduled jobs."
+        return ToolOutput(text, labels=LABELS[untrusted, True])
 
 
 class ScheduleTaskTool(SchedulingTool):

@@ -173,13 +173,17 @@ class JobTool(Tool):
         return ToolOutput(f"{line_of(status)}\n{shown}".rstrip(), labels=self._labels(status))
 
     def _labels(self, status: JobStatus) -> Labels:
-        """Return the labels of what a job says: those of its call; what another job has read is not known here."""
-        name = status.job.body.get("tool")
-        arguments: Mapping[str, Any] = status.job.body.get("arguments") or {}
-        tool = self._box.registry.find(name) if isinstance(name, str) else None
-        if tool is None or tool.name == "run_code":
-            return LABELS[True, True]
-        return LABELS[False, True].join(self._box.flow.expected(tool, arguments))
+        return labels_of(self._box, status)
+
+
+def labels_of(box: Toolbox, status: JobStatus) -> Labels:
+    """Return the labels of what a job says: those of its call; what another job has read is not known here."""
+    name = status.job.body.get("tool")
+    arguments: Mapping[str, Any] = status.job.body.get("arguments") or {}
+    tool = box.registry.find(name) if isinstance(name, str) else None
+    if tool is None or tool.name == "run_code":
+        return LABELS[True, True]
+    return LABELS[False, True].join(box.flow.expected(tool, arguments))
 
 
 async def stored_events(engine: JobEngine, job_id: str) -> list[JobEvent]:
