@@ -297,6 +297,36 @@ async def test_a_subagent_that_a_person_goes_on_with_has_read_what_its_parent_ha
         assert [each["tool"] for each in (await made.run("go", made.session(subagent.id))).waiting] == ["mail"]
 
 
+async def test_what_a_subagent_reads_in_another_process_is_known_before_its_report(tmp_path: Path) -> None:
+    async with one_process(tmp_path, [{"calls": [call("elsewhere")]}, SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        subagent = made.store.create(model="m", system="", parent=session.id)
+
+        @tool(category="memory")
+        def elsewhere() -> str:
+            """Let another process work."""
+            read = ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))
+            for position, entry in enumerate(read):
+                made.store.append(subagent.id, position, entry, NOTHING, None)
+            return "done"
+
+        made.box.registry.register(elsewhere)
+        outcome = await made.run("go", made.session(session.id))
+        assert [each["tool"] for each in outcome.waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("source", ["job", "schedule"])
+async def test_a_message_about_texts_that_only_another_process_knows(source: str, tmp_path: Path) -> None:
+    async with one_process(tmp_path, [SEND, {"text": "ok"}, SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        told = UserTurn((Text("It is done."),), source, labels=LABELS[True, False].pair, known_by="another process")
+        made.store.tell(session.id, told, "key")
+        assert [each["tool"] for each in (await made.run(None, session)).waiting] == ["mail"]
+    async with one_process(tmp_path, [SEND, {"text": "ok"}, SEND, {"text": "ok"}]) as made:
+        await made.run("go on", made.session("last"))
+        assert [each["tool"] for each in (await made.run("again", made.session("last"))).waiting] == ["mail"]
+
+
 async def test_run_and_chat_send_files_as_files(tmp_path: Path) -> None:
     """What the commands store, as the policy of a later process reads it."""
     from toolcrib.cli.agent.conversation import Conversation, spoken

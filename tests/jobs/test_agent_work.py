@@ -23,7 +23,7 @@ from toolcrib.jobs import host as host_module
 from toolcrib.jobs.bodies import CallBody, MessageBody
 from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus
 from toolcrib.jobs.host import JobHost
-from toolcrib.jobs.runner import WorkOrder
+from toolcrib.jobs.runner import Report, WorkOrder
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.testing import temporary_toolbox
 
@@ -188,6 +188,22 @@ async def test_a_report_that_its_runner_did_not_send_has_the_labels_of_its_call(
         await until(lambda: agent.store.waiting(session.id, ("steer", "queue")))
         told = agent.store.waiting(session.id, ("steer", "queue"))
         assert told is not None and told[1].labels == LABELS[True, True].pair
+
+
+@pytest.mark.parametrize(("name", "expected"), [("run_code", "p1"), ("launch", "")])
+async def test_the_report_of_a_script_says_which_process_knows_what_it_read(name: str, expected: str) -> None:
+    async with hosted({"text": "ok"}) as (agent, host, _):
+
+        async def opened() -> Agent:
+            return agent
+
+        session = agent.new_session()
+        job = Job("call", CallBody(tool=name, arguments={}, session=session.id).to_json())
+        jobs = AgentJobs(agent.box, opened, host.engine)
+        await jobs.report(Report(job, "done", "It is done.", "", "key", LABELS[True, True], known_by="p1"))
+        await jobs.aclose()
+        told = agent.store.waiting(session.id, ("steer",))
+        assert told is not None and (told[1].labels, told[1].known_by) == (LABELS[True, True].pair, expected)
 
 
 async def test_nobody_answers_a_request_of_a_message() -> None:

@@ -116,7 +116,10 @@ class UserTurn:
     source: str = "user"
     kind: Literal["user"] = "user"
     labels: tuple[bool, bool] | None = None
-    """Those of a report: whether what it tells of is untrusted, and private."""
+    """Those of a report: whether what it tells of is untrusted, and private. Those of a schedule's task: of what the
+    session had read that made it."""
+    known_by: str = ""
+    """The process that knows the texts that these labels are about, if the message does not have them."""
 
     @property
     def text(self) -> str:

@@ -66,10 +66,11 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_entries, note_result, note_turn
+from .session_labels import note_entries, note_result, note_subagents, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
+from .subagents import SpawnTool
 from .wires.shared import make_id
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
             await note_turn(parts.box, session, taken)
+            await note_subagents(parts.box, session)
             emit(MessageTaken(taken.words, taken.source))
             continue
         if answered or last is None:
@@ -179,6 +181,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         except ModelError as error:
             return ended(session, spent, "error", reason=str(error))
         resumed = False
+        await note_subagents(parts.box, session)
         turn = _stored(turn, session, _prefix(parts, session))
         cost = spent.add(turn.usage, model)
         await session.do(session.append, turn, cost)
@@ -364,6 +367,7 @@ async def _run_calls(
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
         stored = ResultTurn(tuple(results))
         await session.do(session.append, stored)
+        session.has_subagents = session.has_subagents or any(call.name == SpawnTool.name for call in turn.calls)
         if session.row.parent is not None:  # which may read the files that its subagent writes from now on
             note_entries(parts.box, (turn, stored), session.row.parent)
     return waiting

@@ -45,16 +45,21 @@ async def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None
     note_message(box, session.id, turn)
     if turn.labels is not None:
         _note_labels(box, LABELS[turn.labels], session.id, turn)
+
+
+async def note_subagents(box: Toolbox, session: AgentSession) -> None:
+    """Note that a session has read what its subagents have read so far: also in another process, and before their
+    reports."""
+    if session.has_subagents:
         _note_subagents(box, session.id, await session.do(session.new_in_subagents))
 
 
 def _note_labels(box: Toolbox, labels: Labels, session_id: str, turn: UserTurn) -> None:
     """Note the labels of a message: of a report what it says, of a schedule's task what the session had read that made
-    it, whose texts are not known."""
-    if turn.source == "schedule":
+    it. Those texts are not known here, nor those that a script has read in another process."""
+    note_report(box, labels, session_id, turn.text)
+    if turn.known_by not in ("", box.flow.process):
         box.flow.inherit(labels, session_id, elsewhere=True)
-    else:
-        note_report(box, labels, session_id, turn.text)
 
 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
@@ -68,6 +73,7 @@ def note_history(box: Toolbox, session: AgentSession) -> None:
     note_entries(box, session.entries, session.id)
     subagents = [*session.subagents_of_originals(), *session.subagents()]
     _note_subagents(box, session.id, subagents)
+    session.has_subagents = bool(subagents)
     if session.row.extra.get("forked_from") and _untrusted_reports(session.entries) > len(subagents):
         box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)  # some are gone: what they read is not known
     session.noted = session.entries

@@ -17,6 +17,8 @@ schedules."""
 
 KNOWN_BY = "known_by"
 """A key in the labels of a body: the process that knows what the session has read."""
+ELSEWHERE = "another process"
+"""The name of that process if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from ..core.output import Labels, ToolOutput, from_wire
 from ..core.threads import shared_threads
 from ..policy.policy import MODES, stricter
 from ..record.connection import RecordError
-from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody
+from .bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, CallBody
 from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
 from .tracing import as_parent
 from .waits import ANSWER, APPROVAL, Waits
@@ -63,6 +63,8 @@ class Report:
     answer: str
     key: str
     labels: Labels | None = None
+    known_by: str = ELSEWHERE
+    """The process that knows what the job has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ class JobRunner:
         if outcome.state == "parked":
             await _patiently(self.waits.add, job.id, outcome.waits_for)
         goes_on = outcome.again and job.repeatable and run.attempt < job.max_attempts
-        if goes_on or await self._send(_report(job, outcome, labels)):
+        report = replace(_report(job, outcome, labels), known_by=self.box.flow.process)
+        if goes_on or await self._send(report):
             with suppress(RecordError):  # then it is reported again, which counts once
                 await _patiently(self.waits.end, job.id)
         return outcome

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ToolcribError, ToolError
 from ...core.output import ToolOutput, from_wire
 from ...core.threads import shared_threads
-from ...jobs.bodies import SCHEDULED_RUN, Delivery, MessageBody
+from ...jobs.bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, Delivery, MessageBody
 from ...jobs.engine import Job, JobEngine, JobError
 from ...jobs.job_tool import JobTool
 from ...jobs.placing import placement
@@ -96,7 +96,7 @@ class AgentJobs:
         if body.text:
             turn = user(f"{body.text}\n\n{now()}", source="schedule" if body.schedule else "user")
             if labels := from_wire(body.labels):  # a model wrote it, in a session that had read this
-                turn = replace(turn, labels=labels.pair)
+                turn = replace(turn, labels=labels.pair, known_by=body.labels.get(KNOWN_BY, ELSEWHERE))
             await shared_threads.run(self._store.tell, session.id, turn, f"job\0{order.job.id}\0message")
         for waits in await shared_threads.run(waits_of, self._store, session.id):
             if waits.get("approval") in order.expired:
@@ -206,6 +206,8 @@ class AgentJobs:
         if report.job.kind != SUBAGENT_KIND or report.state not in ("done", "parked"):  # else it has reported by itself
             labels = None if report.labels is None else report.labels.pair
             turn = replace(user(report.text, source=SOURCE), labels=labels)
+            if report.job.body.get("tool") == "run_code":  # what its calls read is not in its output
+                turn = replace(turn, known_by=report.known_by)
             await shared_threads.run(self._store.tell, session_id, turn, f"job\0{report.key}\0report")
         # Also where the message is there already: the process that sent it may have ended before this.
         made: Mapping[str, Any] = report.job.body
