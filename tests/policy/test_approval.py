@@ -533,7 +533,9 @@ async def test_a_yes_to_arguments_that_may_not_run_is_used_up(world, edited, at_
     w.registry.require("wipe").judge = lambda args, ctx: Judgement("deny", "no") if args["path"] == "etc" else None
     request_id = (await w.wipe("a")).meta["approval_id"]
     w.store.resolve(request_id, True, approver="me", arguments=json.loads(edited))
-    assert (await w.wipe("a")).error_kind in ("invalid", "denied")
+    refused = await w.wipe("a")
+    assert refused.error_kind in ("invalid", "denied")
+    assert "the arguments with which a person approved the call" in refused.for_llm, "the model gave others"
     assert (await w.wipe("a")).error_kind == "pending"  # asked anew, instead of failing for a day
     assert w.done == []
 

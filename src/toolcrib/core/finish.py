@@ -83,6 +83,13 @@ def denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOut
     return ToolOutput.error(f"{tool.name} was not run: {lead or 'a check refused or failed'} ({detail})", "denied")
 
 
+def about_edited(output: ToolOutput) -> ToolOutput:
+    """Say in an error that it is about the arguments of a person: the model has not seen them."""
+    said = output.for_llm.removesuffix(HINT)
+    more = "This is about the arguments with which a person approved the call. Repeat your own call to ask again."
+    return replace(output, for_llm=f"{said}\n{more}")
+
+
 def not_bound(tool: Tool, error: Exception) -> ToolOutput:
     """Return the output for arguments that could not be bound: they are invalid, or reading them failed."""
     if isinstance(error, InvalidArguments):

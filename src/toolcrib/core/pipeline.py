@@ -28,6 +28,7 @@ from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
 from .events import CallStarted
 from .finish import (
     LastAttempt,
+    about_edited,
     bound_again,
     clean,
     denied,
@@ -206,6 +207,7 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     tool, caller = call.tool, call.ctx.caller
     authorizer = stages.authorizer_of(caller)
     assert authorizer is not None
+    asked = call
     try:
         cleared = stages.cleared.get(tool) if caller is None else False
         if cleared is None:
@@ -219,11 +221,12 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
             call = call.with_arguments(tool.bind(answer.edited), call.ctx)
             answer = await authorizer.authorize(call, replace(answer, edited=None))
         if isinstance(answer, ToolOutput):
+            answer = answer if call is asked else about_edited(answer)
             return call, with_hint(bound_again(stages, tool, call.call_id, answer))
         if not isinstance(cast("object", answer), Grant) or answer.edited is not None:
             raise ToolExecutionDenied(f"the authorizer gave no answer: {answer!r}"[:200])
     except InvalidArguments as error:
-        return call, invalid(tool, error)
+        return call, with_hint(about_edited(invalid(tool, error)))
     except Exception as error:
         _log_failure("the call of %s could not be checked, so it was refused: %s", tool, error)
         return call, with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
