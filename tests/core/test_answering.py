@@ -162,7 +162,7 @@ async def test_a_message_of_the_sdk_without_calls_has_no_outputs() -> None:
 def test_one_call_is_a_list_of_one_and_nonsense_is_kept_for_its_refusal() -> None:
     assert [to_call(c).name for c in calls_in({"id": "c1", "name": "t", "arguments": {}})] == ["t"]
     assert len(calls_in([3, None, {"name": ""}, {"x": 1}])) == 4
-    assert calls_in(3) == [3]
+    assert calls_in(3) == [3] and calls_in("Hello.") == ["Hello."]  # not a refusal for each letter
 
 
 async def test_openai_reads_the_answers() -> None:

@@ -40,6 +40,20 @@ def test_conflicts() -> None:
     assert registry.register(second, "keep") is first
     assert registry.register(second, "replace") is second and registry.get("t") is second
     assert registry.register(second) is second  # the same again is no conflict
+    with pytest.raises(ValueError, match="error, replace, keep"):
+        registry.register(first, "kepe")  # pyright: ignore[reportArgumentType]
+    assert registry.get("t") is second
+
+
+@pytest.mark.parametrize("aliases", [{"file": "paht"}, {"path": "mode"}, {"path": ["file"]}])
+def test_a_spelling_that_leads_to_no_parameter_is_refused(aliases: Any) -> None:
+    def read(path: str, mode: str = "r") -> str:
+        """Read."""
+        return path + mode
+
+    ToolRegistry([tool(read, aliases={"file": "path"})])
+    with pytest.raises(ToolDefinitionError, match="its parameters: mode, path"):
+        ToolRegistry([tool(read, aliases=aliases)])
 
 
 def test_tools_from_elsewhere_never_shadow() -> None:

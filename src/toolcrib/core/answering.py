@@ -105,7 +105,7 @@ def calls_in(message: Any) -> list[Any]:
 
     What is neither a call nor a known other part is in the list, too: it is refused later, with the reason.
     """
-    if isinstance(message, ToolCall):
+    if isinstance(message, ToolCall | str | bytes):
         return [message]
     get = _getter(message)
     if isinstance(get("name"), str) and get("type") in _CALLS and get("role") is None:  # one call, not in a list

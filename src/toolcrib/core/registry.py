@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from .errors import (
     InvalidArguments,
@@ -72,6 +72,8 @@ class ToolRegistry:
         if known is None and actual.source != "own" and name in self._other_names:
             known = self._tools[self._other_names[name]]  # `shell` is `exec`, whatever a server calls its own
         if known is not None and known is not actual:
+            if on_conflict not in get_args(OnConflict):
+                raise ValueError(f"on_conflict is one of {', '.join(get_args(OnConflict))}, not {on_conflict!r}")
             if on_conflict == "keep":
                 return known
             if on_conflict == "error" or (actual.source != "own" and actual.source != known.source):

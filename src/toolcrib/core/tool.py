@@ -149,8 +149,18 @@ class Tool(ToolFields):
         category_of(self.category, self.name)
         if self.tested:
             return
-        _ = self.schema
+        schema = self.schema
         _ = self.invoke
+        if self.aliases:
+            from .violations import known_keys
+
+            known = known_keys((), schema)
+            for other, name in self.aliases.items():
+                if name not in known or other in known:
+                    raise ToolDefinitionError(
+                        f"{self.name}: aliases map another spelling to a parameter; {other!r}: {name!r} does not (its "
+                        f"parameters: {', '.join(known)})"
+                    )
         if self._given_output_schema is not None:
             _ = self.output_validator
 
