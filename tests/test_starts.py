@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,8 @@ MODULES = {
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
     "importlib": set[str](),
     "ctypes": set[str](),
+    "platform": {"platform", "processor", "architecture"},  # start the `uname` and the `file` of PATH
+    "uuid": {"uuid1", "getnode"},
 }
 NAMES = {
     "Spawn", "NoSandbox", "async_playwright", "ProcessPoolExecutor", "entry_points", "spec_from_file_location",
@@ -51,6 +56,8 @@ def is_start(call: ast.Call) -> bool:
         return func.value.__class__ is ast.Name and call.args[0].id == "module"
     if func.attr == "CDLL":
         return not (isinstance(call.args[0], ast.Constant) and call.args[0].value is None)
+    if func.attr == "find_library":
+        return True
     return isinstance(func.value, ast.Name) and func.attr in MODULES.get(func.value.id, ())
 
 
@@ -110,7 +117,8 @@ def test_programs_are_looked_up_in_one_place() -> None:
     [
         "subprocess.run(['x'])", "import subprocess as s\nsubprocess.Popen('x')", "os.execv('x', [])",
         "os.system('x')", "await asyncio.create_subprocess_exec('x')", "NoSandbox().wrap(['x'])",
-        "ctypes.CDLL('x.so')", "Spawn(['x'], '/', {})", "webbrowser.open('x')",
+        "ctypes.CDLL('x.so')", "platform.platform()", "uuid.uuid1()", "ctypes.util.find_library('c')",
+        "Spawn(['x'], '/', {})", "webbrowser.open('x')",
     ],
 )  # fmt: skip
 def test_a_new_start_is_seen(source: str) -> None:
@@ -121,3 +129,24 @@ def test_a_new_start_is_seen(source: str) -> None:
 def test_each_says_why() -> None:
     assert len({start.name for start in STARTS}) == len(STARTS)
     assert all(start.why and start.where for start in STARTS)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from toolcrib.cli import main; main(['doctor'])",
+        "from toolcrib.jobs.opening import open_engine; open_engine('jobs.db', create=False)",
+    ],
+)
+def test_nothing_is_started_by_its_name_alone(code: str, tmp_path: Path) -> None:
+    """The standard library and packages start programs, too, that they find on PATH: `uname`, `file`."""
+    planted = tmp_path / ".venv" / "bin"
+    planted.mkdir(parents=True)
+    for name in ("uname", "file", "ldconfig", "gcc", "cc", "ld", "objdump", "ifconfig", "ip", "arp", "git", "which"):
+        (planted / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\n")
+        (planted / name).chmod(0o755)
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}
+    env["PATH"] = f"{planted}:{os.environ['PATH']}"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, check=False)
+    ran = tmp_path / "ran"
+    assert not ran.exists(), ran.read_text()

@@ -57,9 +57,8 @@ def doctor(options: Options) -> int:
 
 def findings(options: Options) -> Iterator[DoctorFinding]:
     """Yield what is found, one after the other."""
-    yield DoctorFinding(
-        "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
-    )
+    here = f"{platform.system()} {platform.release()} {platform.machine()}"  # platform.platform() starts `uname`
+    yield DoctorFinding("toolcrib", True, f"{__version__} on Python {platform.python_version()}, {here}")
     for package in ("pydantic", "mcp"):
         yield DoctorFinding(package, True, importlib.metadata.version(package))
     settings: Settings | None = None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
+import struct
+from collections.abc import Iterator
 
 from .engine import JobEngine, JobError
 from .memory import MemoryEngine
@@ -17,10 +21,23 @@ def open_engine(where: str, *, create: bool = True) -> JobEngine:
     if where == MEMORY:
         return MemoryEngine()
     try:
-        from .durable import DurableEngine
+        with _asking_no_program():
+            from .durable import DurableEngine
     except ImportError as error:
         raise JobError(
             f"jobs that outlive the process need the extra `jobs` ({error}): pip install 'toolcrib[jobs]'; "
             "without it they are only in memory"
         ) from error
     return DurableEngine(where if "://" in where else f"sqlite:///{os.path.abspath(where)}", create=create)
+
+
+@contextlib.contextmanager
+def _asking_no_program() -> Iterator[None]:
+    """Answer croniter, which DBOS imports, how many bits this interpreter has: `platform.architecture` would ask the
+    first `file` on PATH, and a tool could have put it there."""
+    asking, bits = platform.architecture, struct.calcsize("P") * 8
+    setattr(platform, "architecture", lambda: (f"{bits}bit", ""))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(platform, "architecture", asking)  # noqa: B010
