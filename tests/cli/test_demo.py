@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from toolcrib.cli.demo import Demo
 
 from .conftest import Cli
 
@@ -57,3 +61,14 @@ def test_the_demo_notices_a_broken_guard(cli: Cli) -> None:
     )
     assert done.returncode == 1
     assert "the demo failed: step 6" in done.stderr
+
+
+def test_no_program_of_the_folder_in_which_it_is_started(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = cli.work / ".venv" / "bin"
+    planted.mkdir(parents=True)
+    monkeypatch.chdir(cli.work)
+    monkeypatch.setenv("PATH", f"{planted}:/usr/bin")
+    with socket.socket() as listener:
+        assert Demo(tmp_path, listener).environment()["PATH"] == "/usr/bin"

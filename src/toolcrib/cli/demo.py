@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..boundary.programs import find_program
+from ..boundary.programs import find_program, search_path
 from ..core.text import in_lines
 from ..core.wings import has_wing
 from . import show
@@ -159,8 +159,10 @@ class Demo:
             self.agent()
 
     def environment(self) -> dict[str, str]:
-        """The environment of the server and of our commands: this one, with a separate state folder and settings."""
+        """The environment of the server and of our commands: this one, with a separate state folder and settings, and
+        no program of the current folder: tools of a project may have put it there."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("TOOLCRIB_")}
+        env["PATH"] = search_path([os.getcwd()])
         return {**env, "XDG_STATE_HOME": str(self.base / "state"), "XDG_CONFIG_HOME": str(self.base / "config")}
 
     async def look(self, client: Client) -> None:

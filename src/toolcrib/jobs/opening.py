@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from .engine import JobEngine, JobError
 from .memory import MemoryEngine
@@ -32,7 +32,7 @@ def open_engine(where: str, *, create: bool = True) -> JobEngine:
 
 
 @contextlib.contextmanager
-def _asking_no_program() -> Iterator[None]:
+def _asking_no_program() -> Generator[None]:
     """Answer croniter, which DBOS imports, how many bits this interpreter has: `platform.architecture` would ask the
     first `file` on PATH, and a tool could have put it there."""
     asking, bits = platform.architecture, struct.calcsize("P") * 8
