@@ -270,3 +270,30 @@ async def test_the_interpreter_inherits_no_secrets_and_no_files(box: Toolbox) ->
         assert not Path(f"/proc/{pid}/environ").read_bytes()
         opened = {each.name: os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
         assert all(int(fd) < 3 or not to.startswith(("/tmp", "/home", "/root")) for fd, to in opened.items()), opened
+
+
+SHARED = "a = ['x' * 100] * 100\nb = [a] * 50\nc = [b] * 50\n"
+"""As text it has 25 MB, in memory a few thousand bytes; with another line like these it would have a gigabyte."""
+
+
+@pytest.mark.parametrize("code", ["c", "(c, 1)", "{'x': c}", "'y' * 20_000_000"])
+async def test_a_value_that_would_be_huge_as_text_is_left_out(box: Toolbox, code: str) -> None:
+    out = await run(box, SHARED + code, 5)
+    assert out.error_kind == "tool" and "larger than 16 MB" in out.for_llm, out.for_llm[:200]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await give(c)", "await give(value={'x': c})",
+        "s = 'y' * 1_000_000\nimport asyncio\nawait asyncio.gather(*[give(s) for _ in range(50)])",
+    ],
+)  # fmt: skip
+async def test_arguments_that_would_be_huge_as_text_are_refused(box: Toolbox, code: str) -> None:
+    out = await run(box, SHARED + code, 5)
+    assert out.error_kind == "tool" and "ValueError" in out.for_llm and "larger than 16 MB" in out.for_llm
+
+
+async def test_many_large_calls_one_after_another_run(box: Toolbox) -> None:
+    code = "s = 'y' * 1_000_000\nfor _ in range(40): await give(s)\n'done'"
+    assert (await run(box, code, 20)).for_llm == "done"

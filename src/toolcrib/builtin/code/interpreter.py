@@ -4,12 +4,15 @@ everything that a script does goes through `ScriptCall`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ...core.dataclass import dataclass
 
 MAX_CALLS = 500  # of one script; an interpreter refuses more at once
 TOO_MANY = f"a script may make {MAX_CALLS} calls"
+MAX_SIZE = 16 << 20
+"""Characters of the arguments of all calls that wait, and of the value of a script."""
+TOO_LARGE = f"it is larger than {MAX_SIZE >> 20} MB as text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,25 @@ class ScriptFailed:
 
 
 Step = ScriptWaiting | ScriptEnded | ScriptFailed
+
+
+def size_of(value: Any) -> int:
+    """Return about how many characters a value would have as text; it stops to count above `MAX_SIZE`.
+
+    What is in a value several times counts each time: three lines of a script make a value that takes little memory in
+    its process, and terabytes as text.
+    """
+    size, waiting = 0, [value]
+    while waiting and size <= MAX_SIZE:
+        item = waiting.pop()
+        size += len(item) + 2 if isinstance(item, str | bytes) else 8
+        inside: Any = ()
+        if isinstance(item, dict):
+            held = cast("dict[Any, Any]", item)
+            inside = (*held.keys(), *held.values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            inside = cast("list[Any]", item)
+        if len(waiting) + len(inside) > MAX_SIZE // 8:
+            return MAX_SIZE + 1
+        waiting.extend(inside)
+    return size

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ToolError
 from ...core.text import lazy_regex
-from .interpreter import MAX_CALLS, TOO_MANY, ScriptCall, ScriptEnded, ScriptFailed, ScriptWaiting, Step
+from .interpreter import (  # fmt: skip
+    MAX_CALLS,
+    MAX_SIZE,
+    TOO_LARGE,
+    TOO_MANY,
+    ScriptCall,
+    ScriptEnded,
+    ScriptFailed,
+    ScriptWaiting,
+    Step,
+    size_of,
+)
 
 if TYPE_CHECKING:
     import pydantic_monty
@@ -141,6 +152,7 @@ class MontyScript:
         self._killed = False
         self._at: Any = None
         self._printed: Any = None
+        self._sizes: dict[int, int] = {}  # of the arguments of the calls that wait
 
     def start(self, code: str, stubs: str) -> Step:
         """Check the types of a script and run it until it waits or ends."""
@@ -176,6 +188,8 @@ class MontyScript:
             number: {"exception": value} if isinstance(value, Exception) else {"return_value": value}
             for number, value in results.items()
         }
+        for number in results:
+            self._sizes.pop(number, None)
         try:
             return self._until_it_waits(self._at.resume(settled))
         except pydantic_monty.MontyError as error:
@@ -229,20 +243,28 @@ class MontyScript:
             elif len(asked) >= MAX_CALLS:
                 at = at.resume({"exception": TypeError(TOO_MANY)})
             elif at.function_name in self._names and at.object_id is None:
-                asked[at.call_id] = ScriptCall(at.function_name, at.args, at.kwargs)
-                at = at.resume({"future": ...})
+                call, number = ScriptCall(at.function_name, at.args, at.kwargs), at.call_id
+                size = size_of((call.args, call.kwargs))
+                if size + sum(self._sizes.values()) > MAX_SIZE:
+                    at = at.resume({"exception": ValueError(f"for all waiting calls together {TOO_LARGE}")})
+                else:
+                    asked[number], self._sizes[number] = call, size
+                    at = at.resume({"future": ...})
             else:
                 at = at.resume({"exception": NameError(f"name {at.function_name!r} is not defined")})
         self._at = at
         if isinstance(at, monty.MontyComplete):
-            return ScriptEnded(at.output)
+            value = at.output
+            if size_of(value) > MAX_SIZE:
+                return ScriptFailed(f"the value of the script was left out: {TOO_LARGE}. Return only what you need")
+            return ScriptEnded(value)
         return ScriptWaiting(asked, tuple(sorted(at.pending_call_ids)))
 
     def _failed(self, error: pydantic_monty.MontyError) -> ScriptFailed:
         import pydantic_monty
 
         if isinstance(error, pydantic_monty.MontyRuntimeError):
-            text = error.display().replace('"<python-input-0>"', '"script.py"')
+            text = error.display()[:MAX_PRINTED].replace('"<python-input-0>"', '"script.py"')
             if text.startswith("TimeoutError: feed time limit exceeded"):
                 seconds = self._limits.get("max_feed_duration_secs", 0)
                 text = f"TimeoutError: it computed for more than {seconds:g} s; do less, or give it more `timeout`"
