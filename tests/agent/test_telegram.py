@@ -47,6 +47,8 @@ class FakeTelegram(ThreadingHTTPServer):
         self.updates: list[dict[str, Any]] = []
         self.came = threading.Condition()
         self.offsets: list[int] = []
+        self.faults: list[tuple[int, bytes]] = []
+        """Answers to requests for updates that come first: a length, and what is sent of it."""
         self.refusals: Queue[tuple[int, dict[str, Any]]] = Queue()
         self.number = 0
 
@@ -98,6 +100,14 @@ class Handler(BaseHTTPRequestHandler):
         def found() -> list[dict[str, Any]]:  # what was not confirmed by an offset comes again
             return [each for each in self.server.updates if each["update_id"] >= fields["offset"]]
 
+        if self.server.faults:
+            announced, body = self.server.faults.pop()
+            self.send_response(200)
+            self.send_header("Content-Length", str(announced))
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = True
+            return
         with self.server.came:
             self.server.came.wait_for(found, timeout=0.2)
             updates = found()
@@ -194,6 +204,16 @@ async def test_a_conversation_with_an_approval(tmp_path: Path, telegram: FakeTel
         assert row["approver"] == "telegram:42"
     assert telegram.offsets[0] == 0
     assert max(telegram.offsets) >= 4  # the next request tells Telegram what arrived
+
+
+@pytest.mark.parametrize("fault", [(100, b'{"ok": true, "res'), (30, b'{"ok": true, "result": [null]}')])
+async def test_it_goes_on_after_an_answer_that_was_cut_off(
+    tmp_path: Path, telegram: FakeTelegram, fault: tuple[int, bytes]
+) -> None:
+    telegram.faults.append(fault)
+    async with agent(tmp_path, telegram, {"text": "hello"}) as made, running(made):
+        telegram.writes("hello")
+        assert (await telegram.sent())[1]["text"] == "hello"
 
 
 @pytest.mark.parametrize("mark", ["forward_origin", "via_bot"])

@@ -175,7 +175,7 @@ def poll():
                 if "message" in update:
                     inbound(update["message"])
             pause = 1
-        except (Refused, OSError, ValueError, KeyError) as error:
+        except Exception as error:  # an answer that was cut off, or that is none: this thread must not end
             code = getattr(error, "code", None)
             print(f"messages could not be fetched: {error}", file=sys.stderr, flush=True)
             if code in (401, 404):
