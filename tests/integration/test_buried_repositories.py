@@ -71,6 +71,28 @@ async def test_without_a_sandbox_it_is_asked(ground: Ground, settings: str) -> N
     assert not ground.marker.exists()
 
 
+@pytest.mark.parametrize("form", [["--index-version", "2"], ["--index-version", "4"], ["--split-index"]])
+async def test_git_enters_a_repository_that_the_index_names(ground: Ground, form: list[str]) -> None:
+    """Also without a `.gitmodules`."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y", "-C"]
+    folder, ws = bury(ground, ""), ground.ws
+    for top, *words in (
+        (folder, "add", "a.txt"), (folder, "commit", "-qm", "x"), (ws, "init", "-q"), (ws, "add", "buried"),
+        (ws, "update-index", *form),
+    ):  # fmt: skip
+        subprocess.run([*git, str(top), *words], check=True, capture_output=True)
+    async with ground.open("none") as box:
+        harmless = await box.call("exec", {"command": "git status"})
+        assert harmless.is_error is (form[-1] == "4"), harmless.for_llm
+        before = len(ground.asked)
+        settings = folder / ".git" / "config"
+        settings.write_text(settings.read_text() + PROGRAMS[0].replace("{}", str(ground.program)))
+        for command in ("git status", "git diff --stat"):
+            assert (await box.call("exec", {"command": command})).is_error
+    assert len(ground.asked) == before + 2
+    assert not ground.marker.exists()
+
+
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 async def test_inside_a_sandbox_it_harms_nothing(ground: Ground, backend: str) -> None:
     bury(ground, PROGRAMS[0])

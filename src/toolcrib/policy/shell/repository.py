@@ -7,6 +7,7 @@ without one, git asks there.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -28,14 +29,16 @@ _NAMES_PROGRAM = lazy_regex(
     rf"^\s*(?:\[.*\]\s*)?(?P<key>{_KEYS})\s*(?:=|$)|^\s*\[\s*(?P<section>alias|include|includeif|pager)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+_LINK = (0o160000).to_bytes(4)  # the mode of a repository in the index of another one
 _HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
 _FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree")
 
 
 def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
     """Return what the repository of a git command would run by its own settings; None if nothing."""
-    for folder in _folders(command, place):
-        for repository in _repository_of(folder, place.workspace):
+    pending = list(_folders(command, place))
+    for number, folder in enumerate(pending):  # it grows
+        for repository in itertools.islice(_repository_of(folder, place.workspace), 1):
             for config in _settings(repository):
                 try:
                     text = config.read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
@@ -46,8 +49,42 @@ def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
             for hook in _HOOKS:
                 if os.path.lexists(path := repository / "hooks" / hook):
                     return os.path.relpath(path, place.workspace)
-            break
+            try:
+                inner = list(_inner(repository))
+            except ValueError:
+                inner = None
+            if inner is None or number > _MAX_MODULES:
+                return f"a repository that {os.path.relpath(repository / 'index', place.workspace)} names"
+            top = next((each for each in (Path(folder), *Path(folder).parents) if (each / ".git").exists()), folder)
+            inner = [os.path.join(top, name) for name in inner]
+            pending += [each for each in inner if each not in pending and os.path.lexists(f"{each}/.git")]
     return None
+
+
+def _inner(repository: Path) -> Iterator[str]:
+    """Yield the folders of the repositories in this one, which git enters by its index, without a `.gitmodules`, too.
+    Raises ValueError if the index is of a form that is not read here."""
+    for file in (repository / "index", *repository.glob("sharedindex.*")):
+        try:
+            index = file.read_bytes()
+        except OSError:
+            continue
+        if _LINK in index:
+            yield from _links(index)
+
+
+def _links(index: bytes) -> Iterator[str]:
+    version, count = int.from_bytes(index[4:8]), int.from_bytes(index[8:12])
+    at = 12
+    for _ in range(count):
+        flags = int.from_bytes(index[at + 60 : at + 62])
+        begins = at + 62 + 2 * (flags >> 14 & 1)
+        ends = index.index(0, begins)
+        if version not in (2, 3) or flags & 0xFFF not in (ends - begins, 0xFFF):  # compressed, or with longer hashes
+            raise ValueError
+        if index[at + 24 : at + 28] == _LINK:
+            yield os.fsdecode(index[begins:ends])
+        at += (ends - at + 8) // 8 * 8
 
 
 def shows_password(command: Command, place: CommandPlace) -> str | None:
