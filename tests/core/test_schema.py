@@ -265,6 +265,15 @@ def test_all_violations_at_once_with_their_paths() -> None:
     }
 
 
+def test_limits_of_texts_and_lists_are_named_as_others_are() -> None:
+    @tool
+    def make(a: Annotated[str, Field(min_length=2, pattern="^x")] = "xx", b: Annotated[list[int], Field(max_length=1)] = []) -> None: ...  # fmt: skip  # noqa: B006, E501
+
+    assert wrong(make, {"a": "x"}) == ['a should have at least 2 characters, got "x"']
+    assert wrong(make, {"a": "yy"}) == ["a should match pattern '^x', got \"yy\""]
+    assert wrong(make, {"b": [1, 2]}) == ["b should have at most 1 item after validation, not 2, got [1,2]"]
+
+
 def test_members_of_a_union_are_told_together_and_leave_no_label_in_the_path() -> None:
     @tool
     def make(xs: list[int | Point | bool]) -> None: ...
@@ -377,6 +386,9 @@ def test_raw_unknown_keys_follow_additional_properties() -> None:
     assert wrong(raw({**closed, "additionalProperties": True}), {"pth": "x"}) == []
     assert wrong(raw({**closed, "additionalProperties": {"type": "integer"}}), {"n": "x"})
     assert wrong(raw({**closed, "anyOf": [{"required": ["path"]}, {"required": ["url"]}]}), {"url": 1}) == []
+    members = [{"type": "object", "properties": {n: {}}, "additionalProperties": False} for n in ("left", "right")]
+    [said] = wrong(raw({"type": "object", "properties": {"o": {"anyOf": members}}}), {"o": {"left": 1, "right": 2}})
+    assert "o.left is a parameter of another alternative" in said and "did you mean left" not in said
     nested = {"type": "object", "properties": {"o": {"type": "object", "properties": {"a": {}}}}}
     assert wrong(raw(nested), {"o": {"b": 1}}) == []  # JSON Schema's own rule below the top level
 

@@ -130,6 +130,8 @@ def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
     """Return the text for an unknown key, with the closest known one."""
     path, key = path_text(location), str(location[-1])[:100]
     keys = known_keys(location[:-1], schema)
+    if key in keys:
+        return Violation(path, f"{path} is a parameter of another alternative")
     best = closest_key(key, keys)
     if best is not None:
         return Violation(path, f"unknown parameter {path}; did you mean {best}?")
@@ -176,7 +178,7 @@ BOUND_KINDS = {
     "less_than_equal": ("<=", "le"), "less_than": ("<", "lt"),
 }  # fmt: skip
 
-_LEAD = lazy_regex(r"^(Input should|Value error,|Assertion failed,|Value should)\s*")
+_LEAD = lazy_regex(r"^(\w+ should|Value error,|Assertion failed,)\s*")
 
 
 def typed_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema: Json) -> list[Violation]:
@@ -263,7 +265,7 @@ def _typed(error: ErrorDetails, location: Sequence[str | int], schema: Json) -> 
     if kind == "json_invalid":
         return Violation("", f"not valid JSON: {context.get('error', error['msg'])}")
     message = _LEAD.sub("", error["msg"])[:500]
-    if error["msg"].startswith(("Input should", "Value should")):
+    if (lead := _LEAD.match(error["msg"])) is not None and lead[1].endswith("should"):
         return Violation(path, f"{name} should {message}, got {show(value)}")
     return Violation(path, f"{name}: {message}")
 
