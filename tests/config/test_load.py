@@ -121,6 +121,21 @@ def test_variables_are_read_by_the_type_of_their_setting(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("SANDBOX_BACKEND", "SANDBOX__BACKEND"),
+        ("SANDBOX_LIMITS_OPEN_FILES", "SANDBOX__LIMITS__OPEN_FILES"),
+        ("TOOLS_HTTP_REQUEST__ALLOWED_DOMAINS", "TOOLS__HTTP_REQUEST__ALLOWED_DOMAINS"),
+    ],
+)
+def test_a_variable_with_too_few_underscores_is_an_error(place: Place, name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^TOOLCRIB_{name}: .*did you mean TOOLCRIB_{meant}\?"):
+        place.load(environ={f"TOOLCRIB_{name}": "none"})
+    settings = place.load(environ={"TOOLCRIB_TEST_IMAGE": "x"})  # somebody else's
+    assert any("test_image" in warning for warning in settings.origin.warnings)
+
+
+@pytest.mark.parametrize(
     ("text", "line", "said"),
     [
         ('mode = "yolo"\n', 1, r'mode: is "yolo"; it can be "observer", "assistant" or "autonomous"'),

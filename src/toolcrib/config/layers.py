@@ -3,6 +3,7 @@ from."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import field
@@ -63,16 +64,34 @@ def code_layer(values: Mapping[str, Any]) -> Layer:
 
 def env_layer(env: Mapping[str, str]) -> Layer:
     """Return the layer of the environment: `TOOLCRIB_SANDBOX__BACKEND=none`. Two underscores separate the parts of a
-    key; lists are separated by commas or written as JSON."""
+    key; lists are separated by commas or written as JSON. Raises ConfigError where one underscore separates them."""
     raw: dict[str, Any] = {}
     names: dict[Keys, str] = {}
     for name in sorted(env):
         if not name.startswith(ENV_PREFIX) or name in ENV_OTHER or len(name) == len(ENV_PREFIX):
             continue
         path = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
+        if not _is_setting(path[:1]) and (meant := _meant(path)):
+            raise ConfigError(f"{name}: there is no such setting; did you mean {ENV_PREFIX}{'__'.join(meant).upper()}?")
         _put(raw, path, _parsed(env[name], path))
         names[path] = name
     return _layer("the environment", raw, names=names, from_text=True)
+
+
+def _is_setting(path: Keys) -> bool:
+    try:
+        annotation_at(path)
+    except KeyError:
+        return False
+    return True
+
+
+def _meant(path: Keys) -> Keys | None:
+    """Return the setting whose parts are these words, if they are separated in another way."""
+    words = "_".join(path).split("_")[:10]
+    ways = itertools.product(("_", "__"), repeat=len(words) - 1)
+    said = ("".join(map("".join, zip(words, (*way, ""), strict=True))) for way in ways)
+    return next((each for text in said if _is_setting(each := tuple(text.split("__")))), None)
 
 
 def _parsed(text: str, path: Keys) -> Any:
