@@ -363,7 +363,9 @@ async def test_paths_are_read_from_the_folder_of_the_event(host: Host, monkeypat
     assert await host.decides("Glob", {"pattern": "*"}, **there) == "deny"
 
 
-@pytest.mark.parametrize("glob", [None, "*.pem", ".env", "private/**"])
+@pytest.mark.parametrize(
+    "glob", [None, "*.pem", ".env", "private/**", "*.py,*.pem", "*.{py,md} .env", "*.{a,b},*.{c,pem}", " ", ","]
+)
 async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: str | None) -> None:
     (host.work / "private/x").write_text("KEY=1\n")
     (host.work / "a.pem").write_text("KEY=1\n")
@@ -372,7 +374,8 @@ async def test_a_search_that_would_show_protected_files_asks(host: Host, glob: s
     filtered = {} if glob is None else {"glob": glob}
     assert await host.decides("Grep", {"pattern": "KEY", **filtered}) == "ask"
     assert await host.decides("Grep", {"pattern": "KEY", "path": "src"}) == "allow"
-    assert await host.decides("Grep", {"pattern": "KEY", "glob": "*.py"}) == "allow"
+    for harmless in ("*.py", "*.py,*.md", "*.py !a.py"):
+        assert await host.decides("Grep", {"pattern": "KEY", "glob": harmless}) == "allow"
 
 
 async def test_a_search_elsewhere_that_would_show_secrets_asks(

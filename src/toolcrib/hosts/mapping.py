@@ -183,13 +183,20 @@ def _greps(given: Json, event: HostEvent) -> Calls:
     ignored = any(given.get(name) for name in ("no_ignore", "include_ignored"))
     filters = _readings(given, _FILTERS.get(event.host, ("glob",)), *_EVERY_FILTER)
     for folder in _folders(given, event):
-        for name in filters:
+        for name in dict.fromkeys(piece for each in filters for piece in _pieces(each)):
             made: dict[str, Any] = {"pattern": _need(given, "pattern", "query"), "path": folder, "hidden": True}
             if name is not None:
                 made["glob"] = name
             if name is not None or ignored:  # ripgrep searches what it names, ignored or not
                 made["no_ignore"] = True
             yield "grep", made
+
+
+def _pieces(name: str | None) -> list[str | None]:
+    """Return what a filter may mean: Claude Code reads `*.py,.env` and `*.py .env` as two. What is left out (`!x`) only
+    makes the others smaller."""
+    each = [piece for word in (name or "").split() for piece in re.split(r",(?![^{]*\})", word) if piece]
+    return [name, *([piece for piece in each if piece[0] != "!"] or each or [None])]
 
 
 def _folders(given: Json, event: HostEvent) -> list[str]:
