@@ -78,12 +78,17 @@ def test_a_command_that_shows_none_does_not_ask(command: str, place: CommandPlac
     assert rule(command, place) == "allow", judge_command(command, place)
 
 
-def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace) -> None:
-    (Path(place.workspace) / ".git").mkdir()
+def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = Path(place.workspace, ".git")
+    git.mkdir()
+    assert rule("git diff cfg src", place) == "shell:secrets-below"  # the folder is empty: git takes it for none
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
     for command in ("git diff cfg src", "git diff -- cfg", "git log -p cfg", "git grep x cfg"):
         assert rule(command, place) == "allow", judge_command(command, place)
     for command in ("git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src", "git grep --untracked x"):
         assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert rule("git diff cfg src", place) == "shell:secrets-below"  # of another user ("dubious ownership")
 
 
 def test_links_in_a_circle_do_not_multiply_the_folders_of_a_pattern(place: CommandPlace) -> None:

@@ -18,6 +18,7 @@ from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
 
 _MAX_BYTES = 1 << 20
+_MAX_INDEX = 1 << 28
 _MAX_MODULES = 200
 # Keys whose values git runs, or that name further settings. git-lfs has its own filters in many repositories.
 _KEYS = (
@@ -66,6 +67,10 @@ def _inner(repository: Path) -> Iterator[str]:
     Raises ValueError if the index is of a form that is not read here."""
     for file in (repository / "index", *repository.glob("sharedindex.*")):
         try:
+            if not file.is_file():
+                continue
+            if file.stat().st_size > _MAX_INDEX:
+                raise ValueError
             index = file.read_bytes()
         except OSError:
             continue

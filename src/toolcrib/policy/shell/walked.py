@@ -107,8 +107,11 @@ def _reads_all(command: Command) -> bool:
         return False
     if any(text.startswith(("/", "~", "..")) for text in words) or command.cwd is None:
         return True
-    above = [command.cwd, *map(str, Path(command.cwd).parents)]
-    return "/.git/" in f"{command.cwd}/" or not any(os.path.lexists(f"{each}/.git") for each in above)
+    for folder in (command.cwd, *map(str, Path(command.cwd).parents)):
+        git = f"{folder}/.git"
+        if os.path.isfile(git) or os.path.exists(f"{git}/HEAD"):  # another user's repository is none for git
+            return "/.git/" in f"{command.cwd}/" or any(os.stat(each).st_uid != os.geteuid() for each in (folder, git))
+    return True
 
 
 def _walks(command: Command) -> bool:
