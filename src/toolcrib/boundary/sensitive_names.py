@@ -71,7 +71,7 @@ def _any_name() -> tuple[re.Pattern[str], ...]:
     ends = "|".join(_pattern(name[1:]) for name in names if name.startswith("*"))
     whole = "|".join(_pattern(name) for name in names if not name.startswith("*"))
     within = whole.replace("[^/]", r"[^/\n]")  # else each name is compared with all that follow it
-    return re.compile(f"(?:{ends})$", re.MULTILINE), re.compile(f"^(?:{within})$", re.MULTILINE)
+    return re.compile(f"(?:{ends})$", re.MULTILINE), re.compile(f"(?:^|/)(?:{within})$", re.MULTILINE)
 
 
 @cache
@@ -81,11 +81,15 @@ def _by_folder() -> re.Pattern[str]:
     return re.compile("(?:^|.*/)(?:" + "|".join(folders) + r")\Z", re.DOTALL)
 
 
+def _any_sensitive(folder: str, lines: str) -> bool:
+    return any(each.search(lines) for each in _any_name()) or _by_folder().match(folder) is not None
+
+
 def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
     """Return those of the names in one folder that are sensitive. One search goes over all names."""
     lines = "\n".join(names).casefold()
     plain = lines.count("\n") < max(1, len(names))  # else a name has a line break, and may be two lines here
-    if plain and not any(each.search(lines) for each in _any_name()) and not _by_folder().match(folder.casefold()):
+    if plain and not _any_sensitive(folder.casefold(), lines):
         return []
     return [name for name in names if sensitive_by(f"{folder}/{name}") is not None]
 
@@ -94,6 +98,8 @@ def sensitive_among(folder: str, names: Sequence[str]) -> list[str]:
 def sensitive_by(path: str) -> SensitiveName | None:
     """Return the entry that makes a path sensitive, by its name alone; None for an ordinary file."""
     folded = path.casefold()
+    if "\n" not in folded and not _any_sensitive(folded.rpartition("/")[0], folded):
+        return None  # nearly all; the expression with a group for each entry takes long to compile
     found = _SENSITIVE.match(folded)
     if found is None or found.lastindex is None or _HARMLESS.match(folded):
         return None

@@ -1,7 +1,5 @@
 """The rows of the record's tables: the keys are the columns."""
 
-from __future__ import annotations
-
 from typing import Literal, TypedDict
 
 Scope = Literal["once", "session", "rule"]
