@@ -35,6 +35,8 @@ async def test_several_matches_need_a_word(room):
     assert "only 2 times" in await room.fails("edit_file", path="f", old_text="x", new_text="z", occurrence=3)
     assert "2 times" in await room.fails("edit_file", path="f", old_text="x", new_text="z", expected_replacements=3)
     await room.ok("edit_file", path="f", old_text="x", new_text="q", expected_replacements=2)
+    wrong = await room.fails("edit_file", path="f", old_text="y", new_text="z", expected_replacements=3)
+    assert "once (line 2), not 3 times" in wrong
     await room.ok("edit_file", path="f", old_text="q", new_text="r", replace_all=True)
     assert target.read_text() == "r\ny\nz\nr\n"
     await room.fails("edit_file", path="f", old_text="r", new_text="s", replace_all=True, occurrence=1)

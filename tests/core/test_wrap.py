@@ -131,7 +131,7 @@ def test_file_names_that_are_no_utf8() -> None:
 
 def test_what_json_does_not_know_is_an_error_that_says_what_to_return() -> None:
     for result in (object(), {"a": [object()]}):
-        with pytest.raises(TypeError, match="returned a object, which cannot be written as JSON: return text"):
+        with pytest.raises(TypeError, match="returned object, which cannot be written as JSON: return text"):
             wrap(result)
 
 

@@ -318,6 +318,9 @@ async def test_schedule_task() -> None:
             output = await made.box.call("schedule_task", {**wanted, **wrong}, CHAT)
             assert output.is_error
             assert said in output.for_llm
+        object.__setattr__(made.box, "settings", replace(made.box.settings, channels={}))
+        output = await made.box.call("schedule_task", {**wanted, "channel": "nowhere"}, CHAT)
+        assert "'nowhere'; cron makes a schedule without a channel" in output.for_llm
 
 
 async def test_what_a_model_is_told() -> None:

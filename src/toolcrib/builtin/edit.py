@@ -160,23 +160,23 @@ def _choose(
     lines = partial(_lines, text, matches.found)
     if expected is not None:
         if count != expected:
-            raise ToolError(f"old_text is in {shown} {_times(count)} (lines {lines()}), not {_times(expected)}")
+            raise ToolError(f"old_text is in {shown} {_times(count)} ({lines()}), not {_times(expected)}")
         chosen = matches.found
     elif occurrence is not None:
         if occurrence > count:
-            raise ToolError(f"old_text is in {shown} only {_times(count)} (lines {lines()})")
+            raise ToolError(f"old_text is in {shown} only {_times(count)} ({lines()})")
         chosen = [matches.found[occurrence - 1]]
     elif not replace_all and count == 1 and (again := _overlapping(text, matches.found[0])) >= 0:
         second = text.count("\n", 0, again) + 1
         raise ToolError(
-            f"old_text is in {shown} twice, and the two overlap (lines {lines()} and {second}). "
+            f"old_text is in {shown} twice, and the two overlap ({lines()} and line {second}). "
             "Add lines around it until it is the only one"
         )
     elif replace_all or count == 1:
         chosen = matches.found
     else:
         raise ToolError(
-            f"old_text is in {shown} {_times(count)}, at lines {lines()}. Add lines around it until it is the only "
+            f"old_text is in {shown} {_times(count)}, at {lines()}. Add lines around it until it is the only "
             "one, or pass occurrence=N for one of them or replace_all=true for all"
         )
     if all(text[m.start : m.end] == m.new for m in chosen):
@@ -193,8 +193,7 @@ def _answer(text: str, shown: str, matches: Matches, chosen: list[Match], change
     count = len(chosen)
     noun = "occurrence" if count == 1 else "occurrences"
     tier = f"; matched with {matches.tier}" if matches.tier else ""
-    where = f"line {_lines(text, chosen)}" if count == 1 else f"lines {_lines(text, chosen)}"
-    answer = f"Successfully replaced {count} {noun} in {shown} ({where}{tier})"
+    answer = f"Successfully replaced {count} {noun} in {shown} ({_lines(text, chosen)}{tier})"
     if changed:
         answer += "\nNote: the file had changed since it was last read here; read it again"
     return answer
@@ -207,7 +206,8 @@ def _lines(text: str, found: list[Match]) -> str:
         line += text.count("\n", position, match.start)
         position = match.start
         numbers.append(str(line))
-    return ", ".join(dict.fromkeys(numbers)) + (" …" if len(found) > _NAMED else "")
+    named = ", ".join(dict.fromkeys(numbers)) + (" …" if len(found) > _NAMED else "")
+    return f"line {named}" if len(found) == 1 else f"lines {named}"
 
 
 def _times(count: int) -> str:

@@ -75,7 +75,7 @@ def _other(value: Any) -> Any:
     if callable(listed := getattr(value, "tolist", None)):
         return listed()
     raise TypeError(
-        f"it returned a {type(value).__name__}, which cannot be written as JSON: return text, a dict, list or number, "
+        f"it returned {type(value).__name__}, which cannot be written as JSON: return text, a dict, list or number, "
         "a dataclass or pydantic model, bytes, an image, or a ToolOutput"
     )
 

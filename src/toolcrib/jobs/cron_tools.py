@@ -102,9 +102,8 @@ class Scheduling:
         wire = {} if labels == LABELS[False, False] else labels.wire
         known = self.box.settings.channels
         if channel is not None and channel not in (ctx.channel, *known):
-            raise ToolError(
-                f"there is no channel {one_line(channel)!r}; there are: {', '.join(sorted(known)) or 'none'}"
-            )
+            others = f"there are: {', '.join(sorted(known))}" if known else "cron makes a schedule without a channel"
+            raise ToolError(f"there is no channel {one_line(channel)!r}; {others}")
         to = channel or ctx.channel
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
         if (message is None) == (call is None):
