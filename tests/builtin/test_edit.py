@@ -173,7 +173,7 @@ async def test_blanks_at_the_ends_of_the_passage_need_an_edge_in_the_file(room, 
 async def test_a_passage_that_overlaps_itself_is_not_the_only_one(room):
     file = room.put("a.c", "x\n}\n}\n}\n")
     error = await room.fails("edit_file", path="a.c", old_text="}\n}\n", new_text="}\nnew\n}\n")
-    assert "overlap" in error and "lines 2 and 3" in error
+    assert "overlap" in error and "line 2 and line 3" in error
     assert file.read_text() == "x\n}\n}\n}\n"
 
 
