@@ -662,4 +662,5 @@ async def test_reports_that_wake_a_session_do_not_renew_its_limits() -> None:
             assert states[-1] == "limit" and len(states) <= 4, states
             made.store.tell(session.id, user("[Another job is done.]", source="job"), f"{limits} again")
             assert (await made.run(None, session, limits=limits)).state == "limit"
+            assert (await made.run(None, session, limits=limits, by_report=True)).state == "limit"  # it was taken above
             assert (await made.run("a new message", session, limits=RunLimits())).state == "done"

@@ -14,6 +14,7 @@ import pytest
 from toolcrib import Labels, ToolOutput, tool
 from toolcrib.agent import Agent, AgentSession
 from toolcrib.agent.history import ResultTurn, UserTurn
+from toolcrib.agent.limits import RunLimits
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.jobs import agent_work
 from toolcrib.cli.jobs.agent_work import AgentJobs
@@ -188,6 +189,29 @@ async def test_a_report_that_its_runner_did_not_send_has_the_labels_of_its_call(
         await until(lambda: agent.store.waiting(session.id, ("steer", "queue")))
         told = agent.store.waiting(session.id, ("steer", "queue"))
         assert told is not None and told[1].labels == LABELS[True, True].pair
+
+
+@pytest.mark.parametrize("as_job", [False, True])
+async def test_a_run_has_no_more_subagents_than_requests_also_after_its_turn(
+    as_job: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
+    spawns = [{"task": f"look {n}", "label": f"l{n}"} for n in range(9)]
+    first = [call("job", action="start", tool="spawn", arguments={**s, "wait": True}) for s in spawns]
+    model = ByTask(go=[first if as_job else [call("spawn", **s) for s in spawns], "I wait."], look=["done"])
+    async with hosted(model=model, stays=True) as (agent, _, engine):
+        agent.limits = RunLimits(iterations=3)
+        session = agent.new_session()
+        await agent.run("go", session)
+
+        def asked(by: str) -> int:
+            return sum(getattr(request.history[0], "text", "").startswith(by) for request in model.requests)
+
+        await until(lambda: len(agent.store.children(session.id)) == 9 and asked("go") >= 3)
+        for _ in range(2):  # the reports of jobs are jobs, too
+            for job in [each.job.id for each in await engine.jobs(limit=100)]:
+                await engine.result(job, 30)
+        assert (asked("look"), asked("go")) == (3, 3)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("run_code", "p1"), ("launch", "")])

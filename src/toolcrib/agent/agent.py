@@ -184,6 +184,7 @@ class Agent:
         limits: RunLimits | None = None,
         ctx: ToolContext | None = None,
         schema: AnswerSchema | None = None,
+        by_report: bool = False,
     ) -> Outcome:
         """Give a session a message, and run it until it is answered, waits for a person, or reaches a limit.
 
@@ -192,7 +193,8 @@ class Agent:
         after another message, and its request ends. Without `text` the session goes on where it is. Cancel it to
         interrupt it; its history stays valid. If a person cancels it from elsewhere, the outcome is `interrupted`. With
         `schema`, a JSON Schema or a type (a pydantic model, a dataclass), the answer is data of that form in
-        `Outcome.data`, of a type an instance.
+        `Outcome.data`, of a type an instance. `by_report`: not a person lets it go on, but the report of a job or a
+        subagent, so what it has used since the last message of a person counts for the limits.
         """
         session = session or await self.store.do(self.new_session)
         async with session.within(session.running()):
@@ -211,7 +213,7 @@ class Agent:
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)
                 note_message(self.box, session.id, said)
-            return await self._run(session, emit, limits, ctx, schema)
+            return await self._run(session, emit, limits, ctx, schema, by_report=by_report)
 
     async def _run(
         self,
@@ -220,9 +222,13 @@ class Agent:
         limits: RunLimits | None,
         ctx: ToolContext | None,
         schema: AnswerSchema | None,
+        *,
+        by_report: bool,
     ) -> Outcome:
         parts = replace(self.parts(), form=None if schema is None else AnswerForm(schema))
-        spent = Spent(limits or self.limits, self.prices, earlier=await session.do(self._spent_before, session))
+        spent = Spent(
+            limits or self.limits, self.prices, earlier=await session.do(self._spent_before, session, by_report)
+        )
         ctx = ctx or replace(self.box.context, channel="agent")
         ctx = replace(ctx, metadata={**ctx.metadata, SUBAGENT: self.subagents.report_of})
         self._live[session.id] = spent
@@ -239,11 +245,13 @@ class Agent:
             self._live.pop(session.id, None)
             await self.subagents.cancel(session.id)
 
-    def _spent_before(self, session: AgentSession) -> Spent | None:
+    def _spent_before(self, session: AgentSession, by_report: bool) -> Spent | None:
         """Return what a session used since the last message of a person, if a report lets it go on: a session that
         starts a job in each turn, and is woken by its end, would run for ever. None for a run that a person began."""
         waits = self.store.waiting(session.id, ("steer", "queue"))
-        if waits is None or waits[1].source not in ("job", "subagent"):
+        if waits is not None:
+            by_report = waits[1].source in ("job", "subagent")
+        if not by_report:  # else another run may have taken the report, and ended at a limit
             return None
         spent = Spent(RunLimits(), self.prices)
         for turn in reversed(session.entries):
@@ -348,8 +356,9 @@ class Agent:
         )
         await self._take_over(session)
         live = self._live.get(session.row.parent or "")
-        if live is not None and (over := live.one_more_subagent()):
-            return Outcome("limit", reason=over)
+        most = self.limits.iterations if live is None else live.limits.iterations
+        if most is not None and await session.do(self.store.number_in_run, session.row) > most:
+            return Outcome("limit", reason=f"the limit of {most} subagents in one run (agent.max_iterations)")
         spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, live)
         async with session.within(session.running(), session.working()):
             if task is not None:

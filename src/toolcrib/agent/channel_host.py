@@ -269,7 +269,9 @@ class ChannelHost:
         while True:
             chat.waiting = ()
             try:
-                outcome = await self.agent.run(text, chat.session, files=images, emit=emit, ctx=ctx)
+                outcome = await self.agent.run(
+                    text, chat.session, files=images, emit=emit, ctx=ctx, by_report=text is None
+                )
             except SessionTaken:
                 if text is None:
                     return  # a job does the same

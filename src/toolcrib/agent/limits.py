@@ -26,14 +26,13 @@ class Spent:
     def __init__(
         self, limits: RunLimits, prices: Prices, parent: Spent | None = None, earlier: Spent | None = None
     ) -> None:
-        self._limits, self._prices, self._parent, self._earlier = limits, prices, parent, earlier
+        self.limits, self._prices, self._parent, self._earlier = limits, prices, parent, earlier
         self._start = time.monotonic()
         self.model = 0
         """The number of the model that answered last: those before it failed, and are not asked again."""
         self.usage = TokenUsage()
         self.cost: float | None = 0.0
         self.requests = 0
-        self._subagents = 0
 
     def add(self, usage: TokenUsage, model: str) -> float | None:
         """Count what a model reported, also for the parent, and return its cost."""
@@ -44,13 +43,6 @@ class Spent:
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
 
-    def one_more_subagent(self) -> str | None:
-        """Count one. Returns the limit that it is over, in words, or None: no more of them than requests."""
-        self._subagents += 1
-        most = self._limits.iterations
-        over = most is not None and self._subagents > most
-        return f"the limit of {most} subagents in one run (agent.max_iterations)" if over else None
-
     def leave_out(self, seconds: float) -> None:
         """Do not count these seconds: a person had paused the run."""
         self._start += seconds
@@ -58,14 +50,14 @@ class Spent:
     @property
     def seconds_left(self) -> float | None:
         """How long the run may still take; None without a limit."""
-        own = None if self._limits.seconds is None else self._limits.seconds - (time.monotonic() - self._start)
+        own = None if self.limits.seconds is None else self.limits.seconds - (time.monotonic() - self._start)
         above = None if self._parent is None else self._parent.seconds_left
         left = [seconds for seconds in (own, above) if seconds is not None]
         return max(0.0, min(left)) if left else None
 
     def has_requests_for(self, messages: int) -> bool:
         """Return whether each of so many messages can have a request of its own, and one is left."""
-        return self._limits.iterations is None or self._limits.iterations - self._all()[0] > messages
+        return self.limits.iterations is None or self.limits.iterations - self._all()[0] > messages
 
     def _all(self) -> tuple[int, int, float | None]:
         """Return the requests, tokens and dollars that count for the limits."""
@@ -75,7 +67,7 @@ class Spent:
 
     def exceeded(self) -> str | None:
         """Return the limit that is reached, in words, or None."""
-        limits, (requests, tokens, cost) = self._limits, self._all()
+        limits, (requests, tokens, cost) = self.limits, self._all()
         if limits.iterations is not None and requests >= limits.iterations:
             return f"the limit of {limits.iterations} requests to the model (agent.max_iterations)"
         if limits.tokens is not None and tokens >= limits.tokens:

@@ -145,6 +145,19 @@ class SessionStore(RecordPart):
         sql = "SELECT * FROM agent_session WHERE parent = ? ORDER BY created, id"
         return [_session(row) for row in self._run(sql, parent)]
 
+    def number_in_run(self, subagent: SessionRow) -> int:
+        """Return how many subagents its parent has begun since the last message of a person, up to this one."""
+        parent = subagent.parent or ""
+        said = (
+            at for at, turn in enumerate(self.turns(parent))
+            if isinstance(turn, UserTurn) and turn.source in ("user", "schedule")
+        )  # fmt: skip
+        return self._run(
+            "SELECT count(*) AS number FROM agent_session WHERE parent = ? AND (created, id) <= (?, ?) AND created >="
+            " coalesce((SELECT time FROM agent_turn WHERE session = ? AND position = ?), 0)",
+            parent, subagent.created, subagent.id, parent, max(said, default=-1),
+        )[0]["number"]  # fmt: skip
+
     def last_turns(self, parent: str) -> dict[str, int | None]:
         """Return the position of the last turn of each subagent of a session, oldest first."""
         last = "(SELECT max(position) FROM agent_turn WHERE session = id)"

@@ -98,9 +98,9 @@ class Conversation:
             return
         self.start(self._run(text, *files))
 
-    def go_on(self) -> None:
-        """Go on with a turn that did not end."""
-        self.start(self._run(None))
+    def go_on(self, *, by_report: bool = False) -> None:
+        """Go on with a turn that did not end, or with a report."""
+        self.start(self._run(None, by_report=by_report))
 
     def interrupt(self, typed: str = "") -> Literal["clear", "leave", ""]:
         """Ctrl-C: interrupt the turn; without one clear what is typed, or leave at the second time."""
@@ -174,13 +174,14 @@ class Conversation:
                 if news and not self.is_running and not self.leaving and session is self.session:
                     if news == "answer":
                         self.note("the answer came: the agent goes on")
-                    self.go_on()
+                    self.go_on(by_report=news != "answer")
 
-    async def _run(self, text: str | None, *files: Content) -> None:
+    async def _run(self, text: str | None, *files: Content, by_report: bool = False) -> None:
         self.waiting = ()
         self.outcome = await self.agent.run(
-            text, self.session, files=files, emit=self.display.show, ctx=replace(self.ctx, channel="agent")
-        )
+            text, self.session, files=files, emit=self.display.show, ctx=replace(self.ctx, channel="agent"),
+            by_report=by_report,
+        )  # fmt: skip
         self.waiting = self.outcome.waiting
         if self.outcome.state in ("error", "limit", "interrupted"):
             self.note("/continue goes on from here")

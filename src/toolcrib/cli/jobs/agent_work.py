@@ -136,7 +136,7 @@ class AgentJobs:
                 if only_if_told and await shared_threads.run(self._is_done, session.id):
                     return None
                 try:
-                    return await agent.run(None, session, emit=emit, ctx=ctx)
+                    return await agent.run(None, session, emit=emit, ctx=ctx, by_report=only_if_told)
                 except SessionError:
                     await asyncio.sleep(BUSY_SECONDS)
             return Outcome("error", reason=f"the session {session.id} runs in another process")
