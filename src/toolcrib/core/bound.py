@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -59,8 +59,9 @@ _UNSAFE = lazy_regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 _SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
+@functools.cache
+def _escape(character: str) -> str:
+    code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
@@ -68,7 +69,7 @@ def _escape(match: re.Match[str]) -> str:
 
 def safe(text: str) -> str:
     """Escape terminal escapes and bidi controls: C0 without tab, LF and CR; DEL, C1, U+202A-E, U+2066-9."""
-    return text if text.isprintable() else _UNSAFE.sub(_escape, text)
+    return text if text.isprintable() else _UNSAFE.sub(lambda found: _escape(found[0]), text)
 
 
 def cut(text: str, limit: int, where: str | None) -> str:

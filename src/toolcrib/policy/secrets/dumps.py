@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ...core.text import lazy_regex
@@ -46,23 +45,34 @@ _BESIDE = lazy_regex(r" {0,64}[|>][^\n]*")
 
 
 def in_dump(kind: Dump, text: str, find: Callable[[str], list[Span]]) -> list[Span]:
-    """Return the secrets in the numbers of a text; `find` returns those in a plain text."""
-    runs = [
-        (match.span(), run)
-        for match in re.compile(kind.run, re.MULTILINE).finditer(text)
-        if (run := match["run"] or (match["xxd"] if "xxd" in match.re.groupindex else None))
-    ]
-    pieces = [kind.decode(run) for _, run in runs]
-    spans = find("".join(pieces)) if pieces else []
-    starts = [0]  # where each piece begins in the decoded text
-    for piece in pieces if spans else ():
-        starts.append(starts[-1] + len(piece))
+    """Return the secrets in the numbers of a text; `find` returns those in a plain text.
+
+    A text may have millions of runs, so nothing is kept of them: they are gone through again for the places of secrets.
+    """
+    decoded = "".join(kind.decode(run) for _, run in _runs(kind, text))
+    spans = find(decoded) if decoded else []
+    wanted = sorted({at for span in spans for at in (span.start, span.end - 1)}, reverse=True)
+    places: dict[int, tuple[int, int]] = {}
+    end = 0  # of a run in the decoded text
+    for place, run in _runs(kind, text) if spans else ():
+        end += len(kind.decode(run))
+        while wanted and wanted[-1] < end:
+            places[wanted.pop()] = place
+        if not wanted:
+            break
     found: list[Span] = []
     for span in spans:
-        first, last = (runs[bisect_right(starts, at) - 1][0] for at in (span.start, span.end - 1))
+        first, last = places[span.start], places[span.end - 1]
         beside = _BESIDE.match(text, last[1])
         found.append(Span(first[0], last[1] if beside is None else beside.end(), span.mask))
     return found
+
+
+def _runs(kind: Dump, text: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield the place of each run of numbers, and the run."""
+    for match in re.compile(kind.run, re.MULTILINE).finditer(text):
+        if run := match["run"] or (match["xxd"] if "xxd" in match.re.groupindex else None):
+            yield match.span(), run
 
 
 _REST = str.maketrans("", "", " ,:'\"\txX\\")
@@ -91,17 +101,20 @@ def _little(run: str) -> str:
 
 
 def _octal(run: str) -> str:
-    return b"".join(int(word, 8).to_bytes(len(word) // 3, "little") for word in run.split()).decode("latin-1")
+    data = bytearray()
+    for word in re.finditer("[0-7]+", run):
+        data += int(word[0], 8).to_bytes(len(word[0]) // 3, "little")
+    return data.decode("latin-1")
 
 
 def _decimal(run: str) -> str:
     if (one := run.strip(" ,\t")).isdecimal():  # a number on each line: there may be very many
         return chr(min(int(one), 255))
-    return "".join(chr(min(int(number), 255)) for number in re.findall("[0-9]+", run))
+    return "".join(chr(min(int(number[0]), 255)) for number in re.finditer("[0-9]+", run))
 
 
 def _decimal_pair(run: str) -> str:
-    numbers = (min(int(number), 65_535) for number in re.findall("[0-9]+", run))
+    numbers = (min(int(number[0]), 65_535) for number in re.finditer("[0-9]+", run))
     return b"".join(number.to_bytes(2, "little") for number in numbers).decode("latin-1")
 
 

@@ -12,7 +12,6 @@ import importlib
 import json
 import re
 from base64 import b64encode
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -110,23 +109,18 @@ class Redactor:
         return _merged(found) if len(found) > 1 else found
 
     def _spans_behind(self, text: str, pattern: re.Pattern[str], plain: Callable[[str], str]) -> list[Span]:
-        """Return the secrets in which something that matches the pattern stands, and hides them."""
-        pieces, starts, at = [""], [(0, 0)], 0  # where a stretch begins in the decoded text, and in the text
-        decoded = 0
-        for escape in pattern.finditer(text):
-            plain_part, meant = text[at : escape.start()], plain(escape[0])
-            pieces += plain_part, meant
-            decoded += len(plain_part)
-            starts += (decoded, escape.start()), (decoded + len(meant), escape.end())
-            decoded, at = decoded + len(meant), escape.end()
-        pieces.append(text[at:])
-        found: list[Span] = []
-        whole = "".join(pieces)
-        for span in self._plain_spans(whole, _seen(whole), dumps=False):
-            start, end = _place(starts, span.start), _place(starts, span.end)
-            if end - start > span.end - span.start:  # something in it was encoded
-                found.append(Span(start, end, span.mask))
-        return found
+        """Return the secrets in which something that matches the pattern stands, and hides them.
+
+        A hostile text has millions of matches, so nothing is kept of them: they are gone through again for the places
+        of secrets.
+        """
+        whole = pattern.sub(lambda escape: plain(escape[0]), text)
+        hidden = self._plain_spans(whole, _seen(whole), dumps=False)
+        if not hidden:
+            return []
+        places = _places(sorted({at for span in hidden for at in (span.start, span.end)}), text, pattern, plain)
+        found = (Span(places[span.start], places[span.end], span.mask) for span in hidden)
+        return [span for span, bare in zip(found, hidden, strict=True) if span.end - span.start > bare.end - bare.start]
 
     def _plain_spans(self, text: str, seen: Sequence[int], *, dumps: bool = True) -> list[Span]:
         if not (seen or self.values or self.own):
@@ -169,6 +163,7 @@ class Redactor:
         return None
 
 
+@functools.lru_cache(4096)
 def _unescaped(escape: str) -> str:
     """Return the character that an escape means; "" for one that is not seen (every second one of UTF-16)."""
     if escape[0] == "&":
@@ -180,10 +175,20 @@ def _unescaped(escape: str) -> str:
     return "" if _UNSEEN.fullmatch(meant) else meant
 
 
-def _place(starts: list[tuple[int, int]], decoded: int) -> int:
-    """Return the position in a text of a position in its decoded form."""
-    began, there = starts[bisect_right(starts, decoded, key=lambda start: start[0]) - 1]
-    return there + decoded - began
+def _places(wanted: Sequence[int], text: str, pattern: re.Pattern[str], plain: Callable[[str], str]) -> dict[int, int]:
+    """Return the positions in a text of positions in its decoded form, which are given in their order."""
+    places: dict[int, int] = {}
+    begin = decoded = 0  # where the stretch before the next escape begins in the text, and in the decoded one
+    escapes = pattern.finditer(text)
+    escape = next(escapes, None)
+    for at in wanted:
+        while escape is not None and (there := decoded + escape.start() - begin) <= at:
+            if at < there + len(plain(escape[0])):  # within it: it counts as one character
+                break
+            decoded, begin = there + len(plain(escape[0])), escape.end()
+            escape = next(escapes, None)
+        places[at] = begin + at - decoded
+    return places
 
 
 def may_be_masked(text: str) -> bool:
