@@ -12,7 +12,7 @@ from .tree import Lit, Param
 
 SECRET_NAME = lazy_regex(
     r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|COOKIE|BEARER|SESSION|WEBHOOK|PRIVATE|SIGNING|CONNECTION|PROXY|_PWD\Z|UR[IL]S?\Z"
-    r"|(?:\A|_)(?:PAT|JWT|PIN|OTP|TOTP|SAS|DSN|CONN|SALT|SEED|LICENSE|CERT)(?:\Z|_)",
+    r"|(?:\A|_)(?:PAT|JWT|PIN|OTP|TOTP|SAS|DSN|CONN|SALT|SEED|PW|MNEMONIC|WALLET|LICENSE|CERT)(?:\Z|_)",
     re.IGNORECASE,
 )  # an address may hold a password
 """What the name of an environment variable contains if it may hold a secret."""
