@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from .nursery import nursery
+from .nursery import _born, forked_python, nursery
 from .postgres import own_postgres, postgres_cluster, postgres_url
 
-__all__ = ["nursery", "own_postgres", "postgres_cluster", "postgres_url"]
+__all__ = ["_born", "forked_python", "nursery", "own_postgres", "postgres_cluster", "postgres_url"]
 
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,9 +23,12 @@ RUNNING = 1_000
 """What the nursery says instead of an exit code of what has not ended."""
 
 # Imports the package once, except what no command needs, and then forks for each run: a process of its own that is
-# there in no time. Its arguments are the folders that it imports from; without any, as usual.
+# there in no time. Its arguments are a socket for `PYTHON` and the folders that it imports from; without any, as usual.
 NURSERY = """
-import gc, json, os, runpy, signal, sys, traceback
+import gc, json, marshal, os, runpy, select, signal, socket, sys, traceback
+door = socket.socket(socket.AF_UNIX)
+door.bind(sys.argv.pop(1))
+door.listen(64)
 OTHERS = ("toolcrib.__main__", "toolcrib.adapters", "toolcrib.agent.acp", "toolcrib.testing")
 if sys.argv[1:]:
     sys.path = [*sys.argv[1:], *(path for path in sys.path if "-packages" not in path)]
@@ -61,7 +65,74 @@ def go_on_at(terminal):
             file.write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
         os.rename(terminal["status"] + ".new", terminal["status"])
         os._exit(0)
-for line in sys.stdin:
+def live(run, files):
+    # What a forked process does for the rest of its life.
+    try:
+        os.chdir(run["cwd"])
+        os.environ.clear()
+        os.environ.update(run["env"])
+        for fd, opened in enumerate(files):
+            os.dup2(opened, fd)
+            os.close(opened)
+            if run.get("starts"):
+                open_stream(fd)
+        if "program" in run:
+            sys.argv = [run["program"], *run["args"]]
+            sys.path.insert(0, os.path.dirname(run["program"]))
+            runpy.run_path(run["program"], run_name="__main__")
+        elif "code" in run:
+            sys.argv = ["-c", *run["args"]]
+            exec(run["code"], {"__name__": "__main__"})
+        else:
+            main(run["args"])
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 70
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+def keep(asker):
+    # A process of its own that starts what PYTHON asks for, says how it ended, and ends it when PYTHON was killed.
+    size, files, _, _ = socket.recv_fds(asker, 4, 3)
+    cwd, env, words = marshal.loads(asker.recv(int.from_bytes(size, "little"), socket.MSG_WAITALL))
+    pid = os.fork()
+    if pid == 0:
+        asker.close()
+        os.setsid()
+        run = {"cwd": cwd, "env": env, "starts": True, "args": words[2:]}
+        if words[0] == "-c":
+            run["code"] = words[1]
+        elif words[:2] != ["-m", "toolcrib"]:
+            run |= {"program": words[0], "args": words[1:]}
+        live(run, files)
+    for opened in files:
+        os.close(opened)
+    asker.sendall(pid.to_bytes(4, "little"))
+    ended = os.pidfd_open(pid)
+    if ended not in select.select([ended, asker], [], [])[0]:
+        os.killpg(pid, signal.SIGKILL)
+    asker.sendall(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]).to_bytes(4, "little", signed=True))
+keepers = set()
+while True:
+    if door in select.select([sys.stdin, door], [], [])[0]:
+        asker, _ = door.accept()
+        keepers = {keeper for keeper in keepers if os.waitpid(keeper, os.WNOHANG) == (0, 0)}
+        keeper = os.fork()
+        if keeper == 0:
+            try:
+                keep(asker)
+            finally:
+                os._exit(0)
+        keepers.add(keeper)
+        asker.close()
+        continue
+    line = sys.stdin.readline()  # never two at a time, of which the second would be in a buffer
+    if not line:
+        break
     run = json.loads(line)
     if "poll" in run:
         pid, status = os.waitpid(run["poll"], os.WNOHANG)
@@ -72,36 +143,13 @@ for line in sys.stdin:
     is_ready, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
-        try:
-            os.close(is_ready)
-            if "tty" in run:
-                go_on_at(run)
-            if run.get("starts"):
-                os.setsid()
-            os.close(ready)
-            os.chdir(run["cwd"])
-            os.environ.clear()
-            os.environ.update(run["env"])
-            for fd, opened in enumerate(files):
-                os.dup2(opened, fd)
-                os.close(opened)
-                if run.get("starts"):
-                    open_stream(fd)
-            if "program" in run:
-                sys.argv = [run["program"], *run["args"]]
-                runpy.run_path(run["program"], run_name="__main__")
-            else:
-                main(run["args"])
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        except BaseException:
-            traceback.print_exc()
-            code = 70
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+        os.close(is_ready)
+        if "tty" in run:
+            go_on_at(run)
+        if run.get("starts"):
+            os.setsid()
+        os.close(ready)
+        live(run, files)
     for opened in (ready, *files):
         os.close(opened)
     if run.get("starts"):
@@ -110,19 +158,64 @@ for line in sys.stdin:
     print(pid if run.get("starts") else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """.replace("RUNNING", str(RUNNING))
 
+# A program that can be started in place of Python: as `-m toolcrib …`, `-c …` or `program.py …` it has a process forked
+# that gets its folder, environment, streams and signals, in a small part of the time that Python takes to load us.
+PYTHON = """#!{python} -IS
+import _socket, marshal, os, signal, sys
+nursery = _socket.socket(_socket.AF_UNIX)
+nursery.connect({door!r})
+run = marshal.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]])
+streams = b"".join(fd.to_bytes(4, sys.byteorder) for fd in range(3))
+nursery.sendmsg([len(run).to_bytes(4, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+nursery.sendall(run)
+pid = int.from_bytes(nursery.recv(4), "little")
+for fd in range(3):
+    os.close(fd)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+code = int.from_bytes(nursery.recv(4), "little", signed=True)
+if code < 0:
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
 
 @contextmanager
 def nursery_in(*folders: Path) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-c", NURSERY, *map(str, folders)]
+    with tempfile.TemporaryDirectory() as place, nursery_at(Path(place, "door"), *folders) as process:
+        yield process
+
+
+@contextmanager
+def nursery_at(door: Path, *folders: Path) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-c", NURSERY, *map(str, [door, *folders])]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()  # a run that a test left behind would keep it from ending by itself
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[subprocess.Popen[str]]:
-    with nursery_in() as process:
-        yield process
+def _born() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with tempfile.TemporaryDirectory() as place:
+        python, door = Path(place, "python"), Path(place, "door")
+        python.write_text(PYTHON.format(python=sys.executable, door=str(door)))
+        python.chmod(0o755)
+        with nursery_at(door) as process:
+            wait_until(door.exists)
+            yield process, str(python)
+
+
+@pytest.fixture(scope="session")
+def nursery(_born: tuple[subprocess.Popen[str], str]) -> subprocess.Popen[str]:
+    return _born[0]
+
+
+@pytest.fixture(scope="session")
+def forked_python(_born: tuple[subprocess.Popen[str], str]) -> str:
+    """A program to start in place of `sys.executable`: what it runs is there in no time."""
+    return _born[1]
 
 
 def ask(nursery: subprocess.Popen[str], run: dict[str, Any]) -> int:

@@ -54,6 +54,7 @@ class World:
     ran: Path
     env: dict[str, str]
     nursery: subprocess.Popen[str]
+    python: str
     say: Callable[[str], str | Decision] = lambda _: "yes"
     shown: list[str] = field(default_factory=list)
 
@@ -68,7 +69,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: subprocess.Popen[str]) -> Any:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: subprocess.Popen[str], forked_python: str) -> Any:
     env = {
         "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config"), "NO_COLOR": "1",
         "TOOLCRIB_SANDBOX__BACKEND": "none", "COLUMNS": "200",
@@ -86,7 +87,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: subprocess.P
         return f"launched {what}"
 
     with Toolbox.open(workspace=workspace, tools=[launch]) as box:
-        yield World(box, ran, {**os.environ, **env}, nursery)
+        yield World(box, ran, {**os.environ, **env}, nursery, forked_python)
 
 
 # --- the doors: each asks `world.asked` at the moment a person reads the question
@@ -414,7 +415,7 @@ async def test_of_many_identical_processes_at_once_one_runs(world: World) -> Non
 def process(world: World, door: str, *more: str) -> list[Out]:
     """One call in a process of its own; [] where that was killed."""
     arguments = json.dumps({"what": "rocket"})
-    command = [sys.executable, str(SCRIPT), str(world.box.workspace.root), door, "launch", arguments, *more]
+    command = [world.python, str(SCRIPT), str(world.box.workspace.root), door, "launch", arguments, *more]
     done = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=120)
     if done.returncode == -9:
         return []
@@ -486,7 +487,7 @@ def test_killed_while_it_ran_it_is_not_repeated_and_everybody_is_told(
 async def test_a_killed_mcp_server_neither_loses_nor_repeats(world: World, era: str, point: str) -> None:
     async def call(*more: str) -> Out | None:
         args = [str(SCRIPT), str(world.box.workspace.root), "mcp", *more]
-        transport = stdio_client(StdioServerParameters(command=sys.executable, args=args, env=world.env))
+        transport = stdio_client(StdioServerParameters(command=world.python, args=args, env=world.env))
         try:
             async with Client(transport, mode=era, elicitation_callback=McpForm(world).fill_in) as client:
                 return mcp_out(await client.call_tool("launch", {"what": "rocket"}))

@@ -279,7 +279,7 @@ def test_at_the_terminal(work: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("said", [APPROVE, DENY])
-async def test_over_mcp(work: Path, mode: str, said: str) -> None:
+async def test_over_mcp(work: Path, mode: str, said: str, forked_python: str) -> None:
     shown: list[str] = []
 
     async def answer(context: Any, params: Any) -> ElicitResult:
@@ -289,7 +289,7 @@ async def test_over_mcp(work: Path, mode: str, said: str) -> None:
 
     (work.parent / "given.toml").write_text('[sandbox]\neffects = "review"\n')
     server = StdioServerParameters(
-        command=sys.executable,
+        command=forked_python,
         args=["-m", "toolcrib", "serve", "--workspace", str(work), "--config", str(work.parent / "given.toml")],
         env={name: value for name, value in os.environ.items() if name.startswith(("XDG_", "PATH", "HOME"))},
     )

@@ -240,7 +240,7 @@ async def test_the_record_and_the_questions_are_private_files(box: Toolbox) -> N
 
 
 def test_the_command_line_and_the_server_show_none(
-    configured: Path, tmp_path: Path, nursery: subprocess.Popen[str]
+    configured: Path, tmp_path: Path, nursery: subprocess.Popen[str], forked_python: str
 ) -> None:
     def run(*args: str) -> str:
         done = run_command(nursery, [*at, *args], tmp_path, environ, tmp_path)
@@ -263,7 +263,7 @@ def test_the_command_line_and_the_server_show_none(
         {"id": 3, "method": "tools/call", "params": {"name": EVERYTHING, "arguments": {"path": EVERYTHING}}},
         {"id": 4, "method": "tools/call", "params": {"name": "read_file", "arguments": {"path": {"a": EVERYTHING}}}},
     ]  # fmt: skip
-    command = [sys.executable, "-m", "toolcrib", *at, "serve"]
+    command = [forked_python, "-m", "toolcrib", *at, "serve"]
     server = subprocess.Popen(
         command, env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -31,8 +31,8 @@ from ..waiting import wait_until
 class Place:
     """A workspace with its own state."""
 
-    def __init__(self, folder: Path, nursery: subprocess.Popen[str]) -> None:
-        self.folder, self.nursery = folder, nursery
+    def __init__(self, folder: Path, nursery: subprocess.Popen[str], python: str) -> None:
+        self.folder, self.nursery, self.python = folder, nursery, python
         self.work, self.config, state = folder / "work", folder / "c.toml", folder / "state"
         self.work.mkdir()
         self.config.write_text('mode = "autonomous"\n')
@@ -44,7 +44,7 @@ class Place:
         return open_engine(settings, self.state.path, lambda text: None)
 
     def words(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "toolcrib", *words, "-w", str(self.work), "--config", str(self.config)]
+        return [self.python, "-m", "toolcrib", *words, "-w", str(self.work), "--config", str(self.config)]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return run_command(self.nursery, self.words(*words)[3:], self.work, self.env, self.folder)
@@ -76,8 +76,8 @@ def call(command: str) -> Job:
 
 
 @pytest.fixture
-def place(tmp_path: Path, nursery: subprocess.Popen[str]) -> Place:
-    return Place(tmp_path, nursery)
+def place(tmp_path: Path, nursery: subprocess.Popen[str], forked_python: str) -> Place:
+    return Place(tmp_path, nursery, forked_python)
 
 
 async def test_jobs_are_run_shown_cancelled_and_repeated(place: Place) -> None:
@@ -215,7 +215,7 @@ async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the
 async def test_on_postgres_any_machine_answers_what_a_job_asks(place: Place, tmp_path: Path, postgres_url: str) -> None:
     place.config.write_text('mode = "autonomous"\n[approval]\nrequire_for = ["exec"]\n')
     (tmp_path / "other").mkdir()
-    other = Place(tmp_path / "other", place.nursery)
+    other = Place(tmp_path / "other", place.nursery, place.python)
     engine = opening.open_engine(postgres_url)
     job = call("echo $((40+2))")
     await engine.submit(job)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -58,14 +57,16 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("traced", [True, False])
-def test_the_trace_goes_through_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: bool) -> None:
+def test_the_trace_goes_through_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_python: str, traced: bool
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "work").mkdir()
     (tmp_path / "work/a.txt").write_text("alpha")
     said: list[str] = []
     for what in ("submit", "work"):
-        words = [sys.executable, "-c", PROGRAM, str(tmp_path / "work"), what, *(["traced"] if traced else [])]
+        words = [forked_python, "-c", PROGRAM, str(tmp_path / "work"), what, *(["traced"] if traced else [])]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         said += done.stdout.splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Callable[..., StdioServerParameters]:
+def served(tmp_path: Path, forked_python: str) -> Callable[..., StdioServerParameters]:
     """`toolcrib serve` as a process of its own."""
     (tmp_path / "work").mkdir()
     env = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
@@ -25,7 +24,7 @@ def served(tmp_path: Path) -> Callable[..., StdioServerParameters]:
         (tmp_path / "config/toolcrib").mkdir(parents=True, exist_ok=True)
         (tmp_path / "config/toolcrib/config.toml").write_text(config)
         arguments = ["-m", "toolcrib", "serve", "--workspace", str(tmp_path / "work")]
-        return StdioServerParameters(command=sys.executable, args=arguments, env=env)
+        return StdioServerParameters(command=forked_python, args=arguments, env=env)
 
     return make
 

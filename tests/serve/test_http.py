@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import stat
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -167,13 +166,15 @@ async def test_stopping_the_server_ends_its_calls(registry: ToolRegistry, hang: 
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_calls_and_closes_the_toolbox(tmp_path: Path, how: signal.Signals, era: str) -> None:
+async def test_a_signal_ends_calls_and_closes_the_toolbox(
+    tmp_path: Path, how: signal.Signals, era: str, forked_python: str
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path)}
     script = Path(__file__).with_name("server_script.py")
     server = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), str(work), "http",
+        forked_python, str(script), str(work), "http",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment,
     )  # fmt: skip
     try:

@@ -282,9 +282,9 @@ async def test_what_is_built_once_is_named(place: Place, caplog: pytest.LogCaptu
         assert box.settings.sandbox.backend == "auto"
 
 
-async def test_sighup_reads_secrets_again_and_ends_nothing(place: Place, tmp_path: Path) -> None:
+async def test_sighup_reads_secrets_again_and_ends_nothing(place: Place, forked_python: str) -> None:
     place.write(tokens(alice=ALICE))
-    command = [sys.executable, "-m", "toolcrib", "serve", "--http", "127.0.0.1:0", "--workspace", str(place.work)]
+    command = [forked_python, "-m", "toolcrib", "serve", "--http", "127.0.0.1:0", "--workspace", str(place.work)]
     server = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, env=dict(os.environ),
         start_new_session=True,

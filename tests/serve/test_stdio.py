@@ -33,8 +33,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def parameters(work: Path, environment: dict[str, str]) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=[str(SCRIPT), str(work)], env=environment)
+def parameters(work: Path, environment: dict[str, str], forked_python: str) -> StdioServerParameters:
+    return StdioServerParameters(command=forked_python, args=[str(SCRIPT), str(work)], env=environment)
 
 
 def gone(pid: int) -> bool:
@@ -98,7 +98,7 @@ time.sleep(600)
 
 
 async def test_servers_that_end_for_nothing_end_before_the_client_ends_us(
-    work: Path, environment: dict[str, str]
+    work: Path, environment: dict[str, str], forked_python: str
 ) -> None:
     (work / "stubborn.py").write_text(STUBBORN)
     pids = work.parent / "pids"
@@ -107,7 +107,7 @@ async def test_servers_that_end_for_nothing_end_before_the_client_ends_us(
     config.write_text(json.dumps({"mcpServers": {"a": server, "b": server}}))
     arguments = ["-m", "toolcrib", "serve", "--workspace", str(work), "--config", str(config)]
     async with Client(
-        stdio_client(StdioServerParameters(command=sys.executable, args=arguments, env=environment)), mode="legacy"
+        stdio_client(StdioServerParameters(command=forked_python, args=arguments, env=environment)), mode="legacy"
     ) as client:
         assert "mcp_a_do" in {tool.name for tool in (await client.list_tools()).tools}
     started = [int(pid) for pid in pids.read_text().split()]
@@ -123,10 +123,10 @@ INITIALIZE = {
 }
 
 
-def started(work: Path, environment: dict[str, str], tool: str = "spawn") -> subprocess.Popen[bytes]:
+def started(python: str, work: Path, environment: dict[str, str], tool: str = "spawn") -> subprocess.Popen[bytes]:
     """A server whose pipes we hold ourselves, with a call running in it."""
     server = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(work)],
+        [python, str(SCRIPT), str(work)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
     )  # fmt: skip
     assert server.stdin is not None
@@ -144,7 +144,7 @@ def started(work: Path, environment: dict[str, str], tool: str = "spawn") -> sub
 
 
 async def test_only_the_protocol_reaches_stdout(work: Path, environment: dict[str, str]) -> None:
-    server = started(work, environment, "noisy")
+    server = started(sys.executable, work, environment, "noisy")
     assert server.stdout is not None
     answer = json.loads(await asyncio.to_thread(server.stdout.readline))  # any other line would be no JSON
     assert answer["result"]["content"][0]["text"] == "stdin says ''"
@@ -155,8 +155,10 @@ async def test_only_the_protocol_reaches_stdout(work: Path, environment: dict[st
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, "eof"])
-async def test_the_end_of_the_server_ends_its_calls(work: Path, environment: dict[str, str], how: object) -> None:
-    server = started(work, environment)
+async def test_the_end_of_the_server_ends_its_calls(
+    work: Path, environment: dict[str, str], forked_python: str, how: object
+) -> None:
+    server = started(forked_python, work, environment)
     try:
         await until((work / "pid").exists)
         pid = int((work / "pid").read_text())
@@ -178,8 +180,10 @@ async def test_the_end_of_the_server_ends_its_calls(work: Path, environment: dic
                 pipe.close()
 
 
-async def test_nonsense_on_the_wire_does_not_end_the_server(work: Path, environment: dict[str, str]) -> None:
-    server = started(work, environment)
+async def test_nonsense_on_the_wire_does_not_end_the_server(
+    work: Path, environment: dict[str, str], forked_python: str
+) -> None:
+    server = started(forked_python, work, environment)
     try:
         assert server.stdin is not None
         assert server.stdout is not None
