@@ -191,6 +191,39 @@ async def test_a_report_that_its_runner_did_not_send_has_the_labels_of_its_call(
         assert told is not None and told[1].labels == LABELS[True, True].pair
 
 
+@pytest.mark.parametrize("call_id", ["c1#2", "c1"])
+async def test_a_subagent_of_a_script_has_read_in_a_worker_what_the_script_has_read(call_id: str) -> None:
+    async with hosted(model=ByTask(look=["done"], other=["ok"])) as (agent, _, engine):
+        agent.box.registry.register(news)
+        session, hand_over = agent.new_session(), agent.subagents.hand_over
+        ctx = replace(agent.box.context, session_id=session.id)
+        await agent.box.call("news", {}, ctx)
+        assert hand_over is not None
+        subagent, _ = await agent.subagents.submit("look", "looker", replace(ctx, call_id=call_id), hand_over)
+        job = (await engine.status(f"job-{subagent}")).job
+        await engine.result(job.id, 30)
+        agent.box.session(session.id).end()
+        agent.box.session(subagent).end()
+        agent.box.flow.process = "another"  # as in a worker
+
+        async def opened() -> Agent:
+            return agent
+
+        async def emit(kind: str, data: Any) -> None: ...
+
+        jobs = AgentJobs(agent.box, opened, engine_of(engine))
+        await jobs.subagent(WorkOrder(job, ctx, frozenset(), emit))
+        await jobs.aclose()
+        assert agent.box.session(subagent).labels.integrity == ("untrusted" if "#" in call_id else "trusted")
+
+
+def engine_of(engine: JobEngine) -> Any:
+    async def opened() -> JobEngine:
+        return engine
+
+    return opened
+
+
 @pytest.mark.parametrize("as_job", [False, True])
 async def test_a_run_has_no_more_subagents_than_requests_also_after_its_turn(
     as_job: bool, monkeypatch: pytest.MonkeyPatch

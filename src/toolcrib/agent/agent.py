@@ -361,6 +361,7 @@ class Agent:
             return Outcome("limit", reason=f"the limit of {most} subagents in one run (agent.max_iterations)")
         spent = Spent(RunLimits(iterations=MAX_ITERATIONS), self.prices, live)
         async with session.within(session.running(), session.working()):
+            await session.do(note_changes, self.box, session)
             if task is not None:
                 await session.do(session.say, task, note=now(), source="parent")
             turn = loop.run_session(parts, session, ctx, spent, lambda event: None)

@@ -12,8 +12,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from ...core.call import is_inner
+from ...core.empty import EMPTY
 from ...core.errors import ToolcribError, ToolError
-from ...core.output import ToolOutput, from_wire
+from ...core.output import Labels, ToolOutput, from_wire
 from ...core.threads import shared_threads
 from ...jobs.bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, Delivery, MessageBody
 from ...jobs.engine import Job, JobEngine, JobError
@@ -29,7 +31,6 @@ if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported b
     from ...agent.events import AgentEvent, Outcome
     from ...agent.session import AgentSession
     from ...core.context import ToolContext
-    from ...core.output import Labels
     from ...toolbox import Toolbox
 
 log = logging.getLogger("toolcrib.jobs")
@@ -157,8 +158,13 @@ class AgentJobs:
     async def _hand_over(self, subagent: str, label: str, task: str, ctx: ToolContext) -> None:
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
         mode = self._box.policy.of(ctx.caller).mode
-        schedule = ctx.metadata.get(SCHEDULED_RUN)
-        body = MessageBody(text=task, session=ctx.session_id, deliver=deliver, mode=mode, schedule=schedule).to_json()
+        flow, labels = self._box.flow, EMPTY
+        if is_inner(ctx.call_id or ""):  # what its script has read is not stored yet
+            labels = {**flow.labels_of_work(ctx.session_id).wire, KNOWN_BY: flow.process}
+        body = MessageBody(
+            text=task, session=ctx.session_id, deliver=deliver, mode=mode, labels=labels,
+            schedule=ctx.metadata.get(SCHEDULED_RUN),
+        ).to_json()  # fmt: skip
         job = Job(
             SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
             trace=trace_headers(), **placement(self._box),
@@ -173,6 +179,9 @@ class AgentJobs:
         """Run a background subagent to its outcome. It reports to its parent by itself."""
         agent = self.attach(await self._opened())
         session = await shared_threads.run(agent.session, order.job.body["subagent"])
+        labels: Mapping[str, str] = order.job.body.get("labels") or EMPTY
+        if labels.get(KNOWN_BY, agent.box.flow.process) != agent.box.flow.process:
+            agent.box.flow.inherit(from_wire(labels) or Labels(), session.id, elsewhere=True)
         for waits in session.row.waiting:
             if waits.get("approval") in order.expired:
                 await shared_threads.run(_expire, session, waits)

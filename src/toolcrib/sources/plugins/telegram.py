@@ -177,7 +177,8 @@ def poll():
             pause = 1
         except Exception as error:  # an answer that was cut off, or that is none: this thread must not end
             code = getattr(error, "code", None)
-            print(f"messages could not be fetched: {error}", file=sys.stderr, flush=True)
+            said = str(error).replace(TOKEN, "TOKEN")  # an error about an address names it
+            print(f"messages could not be fetched: {said}", file=sys.stderr, flush=True)
             if code in (401, 404):
                 print("is TELEGRAM_TOKEN the token of a bot?", file=sys.stderr, flush=True)
                 os._exit(1)
