@@ -214,7 +214,9 @@ def nursery(_born: tuple[subprocess.Popen[str], str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="session")
 def forked_python(_born: tuple[subprocess.Popen[str], str]) -> str:
-    """A program to start in place of `sys.executable`: what it runs is there in no time."""
+    """A program to start in place of `sys.executable`: what it runs is there in no time. Not for what a test must see
+    in a process of its own from the start, as what is imported, and not for a program within `run_command`, for whose
+    end the nursery waits."""
     return _born[1]
 
 

@@ -47,6 +47,8 @@ class Cli:
     home: Path
     work: Path
     nursery: subprocess.Popen[str]
+    command: list[str]
+    """Starts it as a program."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -80,7 +82,7 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, nursery: subprocess.Popen[str]) -> Cli:
+def cli(tmp_path: Path, nursery: subprocess.Popen[str], forked_python: str) -> Cli:
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
-    return Cli(tmp_path / "home", tmp_path / "work", nursery)
+    return Cli(tmp_path / "home", tmp_path / "work", nursery, [forked_python, "-m", "toolcrib"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from .conftest import COMMAND, Cli
+from .conftest import Cli
 
 WRITE = ("call", "write_file", "path=a.txt", "content=new")
 
@@ -59,7 +59,7 @@ def test_a_run_of_an_agent_is_replayed(cli: Cli, tmp_path: Path) -> None:
 async def test_a_server_records_and_replays(cli: Cli) -> None:
     async def serve(*more: str) -> str:
         server = StdioServerParameters(
-            command=COMMAND[0], args=[*COMMAND[1:], "serve", *more], env=cli.env, cwd=cli.work
+            command=cli.command[0], args=[*cli.command[1:], "serve", *more], env=cli.env, cwd=cli.work
         )
         async with Client(stdio_client(server)) as client:
             result = await client.call_tool("read_file", {"path": "a.txt"})

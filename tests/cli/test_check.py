@@ -20,7 +20,7 @@ from toolcrib.cli.check import (
 )
 from toolcrib.toolbox import Toolbox
 
-from .conftest import COMMAND, Cli
+from .conftest import Cli
 
 
 def _rows(cli: Cli, lines: list[str], *args: str) -> list[dict[str, Any]]:
@@ -233,7 +233,7 @@ def test_a_person_sees_why(cli: Cli) -> None:
 
 
 def test_rows_are_answered_as_they_come_and_ctrl_c_ends_it(cli: Cli) -> None:
-    child = subprocess.Popen([*COMMAND, "check", "--jsonl", "--bare"], cwd=cli.work, env=cli.env, text=True,
+    child = subprocess.Popen([*cli.command, "check", "--jsonl", "--bare"], cwd=cli.work, env=cli.env, text=True,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     assert child.stdin is not None
     assert child.stdout is not None

@@ -264,7 +264,7 @@ def test_each_step_says_what_a_person_expects(
     if where == "project":
         subprocess.run(["git", "init", "-q", str(work)], check=True)
     known = {"home": str(home), "work": str(work), "bin": str(Path(sys.executable).parent)}
-    hour = Hour(Cli(home, work, nursery if extras else without_extras), known)
+    hour = Hour(Cli(home, work, nursery if extras else without_extras, []), known)
     for name, text in FILES.items():
         hour.cli.write(name, text)
     steps = [step for step in STEPS if extras in step.extras]

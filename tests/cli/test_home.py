@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib.core.homes import state_home
 
-from .conftest import COMMAND, Cli
+from .conftest import Cli
 
 # What a command tries that no reader of command lines understands: names are put together.
 ATTACK = """
@@ -139,7 +139,7 @@ def test_a_server_starts_there(cli: Cli, where: str) -> None:
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
     }  # fmt: skip
     done = subprocess.run(
-        [*COMMAND, "serve"], cwd=at, env=cli.env, input=json.dumps(hello) + "\n", capture_output=True, text=True,
+        [*cli.command, "serve"], cwd=at, env=cli.env, input=json.dumps(hello) + "\n", capture_output=True, text=True,
         timeout=60,
     )  # fmt: skip
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"]

@@ -167,7 +167,7 @@ class Client:
 
     def __init__(self, cli: Cli, *words: str) -> None:
         self.child = subprocess.Popen(
-            [*COMMAND, "serve", *words], cwd=cli.work, env=cli.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*cli.command, "serve", *words], cwd=cli.work, env=cli.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self.lines: Queue[str] = Queue()

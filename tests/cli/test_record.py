@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from .conftest import COMMAND, Cli
+from .conftest import Cli
 
 
 def test_the_log_has_no_hint_for_models(cli: Cli) -> None:
@@ -52,7 +52,7 @@ def test_log(cli: Cli) -> None:
 def test_follow(cli: Cli) -> None:
     cli("call", "list_dir")
     child = subprocess.Popen(
-        [*COMMAND, "log", "--follow", "--json"], cwd=cli.work, env={**cli.env, "PYTHONUNBUFFERED": "1"},
+        [*cli.command, "log", "--follow", "--json"], cwd=cli.work, env={**cli.env, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -70,7 +70,7 @@ def test_follow(cli: Cli) -> None:
 def test_following_loses_nothing_between_the_first_page_and_what_comes_later(cli: Cli) -> None:
     cli("call", "list_dir")
     child = subprocess.Popen(
-        [*COMMAND, "log", "--follow", "--json", "--tool", "glob"], cwd=cli.work, env=cli.env,
+        [*cli.command, "log", "--follow", "--json", "--tool", "glob"], cwd=cli.work, env=cli.env,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

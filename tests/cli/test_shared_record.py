@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -11,7 +12,7 @@ from .conftest import Cli
 
 
 def test_two_machines_share_calls_and_approvals(cli: Cli, tmp_path: Path, postgres_url: str) -> None:
-    other = Cli(tmp_path / "other", cli.work, cli.nursery)
+    other = replace(cli, home=tmp_path / "other")
     other.home.mkdir()
     (cli.work / "a.txt").write_text("x")
     shared = {"RECORD": postgres_url, "TOOLCRIB_RECORD__URL": "${RECORD}"}
@@ -52,7 +53,7 @@ def test_approvals_of_a_shared_record_are_found_from_the_home_folder(cli: Cli, p
     (cli.work / "a.txt").write_text("x")
     refused = cli("call", "exec", "command=rm a.txt", env=shared, code=3)
     ident = next(word for word in refused.stderr.split() if word.startswith("ap_"))
-    home = Cli(cli.home, cli.home, cli.nursery)
+    home = replace(cli, work=cli.home)
     assert ident in home("approvals", "--db", postgres_url).stdout
     assert ident in home("approvals", "--all", "--db", postgres_url).stdout
     own = cli.home / ".config/toolcrib/config.toml"

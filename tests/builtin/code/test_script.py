@@ -226,13 +226,13 @@ def tree(folder: Path) -> dict[str, str]:
     return {str(each.relative_to(folder)): each.read_text() for each in sorted(folder.rglob("*")) if each.is_file()}
 
 
-def test_the_command(folder: Path) -> None:
+def test_the_command(folder: Path, forked_python: str) -> None:
     (folder / "s.py").write_text(DELETES)
     words = ["code", str(folder / "s.py"), "-w", str(folder / "work"), "--config", str(folder / "c.toml")]
 
     def command(*more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "toolcrib", *more], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            [forked_python, "-m", "toolcrib", *more], stdin=subprocess.DEVNULL, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
 
@@ -264,8 +264,8 @@ asyncio.run(main())
 """
 
 
-async def test_a_session_that_comes_back_under_another_id_goes_on(folder: Path) -> None:
-    words = [sys.executable, "-c", PARKS, DELETES]
+async def test_a_session_that_comes_back_under_another_id_goes_on(folder: Path, forked_python: str) -> None:
+    words = [forked_python, "-c", PARKS, DELETES]
     ended = await asyncio.to_thread(
         subprocess.run, words, cwd=folder / "work", capture_output=True, text=True, check=True
     )
@@ -332,12 +332,12 @@ asyncio.run(main())
 """
 
 
-def test_a_killed_process_makes_no_call_twice(folder: Path) -> None:
+def test_a_killed_process_makes_no_call_twice(folder: Path, forked_python: str) -> None:
     code = 'for text in ["first", "second", "third"]:\n    try:\n        print(await send(text=text))\n'
     code += "    except RuntimeError as error:\n        print(error)"
     ended = [
         subprocess.run(
-            [sys.executable, "-c", CUT_OFF, code], cwd=folder / "work", capture_output=True, text=True, check=False
+            [forked_python, "-c", CUT_OFF, code], cwd=folder / "work", capture_output=True, text=True, check=False
         )
         for _ in range(2)
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ...waiting import wait_until
-from ..conftest import COMMAND, Cli
+from ..conftest import Cli
 
 STEPS: list[dict[str, Any]] = [
     {"text": "I look.", "calls": [{"name": "read_file", "arguments": {"path": "a.txt"}}]},
@@ -129,7 +129,7 @@ def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli:
     path = tmp_path / "s.json"
     command = {"name": "exec", "arguments": {"command": "echo begun > begun; sleep 60"}}
     path.write_text(json.dumps([{"calls": [command]}, {"text": "Done.", "after": "interrupted"}]))
-    words = [*COMMAND, "run", "--model", f"scripted:{path}", "wait"]
+    words = [*cli.command, "run", "--model", f"scripted:{path}", "wait"]
     process = subprocess.Popen(words, cwd=cli.work, env=cli.env, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until((cli.work / "begun").exists)
