@@ -85,7 +85,10 @@ def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace, monk
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     for command in ("git diff cfg src", "git diff -- cfg", "git log -p cfg", "git grep x cfg"):
         assert rule(command, place) == "allow", judge_command(command, place)
-    for command in ("git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src", "git grep --untracked x"):
+    for command in (
+        "git diff /dev/null cfg/p*", "cd .git && git diff ../cfg ../src", "git grep --untracked x",
+        "git --work-tree=cfg diff src cfg", "cd src && git diff ./../cfg /dev/null",
+    ):  # fmt: skip
         assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert rule("git diff cfg src", place) == "shell:secrets-below"  # of another user ("dubious ownership")

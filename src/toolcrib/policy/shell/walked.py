@@ -105,7 +105,9 @@ def _reads_all(command: Command) -> bool:
         return True
     if "diff" not in words:
         return False
-    if any(text.startswith(("/", "~", "..")) for text in words) or command.cwd is None:
+    if command.cwd is None or any(
+        text.startswith(("/", "~", "--work-tree", "--git-dir")) or ".." in text.split("/") for text in words
+    ):
         return True
     for folder in (command.cwd, *map(str, Path(command.cwd).parents)):
         git = f"{folder}/.git"
