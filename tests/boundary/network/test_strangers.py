@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import socket
+import threading
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -75,6 +78,31 @@ async def test_a_crowd_keeps_no_client_out() -> None:
                 writer.close()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
+
+
+CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def test_a_flood_of_tiny_chunks_holds_up_nobody() -> None:
+    async with serving(ToolRegistry()) as url:
+        port, over = urlsplit(url).port or 0, threading.Event()
+
+        def flood() -> None:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as sender, contextlib.suppress(OSError):
+                sender.sendall(CHUNKED % port)
+                while not over.is_set():
+                    sender.sendall(b"1\r\na\r\n" * 20_000)
+
+        flooding = asyncio.create_task(asyncio.to_thread(flood))
+        try:
+            await asyncio.sleep(0.3)
+            begun = time.monotonic()
+            async with connected(url, "auto") as client:
+                await client.list_tools()
+            assert time.monotonic() - begun < 1.5
+        finally:
+            over.set()
+            await flooding
 
 
 def test_a_token_has_so_many_connections_and_another_its_own() -> None:

@@ -8,17 +8,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import Counter, OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
+else:
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 MAX_STRANGERS = 128
 STRANGER_SECONDS = 15.0
 """How long a connection may take to send its first request with a token."""
 MAX_DESCRIPTORS = 65_536
 
+MAX_LINES = 64
+"""More lines at once are read in pieces. A chunk of one byte is two lines, and takes as long as one of 64 KiB."""
+PIECE = 1_024
+"""Bytes of such a piece."""
+QUICK = 0.002
+"""Seconds of reading that nobody else notices."""
+MAX_REST = 2**20
+"""A connection that sends more without waiting for answers ends. It may send 256 KiB after each answer."""
+SHARE = 4.0
+"""After reading for longer, nothing that takes long is read for so many times as long: others have that time."""
+
 Peer = tuple[str, int]
+
+
+class PacedProtocol(AutoHTTPProtocol):
+    """A connection of a server that reads what takes long to read piece by piece, between the requests of others.
+
+    Tiny chunks, or very many small requests, of one client would otherwise keep out all others while they come. All
+    connections of a process share the time for such reading.
+    """
+
+    _free_at = 0.0  # when reading may take long again, by the clock of the event loop; of all connections
+    _waits: asyncio.TimerHandle | None = None
+    _rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Read data now, or after the time of others."""
+        self._rest += data
+        if self._waits is None:
+            self._read()
+        elif len(self._rest) > MAX_REST:
+            self.transport.abort()
+        else:
+            self.transport.pause_reading()  # uvicorn has resumed it, after an answer
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._waits is not None:
+            self._waits.cancel()
+        self._rest = b""
+        super().connection_lost(exc)
+
+    def _read(self) -> None:
+        data, self._rest = self._rest, b""
+        if len(data) > PIECE and data.count(b"\n") > MAX_LINES:
+            data, self._rest = data[:PIECE], data[PIECE:]
+        begun = time.thread_time()
+        super().data_received(data)
+        took = time.thread_time() - begun
+        if self.transport.is_closing():
+            self._rest = b""
+        elif self._rest or took > QUICK:
+            PacedProtocol._free_at = max(PacedProtocol._free_at, self.loop.time()) + took * SHARE
+            self.transport.pause_reading()
+            self._waits = self.loop.call_at(PacedProtocol._free_at, self._go_on)
+
+    def _go_on(self) -> None:
+        self._waits = None
+        if self._rest:
+            self._read()
+        if self._waits is None and not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
 
 class Strangers:
@@ -77,7 +141,7 @@ class Strangers:
         """Return the protocol with which uvicorn reports its connections here."""
         strangers = self
 
-        class Reported(AutoHTTPProtocol):
+        class Reported(PacedProtocol):
             """A connection of the server."""
 
             def connection_made(self, transport: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import uvicorn
 
+from ...boundary.network.strangers import PacedProtocol
 from ...config.serve import ConsoleSettings
 from ...core.errors import ConfigError
 from ..listening import ReportingServer, listen
@@ -77,8 +78,8 @@ async def opened_console(
         access = ConsoleAccess(ConsoleViews(sources, watch).app(), port, settings)
         config = uvicorn.Config(
             access,
-            log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False, server_header=False,
-            timeout_graceful_shutdown=1,
+            http=PacedProtocol, log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False,
+            server_header=False, timeout_graceful_shutdown=1,
         )  # fmt: skip
         address = settings.origin or f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
