@@ -148,4 +148,7 @@ async def test_the_calls_of_a_script_are_limited_too(home: Path) -> None:
         results = session.entries[4]
         assert isinstance(results, ResultTurn)
         assert "alpha" in results.results[0].text and "allows only run_code, read_file" in results.results[0].text
+        nameless = ModelCall("", "", "{}")  # so a script that would run later can be refused
+        assert made.skill_limits.refusal(session.entries, nameless, box.context)
+        assert not made.skill_limits.refusal(session.entries[:1], nameless, box.context)
     assert not (home / "work/b").exists()

@@ -131,6 +131,23 @@ async def test_what_a_skill_does_not_allow_is_not_started() -> None:
         assert (started.error_kind, started.for_llm.splitlines()[0]) == ("denied", "launch may not: {'what': 'a'}")
 
 
+@pytest.mark.parametrize("limited", [True, False])
+async def test_a_script_is_no_job_while_a_skill_limits_its_calls(limited: bool) -> None:
+    @tool(category="memory", name="run_code")
+    def run_code(code: str) -> str:
+        """Run a script."""
+        return code
+
+    def refuses(name: str, arguments: Any) -> str:
+        return f"{name} may not" if limited and name not in ("job", "run_code") else ""
+
+    async with jobs(yes=True) as made:
+        made.box.registry.register(run_code, on_conflict="replace")
+        ctx = ToolContext(session_id="s1", metadata={REFUSES: refuses})
+        started = await made.box.call("job", {"action": "start", "tool": "run_code", "arguments": {"code": "1"}}, ctx)
+        assert (started.error_kind == "denied") == limited, started.for_llm
+
+
 async def test_what_a_job_of_another_process_was_made_after_reading_is_asked_about() -> None:
     async with jobs(mode="autonomous") as made:
         here = ToolContext(session_id="s1")

@@ -82,6 +82,8 @@ class SkillLimits:
     def _fits(self, rules: RuleSet, call: ModelCall, ctx: ToolContext) -> bool:
         name, arguments = self._inner(call)
         tool = self._box.registry.find(name)
+        if not name:  # the question is whether anything is limited
+            return False
         if tool is None or name in ALWAYS:
             return True
         try:

@@ -34,7 +34,7 @@ do a task, and returns its report as a ToolOutput."""
 
 REFUSES = "toolcrib_refuses"
 """A key in `ToolContext.metadata`: `ctx.metadata[REFUSES](tool, arguments)` returns why a call that another one makes
-(a script, a job, a schedule) must not run; empty if it may."""
+(a script, a job, a schedule) must not run; empty if it may. With an empty name: whether any may not."""
 
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""

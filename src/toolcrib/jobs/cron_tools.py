@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..core.context import REFUSES, ToolContext
+from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.output import LABELS, ToolOutput
@@ -20,6 +20,7 @@ from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
+from .job_tool import refusal
 from .placing import placement
 from .schedule import At, Cron, ScheduleError, Timing, shown
 from .schedule_text import FORMS, timing_of
@@ -129,8 +130,7 @@ class Scheduling:
             raise ToolError(self.box.registry.unknown(name))
         if tool.is_meta or isinstance(tool, SchedulingTool):
             raise ToolError(f"{tool.name} cannot be scheduled; give a message or another tool")
-        refuses = ctx.metadata.get(REFUSES)
-        if refuses is not None and (refused := refuses(tool.name, arguments)):
+        if refused := refusal(tool, arguments, ctx):
             raise ToolError(refused)
         check = await self.box.check(tool.name, arguments, ctx)
         if check.verdict == "deny":

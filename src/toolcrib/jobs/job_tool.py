@@ -121,8 +121,7 @@ class JobTool(Tool):
             raise ToolError(f"{tool.name} does not run in the background; call it directly")
         if JOB in ctx.metadata:
             raise ToolError("a job starts no other jobs; call the tool directly")
-        refuses = ctx.metadata.get(REFUSES)
-        if refuses is not None and (refused := refuses(tool.name, arguments)):
+        if refused := refusal(tool, arguments, ctx):
             return ToolOutput.error(refused, "denied")
         if tool.name == "exec" and "timeout" not in arguments:
             arguments = {**arguments, "background": True}  # no time limit
@@ -174,6 +173,17 @@ class JobTool(Tool):
 
     def _labels(self, status: JobStatus) -> Labels:
         return labels_of(self._box, status)
+
+
+def refusal(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+    """Return why the skills in use do not let a call run later; empty if they do. They cannot limit the calls of a
+    script then."""
+    refuses = ctx.metadata.get(REFUSES)
+    if refuses is None:
+        return ""
+    if tool.name == "run_code" and refuses("", {}):
+        return "run_code only runs directly while a skill that names tools is in use: its limits hold for the calls"
+    return refuses(tool.name, arguments)
 
 
 def labels_of(box: Toolbox, status: JobStatus) -> Labels:
