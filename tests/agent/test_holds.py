@@ -150,6 +150,24 @@ async def test_a_repeated_spawn_goes_on_with_the_same_subagent() -> None:
         assert len(made.store.children(session.id)) == len(replies.requests) == 1
 
 
+@pytest.mark.usefixtures("record")
+async def test_subagents_are_counted_from_the_last_message_of_a_person_on() -> None:
+    async with agent({"text": "ok"}) as made:
+        session = made.new_session()
+
+        def begun(how_many: int) -> list[int]:
+            rows = [made.store.create(model="m", system="", parent=session.id) for _ in range(how_many)]
+            return [made.store.number_in_run(row) for row in rows]
+
+        assert begun(1) == [1]
+        session.say("go")
+        assert begun(2) == [1, 2]
+        session.append(user("[The job is done.]", source="job"))
+        assert begun(2) == [3, 4]
+        session.say("go on")
+        assert begun(1) == [1]
+
+
 # --- the record
 
 
