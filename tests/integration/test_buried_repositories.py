@@ -37,8 +37,8 @@ class Ground:
         self.asked.append(request.reason)
         return Decision(False)
 
-    def open(self, backend: str, mode: str = "assistant"):
-        self.config.write_text(f'[sandbox]\nbackend = "{backend}"\n')
+    def open(self, backend: str, mode: str = "assistant", effects: str = "direct"):
+        self.config.write_text(f'[sandbox]\nbackend = "{backend}"\neffects = "{effects}"\n')
         return Toolbox.open(workspace=self.ws, config=self.config, mode=mode, approve=self.approve)
 
 
@@ -82,15 +82,32 @@ async def test_git_enters_a_repository_that_the_index_names(ground: Ground, form
     ):  # fmt: skip
         subprocess.run([*git, str(top), *words], check=True, capture_output=True)
     async with ground.open("none") as box:
-        harmless = await box.call("exec", {"command": "git status"})
-        assert harmless.is_error is (form[-1] == "4"), harmless.for_llm
-        before = len(ground.asked)
+        assert not (await box.call("exec", {"command": "git status"})).is_error
         settings = folder / ".git" / "config"
         settings.write_text(settings.read_text() + PROGRAMS[0].replace("{}", str(ground.program)))
         for command in ("git status", "git diff --stat"):
             assert (await box.call("exec", {"command": command})).is_error
-    assert len(ground.asked) == before + 2
+    assert len(ground.asked) == 2
     assert not ground.marker.exists()
+
+
+@pytest.mark.parametrize("effects", ["direct", "journal"])
+@pytest.mark.parametrize("folder", ["node_modules/p", "__pycache__/p", "a/b/c/d/e/p"])
+async def test_a_command_leaves_no_repository_that_a_git_status_of_the_person_enters(
+    ground: Ground, folder: str, effects: str
+) -> None:
+    """Folders that tools make are not searched for protected names, but git enters what its index names."""
+    git = "git -c user.name=x -c user.email=x@y"
+    subprocess.run(["git", "init", "-q", str(ground.ws)], check=True)
+    (ground.ws / "make.sh").write_text(
+        f"mkdir -p {folder}; echo '{{}}' > node_modules/.package-lock.json; git init -q {folder}; cd {folder}\n"
+        f"echo x > a; {git} add a; {git} commit -qm x\n"
+        f"printf '[core]\\nfsmonitor = {ground.program}\\n' >> .git/config\n"
+    )
+    async with ground.open("bubblewrap", effects=effects) as box:
+        done = [await box.call("exec", {"command": each}) for each in ("bash make.sh", f"git add -f {folder}")]
+    subprocess.run(["git", "status"], cwd=ground.ws, check=False, capture_output=True)
+    assert not ground.marker.exists(), done
 
 
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
+from ..git_index import linked_folders
 from ..host_file import HostFile
 from ..protected_names import PROTECTED_NAMES
 
@@ -96,11 +97,13 @@ class ProtectedPaths:
         `deep` are further folders to look at."""
         found: dict[str, None] = {}
         cut, deep = len(self.seen) >= _MAX_FOLDERS, frozenset(deep)
-        for base, name in _candidates(self.root, self.nearer, (*self.known, *deep)):
+        linked: set[str] = set()
+        for base, name in _candidates(self.root, self.nearer, (*self.known, *deep), linked=linked):
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
                 continue
-            if (cut or base in deep) and base not in self.seen and not self._is_recent(path):
+            unseen = (cut or base in deep) and base not in self.seen and base not in linked
+            if unseen and not self._is_recent(path):
                 continue  # earlier it was not looked for there
             if path not in self.existing and _is_harmless(path, name):
                 continue
@@ -261,12 +264,13 @@ def may_hold_names(entries: Iterable[str]) -> bool:
 
 
 def _candidates(
-    root: str, nearer: Iterable[str], known: Iterable[str], note: ProtectedPaths | None = None
-) -> Iterator[tuple[str, str]]:
+    root: str, nearer: Iterable[str], known: Iterable[str], note: ProtectedPaths | None = None,
+    linked: set[str] | None = None,
+) -> Iterator[tuple[str, str]]:  # fmt: skip
     """Yield every protected name that exists, as (folder, name). `note` records the folders and links that were
-    seen."""
+    seen, `linked` the folders that git enters because its index names them."""
     seen: set[str] = set()
-    for base, entries in _folders(root, nearer, known):
+    for base, entries in _folders(root, nearer, known, set() if linked is None else linked):
         if base in seen:
             continue
         seen.add(base)
@@ -336,9 +340,11 @@ def _git_names(base: str) -> Iterator[str]:
                 pending.append(module)  # a submodule's name may have slashes
 
 
-def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+def _folders(
+    root: str, nearer: Iterable[str], known: Iterable[str], linked: set[str]
+) -> Iterator[tuple[str, set[str]]]:
     """Yield folders of the workspace, breadth first, and the names in each. Folders in `known` are not searched
-    further down."""
+    further down, nor those that git enters, wherever they lie: `linked` gets these."""
     pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
     pending += [(folder, _DEPTH) for folder in known]
     most = len(pending) + _MAX_FOLDERS
@@ -354,4 +360,9 @@ def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator
                         pending.append((entry.path, depth + 1))
         except OSError:
             continue
+        if ".git" in names:
+            inner = [each for each in linked_folders(folder) if each not in linked]
+            linked.update(inner)
+            pending += [(each, _DEPTH) for each in inner]
+            most += len(inner)
         yield folder, names

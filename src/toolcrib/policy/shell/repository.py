@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...boundary.git_index import linked_folders
 from ...boundary.git_settings import holds_password, of_person
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
 
 _MAX_BYTES = 1 << 20
-_MAX_INDEX = 1 << 28
 _MAX_MODULES = 200
 # Keys whose values git runs, or that name further settings. git-lfs has its own filters in many repositories.
 _KEYS = (
@@ -30,7 +30,6 @@ _NAMES_PROGRAM = lazy_regex(
     rf"^\s*(?:\[.*\]\s*)?(?P<key>{_KEYS})\s*(?:=|$)|^\s*\[\s*(?P<section>alias|include|includeif|pager)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_LINK = (0o160000).to_bytes(4)  # the mode of a repository in the index of another one
 _HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
 _FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree")
 
@@ -50,46 +49,11 @@ def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
             for hook in _HOOKS:
                 if os.path.lexists(path := repository / "hooks" / hook):
                     return os.path.relpath(path, place.workspace)
-            try:
-                inner = list(_inner(repository))
-            except ValueError:
-                inner = None
-            if inner is None or number > _MAX_MODULES:
-                return f"a repository that {os.path.relpath(repository / 'index', place.workspace)} names"
             top = next((each for each in (Path(folder), *Path(folder).parents) if (each / ".git").exists()), folder)
-            inner = [os.path.join(top, name) for name in inner]
-            pending += [each for each in inner if each not in pending and os.path.lexists(f"{each}/.git")]
+            pending += [each for each in linked_folders(str(top)) if each not in pending]
+            if number > _MAX_MODULES:
+                return f"one of many repositories that {os.path.relpath(repository, place.workspace)} names"
     return None
-
-
-def _inner(repository: Path) -> Iterator[str]:
-    """Yield the folders of the repositories in this one, which git enters by its index, without a `.gitmodules`, too.
-    Raises ValueError if the index is of a form that is not read here."""
-    for file in (repository / "index", *repository.glob("sharedindex.*")):
-        try:
-            if not file.is_file():
-                continue
-            if file.stat().st_size > _MAX_INDEX:
-                raise ValueError
-            index = file.read_bytes()
-        except OSError:
-            continue
-        if _LINK in index:
-            yield from _links(index)
-
-
-def _links(index: bytes) -> Iterator[str]:
-    version, count = int.from_bytes(index[4:8]), int.from_bytes(index[8:12])
-    at = 12
-    for _ in range(count):
-        flags = int.from_bytes(index[at + 60 : at + 62])
-        begins = at + 62 + 2 * (flags >> 14 & 1)
-        ends = index.index(0, begins)
-        if version not in (2, 3) or flags & 0xFFF not in (ends - begins, 0xFFF):  # compressed, or with longer hashes
-            raise ValueError
-        if index[at + 24 : at + 28] == _LINK:
-            yield os.fsdecode(index[begins:ends])
-        at += (ends - at + 8) // 8 * 8
 
 
 def shows_password(command: Command, place: CommandPlace) -> str | None:

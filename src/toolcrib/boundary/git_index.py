@@ -1,0 +1,85 @@
+"""Read from git's index which folders are repositories of their own: git enters them, with their settings.
+
+`git status` of a repository runs git in each such folder that has a `.git`, also without a `.gitmodules`
+(gitformat-index(5)).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+_LINK = (0o160000).to_bytes(4)  # the mode of such an entry
+_MAX_BYTES = 1 << 28
+
+
+def linked_folders(folder: str) -> list[str]:
+    """Return the folders below a work tree that git takes for repositories of their own, without links on the way."""
+    git = f"{folder}/.git"
+    try:
+        if os.path.isfile(git):  # of a submodule or another worktree
+            with open(git, "rb") as file:
+                git = os.path.join(folder, os.fsdecode(file.read(4096)).partition("gitdir:")[2].strip())
+        shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+    except OSError:
+        return []
+    found: dict[str, None] = {}
+    for name in ("index", *shared):
+        for path, link in _entries(_content(f"{git}/{name}"), bool(shared)):
+            inner = f"{folder}/{path}"
+            if (link or shared) and inner not in found and os.path.lexists(f"{inner}/.git"):
+                found[inner] = None
+    return [inner for inner in found if os.path.realpath(inner) == os.path.realpath(folder) + inner[len(folder) :]]
+
+
+def _content(path: str) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(fd, "rb") as file:
+        return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+
+
+def _entries(index: bytes, shared: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the names in an index, and whether each is a repository. A split index (`shared`) has entries without a
+    name, for those of its other file: then all names count."""
+    if index[:4] != b"DIRC" or not (shared or _LINK in index):
+        return
+    for size in (20, 32):  # of a hash: SHA-1, SHA-256
+        found: list[tuple[str, bool]] = []
+        try:
+            found.extend(_parsed(index, size))
+        except ValueError:
+            if not found:
+                continue
+        yield from found
+        return
+
+
+def _parsed(index: bytes, size: int) -> Iterator[tuple[str, bool]]:
+    version, at, name = int.from_bytes(index[4:8]), 12, b""
+    for _ in range(int.from_bytes(index[8:12])):
+        flags = int.from_bytes(index[at + 40 + size : at + 42 + size])
+        begins = at + 42 + size + (2 if version > 2 and flags & 0x4000 else 0)
+        if version == 4:  # the name of the entry before, without some bytes at its end
+            less, begins = _number(index, begins)
+            name = name[: len(name) - less]
+        ends = index.index(0, begins)
+        name = (name if version == 4 else b"") + index[begins:ends]
+        if flags & 0xFFF not in (len(name), 0xFFF):
+            raise ValueError
+        yield os.fsdecode(name), index[at + 24 : at + 28] == _LINK
+        at = ends + 1 if version == 4 else at + ((ends - at) // 8 + 1) * 8
+
+
+def _number(index: bytes, at: int) -> tuple[int, int]:
+    """Return a number as git packs it, and where the next byte is."""
+    value = -1
+    while at < len(index):
+        byte, at = index[at], at + 1
+        value = (value + 1 << 7) | byte & 127
+        if byte < 128:
+            return value, at
+    raise ValueError

@@ -1,0 +1,78 @@
+"""Which folders git's index takes for repositories of their own, in each form that git writes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.git_index import linked_folders
+
+FORMS = [["--index-version", "2"], ["--index-version", "3"], ["--index-version", "4"], ["--split-index"]]
+
+
+def git(folder: Path, *words: str) -> None:
+    own = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *own, "-C", str(folder), *words], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("objects", ["sha1", "sha256"])
+def test_repositories_in_a_repository(tmp_path: Path, form: list[str], objects: str) -> None:
+    top = tmp_path / "top"
+    inner = [top / "node_modules" / "p", top / "node_modules" / "péq r"]
+    for each in (top, *inner):
+        each.mkdir(parents=True)
+        git(each, "init", "-q", f"--object-format={objects}")
+        for name in ("a", "ab/c", f"long{'g' * 300}"[:240], "z"):
+            (each / name).parent.mkdir(exist_ok=True)
+            (each / name).write_text("x\n")
+        git(each, "add", "a", "ab", "z", f"long{'g' * 300}"[:240])
+        git(each, "commit", "-qm", "x")
+    assert linked_folders(str(top)) == []
+    git(top, "update-index", *form)
+    git(top, "add", *map(str, inner))
+    (top / "a").write_text("y\n")
+    git(top, "add", "-N", "a")
+    assert sorted(linked_folders(str(top))) == sorted(map(str, inner))
+    (inner[0] / ".git").rename(tmp_path / "gone")
+    assert linked_folders(str(top)) == [str(inner[1])]
+
+
+def test_a_submodule_and_another_worktree(tmp_path: Path) -> None:
+    inner, middle, top = (tmp_path / name for name in ("inner", "middle", "top"))
+    for each in (inner, middle, top):
+        each.mkdir()
+        git(each, "init", "-q")
+        git(each, "commit", "-qm", "x", "--allow-empty")
+    git(middle, "submodule", "add", str(inner), "in/it")
+    git(middle, "commit", "-qm", "y")
+    git(top, "submodule", "add", str(middle), "mid")
+    git(top, "submodule", "update", "--init", "--recursive")
+    git(top, "commit", "-qm", "y")
+    git(top, "worktree", "add", "-q", str(tmp_path / "other"))
+    assert linked_folders(str(top)) == [str(top / "mid")]
+    assert linked_folders(str(top / "mid")) == [str(top / "mid" / "in" / "it")]
+    assert linked_folders(str(tmp_path / "other")) == []  # the submodule is not checked out there
+
+
+@pytest.mark.parametrize("index", [b"", b"DIRC", b"DIRC\0\0\0\2\xff\xff\xff\xff\0\0\xe0\0", b"x\0\0\xe0\0" * 99, None])
+def test_what_is_no_index(tmp_path: Path, index: bytes | None) -> None:
+    (tmp_path / ".git").mkdir()
+    if index is not None:
+        (tmp_path / ".git" / "index").write_bytes(index)
+    assert linked_folders(str(tmp_path)) == []
+    assert linked_folders(str(tmp_path / "no")) == []
+
+
+def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    for each in (top, top / "real" / "p"):
+        each.mkdir(parents=True)
+        git(each, "init", "-q")
+        git(each, "commit", "-qm", "x", "--allow-empty")
+    git(top, "add", "real/p")
+    (top / "real").rename(tmp_path / "outside")
+    (top / "real").symlink_to(tmp_path / "outside")
+    assert linked_folders(str(top)) == []
