@@ -14,12 +14,15 @@ from agent_framework import (
     ChatResponse,
     Content,
     FunctionInvocationLayer,
+    FunctionTool,
     Message,
 )
+from agent_framework import tool as framework_tool
 
 from toolcrib import ImageBlock, ToolContext, ToolOutput, tool
-from toolcrib.adapters.agent_framework import QUESTION, AgentFrameworkTools
-from toolcrib.testing import temporary_toolbox
+from toolcrib.adapters.agent_framework import QUESTION, AgentFrameworkTools, tool_from_agent_framework
+from toolcrib.core.errors import ToolDefinitionError
+from toolcrib.testing import FakeApprover, temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
 from .scenario import CALLS, DONE, in_two_processes
@@ -123,3 +126,26 @@ async def test_errors_and_images_are_results() -> None:
         wrong, shown = client.read
         assert "depth should be an integer" in str(wrong.result)
         assert [each.type for each in shown.items or ()] == ["text", "data"]
+
+
+async def test_a_function_of_the_framework_is_ours() -> None:
+    @framework_tool
+    def divide(a: int, b: int = 2) -> str:
+        """Divide."""
+        return str(a // b)
+
+    @framework_tool(approval_mode="always_require")
+    def look() -> list[Content]:
+        """Look."""
+        return [Content.from_text("a picture"), Content.from_data(b"\x89PNG\r\n\x1a\n", "image/png")]
+
+    ours = [tool_from_agent_framework(divide, category="memory"), tool_from_agent_framework(look, category="memory")]
+    async with temporary_toolbox(tools=ours, builtin=False, approve=(person := FakeApprover("yes"))) as box:
+        assert (await box.call("divide", {"a": "7"})).for_llm == "3"
+        assert "ZeroDivisionError" in (await box.call("divide", {"a": 7, "b": 0})).for_llm
+        assert (await box.call("divide", {"b": 0})).error_kind == "invalid"
+        shown = await box.call("look")
+        assert shown.for_llm.startswith("a picture") and person.asked == ["look"]
+        assert shown.content[-1] == ImageBlock(b"\x89PNG\r\n\x1a\n", "image/png")
+    with pytest.raises(ToolDefinitionError, match="declaration"):
+        tool_from_agent_framework(FunctionTool(name="elsewhere", input_model={"type": "object", "properties": {}}))

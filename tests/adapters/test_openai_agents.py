@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, RunState, Usage
+from agents import (
+    Agent,
+    Model,
+    ModelResponse,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    RunState,
+    ToolOutputImage,
+    ToolOutputText,
+    Usage,
+    function_tool,
+)
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from toolcrib import ImageBlock, ToolContext, ToolOutput, tool
-from toolcrib.adapters.openai_agents import openai_agents_tools, question
+from toolcrib.adapters.openai_agents import openai_agents_tools, question, tool_from_openai_agents
+from toolcrib.core.errors import ToolDefinitionError
 from toolcrib.testing import FakeApprover, temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -139,6 +153,34 @@ async def test_an_answer_from_elsewhere_is_used() -> None:
 async def test_a_toolbox_that_asks_by_itself_interrupts_nothing() -> None:
     async with temporary_toolbox(tools=[drop], builtin=False, approve=FakeApprover("yes")) as box:
         assert texts(await Runner.run(agent_of(box, DROP), "Drop a.", run_config=CONFIG)) == ["dropped a"]
+
+
+async def test_a_tool_of_the_sdk_is_ours() -> None:
+    @function_tool
+    def divide(run: RunContextWrapper[Any], a: int, b: int) -> Any:
+        """Divide.
+
+        Args:
+            a: What is divided.
+        """
+        assert run.context == "deps" or run.context is None
+        return [ToolOutputText(text=str(a // b)), ToolOutputImage(image_url="data:image/png;base64,iVBORw0KGgo=")]
+
+    @function_tool(needs_approval=True, failure_error_function=None)
+    def asks() -> str:
+        """Ask."""
+        raise ValueError("why")
+
+    ours = [tool_from_openai_agents(divide, category="memory"), tool_from_openai_agents(asks, category="memory")]
+    async with temporary_toolbox(tools=ours, builtin=False, approve=(person := FakeApprover("yes"))) as box:
+        done = await box.call("divide", {"a": "7", "b": 2}, ToolContext(deps="deps"))
+        assert done.for_llm.startswith("3") and done.content[-1] == ImageBlock(b"\x89PNG\r\n\x1a\n", "image/png")
+        assert (await box.call("divide", {"a": 7, "b": 0})).error_kind == "tool"
+        assert (await box.call("divide", {"a": 7})).error_kind == "invalid"
+        assert "ValueError: why" in (await box.call("asks")).for_llm and person.asked == ["asks"]
+    guarded = replace(asks, tool_input_guardrails=[object()])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ToolDefinitionError, match="guardrails"):
+        tool_from_openai_agents(guarded)
 
 
 async def test_errors_and_images_are_results() -> None:

@@ -1,4 +1,5 @@
-"""Our tools for the Microsoft Agent Framework. A call that needs a person ends the run with an approval request.
+"""Our tools for the Microsoft Agent Framework, and its tools as ours. A call that needs a person ends the run with an
+approval request.
 
     tools = AgentFrameworkTools(box)
     agent = Agent(client, tools=tools.functions, middleware=tools.middleware)
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_framework import (
     SKIP_PARSING,
@@ -25,8 +26,11 @@ from agent_framework import (
 )
 
 from ..core.context import ToolContext
+from ..core.errors import ToolDefinitionError
 from ..core.output import ImageBlock, ToolOutput
+from ..core.tool import Tool
 from ..policy.requests import Decision
+from . import image_of
 from .questions import answer_request, call_approved, open_request, question_of
 
 if TYPE_CHECKING:
@@ -121,3 +125,25 @@ def _responses(messages: Any) -> Iterator[Content]:
 def _contents(output: ToolOutput) -> list[Content]:
     images = [each for each in output.content if isinstance(each, ImageBlock)]
     return [Content.from_text(output.for_llm), *(Content.from_data(each.data, each.mime_type) for each in images)]
+
+
+def tool_from_agent_framework(tool: FunctionTool, **options: Any) -> Tool:
+    """Return a function of the framework as ours. `options` are those of `@tool`: without a `category` each call asks.
+
+    If it requires approval, each call asks. Raises ToolDefinitionError for one that only a client runs.
+    """
+    if tool.declaration_only:
+        raise ToolDefinitionError(f"{tool.name} is only a declaration: there is no function to call")
+
+    async def call(arguments: dict[str, Any], /, ctx: ToolContext) -> Any:
+        asked = FunctionInvocationContext(tool, arguments)
+        result: Any = await tool.invoke(context=asked, tool_call_id=ctx.call_id)
+        found: list[Any] = cast("list[Any]", result) if isinstance(result, list) else []
+        if not found or not all(isinstance(part, Content) for part in found):  # it is not parsed
+            return cast("Any", result)
+        parts = [image_of(part.uri or "") or part.text or str(part) for part in found]
+        return parts[0] if len(parts) == 1 else parts
+
+    asks = "it requires approval in the Microsoft Agent Framework" if tool.approval_mode == "always_require" else None
+    given: dict[str, Any] = {"name": tool.name, "description": tool.description, "needs_review": asks, **options}
+    return Tool.from_schema(schema=tool.parameters(), handler=call, **given)

@@ -1,4 +1,4 @@
-"""Our tools for the OpenAI Agents SDK. A call that needs a person interrupts the run.
+"""Our tools for the OpenAI Agents SDK, and its tools as ours. A call that needs a person interrupts the run.
 
     agent = Agent("assistant", tools=openai_agents_tools(box))
     result = await Runner.run(agent, task)      # result.interruptions: `await question(box, item.call_id)`
@@ -9,21 +9,24 @@ An error is an ordinary result, which says what was wrong.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from agents import FunctionTool, RunContextWrapper, ToolOutputImage, ToolOutputText
+from agents import FunctionTool, RunContextWrapper, ToolOutputImage, ToolOutputText, default_tool_error_function
 from agents.tool_context import ToolContext as CallContext
 
 from ..core.context import ToolContext
+from ..core.errors import ToolDefinitionError, ToolError
 from ..core.output import ImageBlock, ToolOutput
 from ..core.threads import shared_threads
+from ..core.tool import Tool, encode
 from ..policy.requests import Decision
+from . import image_of
 from .questions import answer_request, call_approved, open_request, question
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
 
-__all__ = ["openai_agents_tools", "question"]
+__all__ = ["openai_agents_tools", "question", "tool_from_openai_agents"]
 
 _APPROVER = "openai-agents"
 
@@ -93,3 +96,34 @@ def _result(output: ToolOutput) -> Any:
         return output.for_llm
     shown = [ToolOutputImage(image_url=f"data:{each.mime_type};base64,{each.base64()}") for each in images]
     return [ToolOutputText(text=output.for_llm), *shown]
+
+
+def tool_from_openai_agents(tool: FunctionTool, **options: Any) -> Tool:
+    """Return a function tool of the SDK as ours. `options` are those of `@tool`: without a `category` each call asks.
+
+    It gets `ToolContext.deps` as its context, and the id of the call. If it may need approval, each call asks. Raises
+    ToolDefinitionError for a tool with guardrails, which only the SDK runs.
+    """
+    if tool.tool_input_guardrails or tool.tool_output_guardrails:
+        raise ToolDefinitionError(f"{tool.name} has guardrails, which only a run of the SDK obeys: make them hooks")
+
+    async def call(arguments: dict[str, Any], /, ctx: ToolContext) -> Any:
+        text = encode(arguments)
+        run = CallContext[Any](ctx.deps, tool_name=tool.name, tool_call_id=ctx.call_id or "", tool_arguments=text)
+        result = await tool.on_invoke_tool(run, text)
+        if result == default_tool_error_function(run, Exception()):
+            raise ToolError(f"{tool.name} failed; with failure_error_function=None it says why")
+        return [*map(_ours, cast("list[Any]", result))] if isinstance(result, list) else _ours(result)
+
+    asks = "it needs approval in the OpenAI Agents SDK" if tool.needs_approval else None
+    limit = {} if tool.timeout_seconds is None else {"timeout": tool.timeout_seconds}
+    given: dict[str, Any] = {
+        "name": tool.name, "description": tool.description, "needs_review": asks, **limit, **options,
+    }  # fmt: skip
+    return Tool.from_schema(schema=tool.params_json_schema, handler=call, **given)
+
+
+def _ours(part: Any) -> Any:
+    if isinstance(part, ToolOutputImage):
+        return image_of(part.image_url or "") or part
+    return part.text if isinstance(part, ToolOutputText) else part
