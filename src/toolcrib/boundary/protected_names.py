@@ -32,6 +32,7 @@ _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
     ("Mercurial and Jujutsu run the hooks and programs that it names", (".hg/hgrc", ".jj/repo/config.toml")),
+    ("Mercurial reads settings from the folder that it names", (".hg/sharedpath",)),
     ("it says what an agent may run", (".mcp.json", ".claude", ".codex", ".cursor/mcp.json", ".cursor/hooks.json")),
     ("it says what an agent may run", (".gemini", ".kiro", ".roo/mcp.json", ".amazonq/mcp.json", "opencode.json")),
     ("it says what an agent may run", ("opencode.jsonc", ".opencode", "crush.json", ".crush.json", ".qwen")),
