@@ -384,6 +384,26 @@ async def test_a_new_message_closes_what_waits() -> None:
         assert (await made.run("never mind", session)).text == "fine"
 
 
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("rewound", [True, False])
+async def test_a_yes_ends_with_what_waited_for_it(answered: bool, rewound: bool) -> None:
+    from toolcrib.agent.rewind import rewind_session
+    from toolcrib.policy.requests import Decision, answer
+
+    remove = {"calls": [call("delete_file", path="a.txt")]}
+    async with agent(remove, remove, {"text": "ok"}) as made:
+        session = made.new_session()
+        ident = (await made.run("remove it", session)).waiting[0]["approval"]
+        if answered:
+            assert answer(made.box.approvals, ident, Decision(True, approver="me")).kept
+        if rewound:
+            rewind_session(made.box, session, 0)
+            assert made.box.approvals.get(ident)["state"] == "expired"  # type: ignore[index]
+        assert (await made.run("no, leave it", session)).state == "waiting"
+        assert made.box.approvals.get(ident)["state"] == "expired"  # type: ignore[index]
+        assert (made.box.workspace.root / "a.txt").exists()
+
+
 async def test_one_process_runs_a_session() -> None:
     async with agent({"text": "x"}) as made:
         session = made.new_session()

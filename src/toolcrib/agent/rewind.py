@@ -25,7 +25,8 @@ class Rewound:
 
 
 def rewind_session(box: Toolbox, session: AgentSession, turn: int) -> Rewound:
-    """Remove a turn and all turns after it, and undo the changes of their calls and subagents, the newest first.
+    """Remove a turn and all turns after it, and undo the changes of their calls and subagents, the newest first. What
+    they wait for ends.
 
     A change that something else overwrote stays, and so does the effect of a call without undo; both are reported.
     """
@@ -37,6 +38,8 @@ def rewind_session(box: Toolbox, session: AgentSession, turn: int) -> Rewound:
 
 
 def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewound) -> None:
+    for waits in session.row.waiting:
+        box.approvals.expire(waits.get("approval") or "")
     for position in range(len(session.entries) - 1, turn - 1, -1):
         entry = session.entries[position]
         for call in reversed(entry.calls) if isinstance(entry, ModelTurn) else ():

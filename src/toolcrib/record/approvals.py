@@ -194,8 +194,8 @@ class Approvals(RecordPart):
             self._update("process=NULL", where, process, session_id)
 
     def expire(self, request_id: str) -> None:
-        """End a pending request without an answer."""
-        self._run("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", request_id)
+        """End a request whose call does not run any more, also one with a yes that was not used."""
+        self._run("UPDATE approval SET state='expired' WHERE id=? AND state IN ('pending', 'approved')", request_id)
 
     def _expire(self) -> None:
         over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
