@@ -40,11 +40,12 @@ demo: $(RUNTIME)
 	@$(RUN)/toolcrib demo
 
 # Tests run while pyright does, which has one thread. The first call compiles them all, else each process of the second
-# would; it runs those of the adapters, whose frameworks take seconds to load, so that one process loads them.
+# would; it runs those whose frameworks take seconds to load, so that one process loads them. -k takes names of folders.
+FRAMEWORKS := tests/adapters tests/agent/acp tests/agent/test_pydantic_ai_model.py
 test: $(READY)
 	@$(MAKE) check >.venv/.checked 2>&1 & check=$$!; \
-	PYTHONDONTWRITEBYTECODE= scripts/in-memory $(RUN)/pytest -q -k adapters; adapters=$$?; \
-	scripts/in-memory $(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal --ignore=tests/adapters; tests=$$?; \
+	PYTHONDONTWRITEBYTECODE= scripts/in-memory $(RUN)/pytest -q -k "adapters or agent and acp or test_pydantic_ai_model"; adapters=$$?; \
+	scripts/in-memory $(RUN)/pytest -q -n auto --maxprocesses=4 --dist worksteal $(FRAMEWORKS:%=--ignore=%); tests=$$?; \
 	wait $$check; check=$$?; cat .venv/.checked; exit $$((adapters | tests | check))
 
 check: $(READY)

@@ -76,7 +76,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of every later garbage collection, and collect less often: it took a tenth of the
     time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
     gc.enable()
