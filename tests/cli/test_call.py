@@ -254,6 +254,7 @@ def test_reviewed_changes_without_a_terminal_name_the_next_command(cli: Cli) -> 
     waits = cli("call", "--effects", "review", "exec", "echo x > new.txt", code=3).stderr
     apply = next(line for line in waits.splitlines() if line.startswith("To apply these changes: "))
     assert "do not run the command again" not in waits
+    assert "held" in cli("changes", "list").stdout == cli("changes").stdout
     cli(*apply.split(": toolcrib ")[1].split())
     assert (cli.work / "new.txt").read_text() == "x\n"
     assert cli.json("approvals", "--json") == []

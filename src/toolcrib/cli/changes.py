@@ -110,6 +110,7 @@ COMMAND = group(
     listed,
     "The changes of commands that wait for approval. Without a command: list them.",
     {
+        "list": CliCommand(listed),
         "show": CliCommand(shown),
         "apply": CliCommand(apply, without=("json",)),
         "discard": CliCommand(discard, without=("json",)),

@@ -22,6 +22,7 @@ from ..boundary.descriptors import closing_fd
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.events import CallFinished, EventStream, Notice
+from ..core.finish import for_person
 from ..core.text import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement, all_of
@@ -49,7 +50,7 @@ def safety_hook(
     tool asks."""
     names = tuple(tools)
     blocks = tuple(
-        HookRule("block", names, pattern=(pattern,), message=f"the safety hook refuses {pattern!r}")
+        HookRule("block", names, pattern=(pattern,), message=f"the safety hook refuses {pattern}")
         for pattern in patterns
     )
     return *blocks, HookRule("ask", names, message="the safety hook asks before this tool")
@@ -177,7 +178,7 @@ def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
         **{name: getattr(event, name) for name in _TOLD},
         "arguments": event.arguments[:MAX_TOLD],
         "session": event.session_id,
-        "error": event.output.for_llm[:500] if event.output.is_error else None,
+        "error": for_person(event.output)[:500] if event.output.is_error else None,
         "labels": event.labels.wire if event.labels else None,
     }
 
