@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import secrets
 import shutil
@@ -53,7 +55,18 @@ def build(base: Path, uid: int | None) -> None:
             os.chown(path, uid, uid, follow_symlinks=False)
 
 
+def capabilities() -> set[str]:
+    """Those of all threads of this process."""
+    found: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            found |= set(re.findall("CapEff.*", (task / "status").read_text()))
+    return found
+
+
 def become(uid: int) -> None:
+    while len(capabilities()) > 1:  # the thread that started a command has none, and then glibc would end the process
+        time.sleep(0.01)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
