@@ -19,7 +19,8 @@ HERE = Path(__file__).parent / "corpus"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> CommandPlace:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandPlace:
+    monkeypatch.delenv("RIPGREP_CONFIG_PATH", raising=False)
     root = tmp_path.resolve()
     for name in ("src/a.py", "cfg/prod.env", "cfg/server.pem", ".ci/job.pem", ".env", "README.md", "keys/id_rsa.pub"):
         (root / name).parent.mkdir(exist_ok=True)
@@ -92,6 +93,13 @@ def test_git_reads_only_what_it_tracks_in_a_repository(place: CommandPlace, monk
         assert rule(command, place) == "shell:secrets-below", judge_command(command, place)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert rule("git diff cfg src", place) == "shell:secrets-below"  # of another user ("dubious ownership")
+
+
+def test_ripgrep_may_have_options_of_the_person(place: CommandPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(place.workspace, "src/.env").touch()
+    assert rule("rg x src", place) == "allow"
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/home/me/.ripgreprc")
+    assert rule("rg x src", place) == "shell:secrets-below"
 
 
 def test_links_in_a_circle_do_not_multiply_the_folders_of_a_pattern(place: CommandPlace) -> None:

@@ -175,6 +175,7 @@ def _searched(call: SortedWords) -> Callable[[str, str], bool]:
     if call.has("--files"):
         return lambda path, root: False
     loose = sum(given.name == "-u" for given in call.options) + 2 * (call.has("--unrestricted"))
+    loose += 2 * ("RIPGREP_CONFIG_PATH" in os.environ)  # a person's own options; --hidden is a common one
     hidden = loose > 1 or call.has("--hidden", "-.")
     ignored = loose > 0 or call.has("--no-ignore", "--no-ignore-vcs")
     typed, globs = call.has("-t", "--type"), [*_globs(call, "-g", "--glob"), *_globs(call, "--iglob")]
