@@ -70,7 +70,7 @@ from .session_labels import note_entries, note_result, note_subagents, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
-from .subagents import SpawnTool
+from .subagents import SPAWNS
 from .wires.shared import make_id
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ async def _run_calls(
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
         stored = ResultTurn(tuple(results))
         await session.do(session.append, stored)
-        session.has_subagents = session.has_subagents or any(call.name == SpawnTool.name for call in turn.calls)
+        session.has_subagents = session.has_subagents or any(call.name in SPAWNS for call in turn.calls)
         if session.row.parent is not None:  # which may read the files that its subagent writes from now on
             note_entries(parts.box, (turn, stored), session.row.parent)
     return waiting

@@ -42,6 +42,7 @@ class AgentSession:
         self.noted: list[Entry] = []
         """The entries whose labels the policy knows, and those that were added to them here."""
         self.has_subagents = False
+        """Whether it may have some."""
         self._last_turns: dict[str, int | None] = {}  # of its subagents
         self.compacted_at = 0
         """The size of a request after the last compaction, in tokens: it is not tried again before it has grown."""

@@ -14,7 +14,7 @@ from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import lazy_regex
 from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
-from .subagents import REPORT, SpawnTool
+from .subagents import REPORT, SPAWNS, SpawnTool
 
 if TYPE_CHECKING:
     from ..toolbox import Toolbox
@@ -73,7 +73,8 @@ def note_history(box: Toolbox, session: AgentSession) -> None:
     note_entries(box, session.entries, session.id)
     subagents = [*session.subagents_of_originals(), *session.subagents()]
     _note_subagents(box, session.id, subagents)
-    session.has_subagents = bool(subagents)
+    calls = (call for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls)
+    session.has_subagents = bool(subagents) or any(call.name in SPAWNS for call in calls)
     if session.row.extra.get("forked_from") and _untrusted_reports(session.entries) > len(subagents):
         box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)  # some are gone: what they read is not known
     session.noted = session.entries

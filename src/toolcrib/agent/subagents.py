@@ -31,6 +31,9 @@ TOOLS = frozenset({
 })  # fmt: skip
 """The tools of a subagent."""
 
+SPAWNS = frozenset({"spawn", "call_tool", "run_code", "job"})
+"""The tools that start subagents, themselves or by a call within theirs."""
+
 PROMPT = """You are a subagent: another agent gave you one task, and you do this task only.
 
 - Do not send messages and do not start other subagents; you have no tools for that.
