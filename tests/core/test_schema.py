@@ -502,3 +502,28 @@ def test_fields_named_like_keys_of_pydantics_schemas_are_checked_too() -> None:
         "unknown parameter value.config.y; known: x"
     ]
     assert keep.validate_params('{"value": {"config": {"x": 1}, "metadata": 1e999}}') == ["numbers must be finite"]
+
+
+def test_descriptions_of_the_docstring_reach_parameters_of_every_form() -> None:
+    def ship(
+        to: Address,
+        colour: Annotated[Colour, Field(alias="color")] = Colour.RED,
+        size: Annotated[int, Field(description="In metres.", ge=1)] = 1,
+        note: Annotated[str | None, Field(validation_alias="remark")] = None,
+        **more: int,
+    ) -> None:
+        """Ship it.
+
+        Args:
+            to: Where to.
+            colour: Of the box.
+            size: Not shown: it has its own.
+            note: For the driver.
+            more: Not shown, either.
+        """
+
+    properties = tool(ship).schema["properties"]
+    assert {key: value["description"] for key, value in properties.items()} == {
+        "to": "Where to.", "color": "Of the box.", "size": "In metres.", "remark": "For the driver.",
+    }  # fmt: skip
+    assert all(list(value) == sorted(value) for value in properties.values())

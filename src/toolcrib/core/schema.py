@@ -65,9 +65,8 @@ class TypedArguments:
 
         def stub(**_: Any) -> None: ...
 
-        described = [_describe(p, doc.parameters.get(p.name)) for p in parameters.visible]
-        stub.__annotations__ = {p.name: p.annotation for p in described}
-        cast("Any", stub).__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in described])
+        stub.__annotations__ = {p.name: p.annotation for p in parameters.visible}
+        cast("Any", stub).__signature__ = inspect.Signature(parameters.visible)
         try:
             core = _closed(generate_arguments_schema(stub, "arguments", config=ConfigDict(allow_inf_nan=False)))
             # `_use_prebuilt=False`: else pydantic uses a model's own validator, which ignores unknown keys
@@ -75,6 +74,7 @@ class TypedArguments:
         except (PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
             raise _no_schema(owner, error) from error
         self._core, self._failure, self._owner = core, ValidationError, owner
+        self._texts = [(p, text) for p in parameters.visible if (text := doc.parameters.get(p.name))]
         self._validate = validator.validate_json
         self.closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.visible)
         self._deepest = deepest(core)
@@ -86,9 +86,17 @@ class TypedArguments:
         from pydantic import PydanticUserError
 
         try:
-            return generate(self._core, "validation")
+            schema = generate(self._core, "validation")
         except PydanticUserError as error:
             raise _no_schema(self._owner, error) from error
+        properties, core = schema["properties"], self._core.get("schema", self._core)
+        aliases = {each["name"]: each.get("alias") for each in core["arguments_schema"]}
+        for parameter, text in self._texts:  # not as a `Field` of each annotation: pydantic takes long for those
+            alias, name = aliases.get(parameter.name), parameter.name
+            key = alias if isinstance(alias, str) else name
+            if name in aliases and not _has_description(parameter.annotation):
+                properties[key] = dict(sorted({**properties[key], "description": text}.items()))
+        return schema
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
         """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
@@ -173,19 +181,12 @@ def _is_object(text: str | bytes) -> bool:
     return text.lstrip()[:1] in ("{", b"{")
 
 
-def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
-    """Return the parameter with its docstring's description, unless its annotation has one already."""
-    if not text or parameter.kind is parameter.VAR_KEYWORD:
-        return parameter
-    from pydantic import Field
+def _has_description(annotation: Any) -> bool:
     from pydantic.fields import FieldInfo
 
-    annotation = parameter.annotation
-    if typing.get_origin(annotation) is Annotated and any(
+    return typing.get_origin(annotation) is Annotated and any(
         isinstance(m, FieldInfo) and m.description for m in annotation.__metadata__
-    ):
-        return parameter
-    return parameter.replace(annotation=Annotated[annotation, Field(description=text)])
+    )
 
 
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
