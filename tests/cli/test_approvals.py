@@ -238,6 +238,9 @@ def test_edited_elsewhere(cli: Cli) -> None:
     cli.write("b.txt", "x")
     request = _pending(cli, "delete_file", "path=a.txt")
     assert "JSON object" in cli("approvals", "approve", request, "--edit", "[1]", code=2).stderr
+    wrong = cli("approvals", "approve", request, "--edit", '{"pth": "b.txt"}', code=2).stderr
+    assert "missing required path; unknown parameter pth" in wrong and "Nothing was approved" in wrong
+    assert cli.json("approvals", "--json")[0]["state"] == "pending"
     cli("approvals", "approve", request, "--edit", '{"path": "b.txt"}')
     cli("call", "delete_file", "path=a.txt")
     assert [(cli.work / name).exists() for name in ("a.txt", "b.txt")] == [True, False]

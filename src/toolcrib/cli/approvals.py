@@ -8,10 +8,10 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ..config.remembered import remember
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolcribError
 from ..core.homes import state_home
 from ..core.wings import has_wing
 from ..policy.callers import person_at
@@ -115,6 +115,8 @@ def approve(
     edited = json_object(edit, "--edit") if edit is not None else None
     decision = Decision(True, reason, edited, scope, person_at("cli"))
     with _request(options, request_id) as (approvals, row):
+        if edited is not None and (wrong := _misfits(options, row, edited)):
+            raise Usage(f"--edit: {'; '.join(wrong)}. Nothing was approved")
         return _said(answer(approvals, request_id, decision, _remember(row)), options)
 
 
@@ -132,6 +134,15 @@ def _said(answered: Answered, options: RecordOptions) -> int:
         if command := go_on(options, answered.row):
             show.say(f"The agent waits for this answer; it goes on with: {command}")
     return of_success(answered.kept)
+
+
+def _misfits(options: RecordOptions, row: ApprovalRow, edited: dict[str, Any]) -> list[str]:
+    """Return what is wrong with arguments, if the tool is known in the workspace of the request."""
+    there = replace(options, workspace=row["workspace"] or options.workspace)
+    with suppress(ToolcribError, OSError), there.build(there.settings(quiet=True)) as box:
+        tool = box.registry.find(row["tool"])
+        return [] if tool is None else tool.validate_params(edited)
+    return []
 
 
 def _remember(row: ApprovalRow) -> Remember | None:
