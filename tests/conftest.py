@@ -63,11 +63,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # when the others are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a slow test longer before it counts as hanging, unless it says how long itself. In the slow suite the files
-    with the fewest tests come first: these take minutes, and would run alone at the end."""
+    """Give a slow test longer before it counts as hanging, unless it says how long itself. What takes long comes first,
+    for it would run alone at the end: in the slow suite the files with the fewest tests, else those of no room."""
     if config.getoption("markexpr") == "slow":
         tests = Counter(item.path for item in items)
         items.sort(key=lambda item: tests[item.path])
+    else:
+        items.sort(key=lambda item: len(item.path.parts))
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))
