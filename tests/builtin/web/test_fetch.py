@@ -67,6 +67,15 @@ async def test_a_page_without_a_main_text_comes_whole(web):
     assert f"[Chapter 7]({got['final_url'].removesuffix('/d/')}/7)" in got["text"]
 
 
+async def test_a_short_page_keeps_its_links_and_lines(web):
+    said = 'The latest release is <a href="/v2">version 2</a>, see the <a href="/notes">notes</a> for what changed.'
+    got = await web.fetch(web.page(f"<title>Releases</title><h1>Releases</h1><p>{said}</p>").url("/d/"))
+    host = got["final_url"].removesuffix("/d/")
+    assert (
+        f"# Releases\n\nThe latest release is [version 2]({host}/v2), see the [notes]({host}/notes) for" in got["text"]
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "extractor", "text"),
     [

@@ -17,7 +17,7 @@ from ..bodies import decode
 from .tidy import absolute, is_unseen, tidy
 
 KEPT = 1_000_000  # the most characters of a text in the answer
-LITTLE = 200  # characters: an article shorter than this may be a mistake
+LITTLE = 200  # characters: an article shorter than this may be a mistake, or has lost its links and lines
 DIFFER = 1.5  # the longer of two main texts is this many times longer than the other one: one of them is a mistake
 MAX_TWICE = 2_000_000  # characters of a page in which the main text is looked for in two ways
 LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
@@ -79,12 +79,8 @@ def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
             text = other
             given = f"{lengths[0]:,} and {lengths[1]:,} characters"
             doubt = f"two ways to find the main text gave {given}; this is the second, without links"
-    if len(text) < LITTLE:
-        whole: dict[str, Any] = {"extractor": "turbohtml", "title": "", "links": []}
-        page = _page(html, url, style, whole)
-        if len(page) > 2 * len(text):
-            found |= whole
-            return page
+    if len(text) < LITTLE and (page := _page(html, url, style, found)):
+        return page
     found["extractor"] = "trafilatura"
     found["title"] = _title(html)
     if doubt:
