@@ -363,6 +363,20 @@ async def test_paths_are_read_from_the_folder_of_the_event(host: Host, monkeypat
     assert await host.decides("Glob", {"pattern": "*"}, **there) == "deny"
 
 
+@pytest.mark.parametrize("path", ["bin:{}", "./bin:{}", "{}:", ":{}", "{}::/x", "{}:."])
+async def test_a_program_of_the_folder_where_a_command_runs_asks(
+    host: Host, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """PATH may have folders without a slash at the beginning, or empty ones: that is where the command runs."""
+    (host.work / "src/bin/test").mkdir(parents=True)
+    for name in ("src/bin/tree", "src/tree"):
+        (host.work / name).write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", path.format("/usr/bin"))
+    assert await host.decides("Bash", {"command": "cd src && tree"}) == "ask"
+    assert await host.decides("Bash", {"command": "tree"}) == "allow"
+    assert await host.decides("Bash", {"command": "cd src && test -f x"}) == "allow"
+
+
 @pytest.mark.parametrize(
     "glob", [None, "*.pem", ".env", "private/**", "*.py,*.pem", "*.{py,md} .env", "*.{a,b},*.{c,pem}", " ", ","]
 )

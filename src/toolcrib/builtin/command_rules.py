@@ -104,9 +104,11 @@ class CommandJudge:
         self._sandbox, self._reading = sandbox, reading
         self._home = os.path.expanduser("~")
         roots = (workspace, *rules.writable)
-        folders = os.environ.get("PATH", "").split(os.pathsep)
-        real = ((folder, os.path.realpath(folder)) for folder in folders if folder)
-        self._program_folders = tuple(each for each, at in real if any(beneath(at, root) for root in roots))
+        folders = [folder or "." for folder in os.environ.get("PATH", "").split(os.pathsep)]
+        real = ((folder, os.path.realpath(folder)) for folder in dict.fromkeys(folders))
+        self._program_folders = tuple(
+            each for each, at in real if not os.path.isabs(each) or any(beneath(at, root) for root in roots)
+        )
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings.

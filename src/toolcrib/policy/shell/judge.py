@@ -203,10 +203,17 @@ def _holds_protected(folder: str, place: CommandPlace) -> bool:
 
 
 def planted_program(command: Command, place: CommandPlace) -> str | None:
-    """Return the program of a command that lies in a folder of PATH where tools may write, if there is one."""
+    """Return the program of a command that lies in a folder of PATH where tools may write, if there is one. Names of
+    folders without a slash at the beginning are for where the command runs."""
     name = command.name or ""
-    paths = [f"{folder}/{name}" for folder in place.program_folders if name and "/" not in name]
-    return next((path for path in paths if os.path.lexists(path)), None)
+    for folder in place.program_folders if name and "/" not in name else ():
+        path = f"{folder}/{name}"
+        if command.cwd is None and not os.path.isabs(folder):
+            return path
+        there = os.path.join(command.cwd or "", path)
+        if os.path.lexists(there) and not os.path.isdir(there):
+            return path
+    return None
 
 
 def _installs(command: Command, effects: Iterable[Effect]) -> Literal["python", "node"] | None:
