@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import re
@@ -20,14 +21,16 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
+from starlette.requests import Request
 
 from toolcrib import serve
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.serve import guard
 from toolcrib.serve.addressed import authorities
-from toolcrib.serve.tokens import choose_token, is_loopback
+from toolcrib.serve.tokens import Tokens, choose_token, is_loopback
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import pass_time, until
@@ -421,6 +424,49 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(
     assert len(body) > len(arguments) > 2**20
     async with serving(registry) as url, httpx2.AsyncClient(timeout=30) as http:
         assert (await http.post(url, headers=_headers(), content=body)).status_code == status
+
+
+async def test_what_a_client_says_of_itself_is_bounded(registry: ToolRegistry) -> None:
+    hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    hello["clientInfo"] = {"name": "n" * 100_000, "version": "1"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    async with serving(registry) as url, httpx2.AsyncClient() as http:
+        headers = {name: value for name, value in _headers().items() if not name.startswith(("MCP", "Mcp"))}
+        assert "at most 65,536 characters" in (await http.post(url, headers=headers, json=body)).text
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_no_large_request_is_kept_after_its_answer(registry: ToolRegistry, era: str) -> None:
+    @tool(category="memory", read_only=True)
+    def slow(text: str) -> str:
+        """Run in a thread."""
+        return text[:3]
+
+    registry.register(slow)
+    async with serving(registry) as url, connected(url, era) as client:
+        for name in ("echo", "slow"):
+            assert not (await client.call_tool(name, {"text": "x" * 2_000_000})).is_error
+        await until(lambda: not _large_requests())
+
+
+def _large_requests() -> int:
+    gc.collect()
+    return sum(len(getattr(each, "_body", b"")) > 2**20 for each in gc.get_objects() if isinstance(each, Request))
+
+
+async def test_garbage_of_large_requests_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line looks for garbage each 50,000 objects: so many requests would hold 16 MiB each."""
+    collected: list[int] = []
+    monkeypatch.setattr(guard, "MAX_HELD", 3 * 2**20)
+    monkeypatch.setattr(guard.gc, "collect", lambda: collected.append(1))
+
+    async def app(*_: Any) -> None: ...
+
+    checks = guard.RequestGuard(app, frozenset({"localhost"}), Tokens((), required=False))
+    headers = [(b"host", b"localhost"), (b"content-length", b"1048576")]
+    for _ in range(8):
+        await checks({"type": "http", "path": "/mcp", "headers": headers}, app, app)  # type: ignore[arg-type]
+    assert len(collected) == 2
 
 
 async def test_further_hosts_can_be_allowed(registry: ToolRegistry) -> None:

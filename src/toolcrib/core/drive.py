@@ -8,6 +8,7 @@ that waits.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -86,7 +87,11 @@ class _Line:
     def join(self, clock: Clock) -> None:
         self.waiting[clock] = None
         if self._timer is None:  # otherwise it is set for a call that ends earlier
-            self._timer = self.loop.call_at(clock.when, self._ring)
+            self._timer = self._timer_at(clock.when)
+
+    def _timer_at(self, when: float) -> asyncio.TimerHandle:
+        # The context of the call would be kept for as long as the timer, and with it a request of perhaps 16 MB.
+        return self.loop.call_at(when, self._ring, context=contextvars.Context())
 
     def close(self) -> None:
         """Cancel the timer: no call waits here now or later."""
@@ -98,7 +103,7 @@ class _Line:
         self._timer = None
         for clock in list(self.waiting):
             if clock.when > now:
-                self._timer = self.loop.call_at(clock.when, self._ring)
+                self._timer = self._timer_at(clock.when)
                 break
             del self.waiting[clock]
             clock.over()

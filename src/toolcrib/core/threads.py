@@ -118,6 +118,7 @@ class ToolThreads:
                 job.finished = True
                 if job.abandoned:
                     self.stuck -= 1
+            del job  # with the context of its call, which may hold a large request, while this thread waits
 
 
 class _Job:

@@ -7,6 +7,7 @@ The token stops everyone else on the machine or the network, and says which call
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 import time
@@ -68,6 +69,9 @@ class RequestGuard:
         """How many requests were refused, by HTTP status."""
         self._held: Counter[str] = Counter()
         """How large the bodies of the requests under way may become, by token."""
+        self._ended = 0
+        """How large the bodies of requests were that have ended since garbage was collected: Python looks for it by the
+        number of objects, and a request of 16 MiB has few."""
         self._open: list[tuple[Token, asyncio.Event]] = []
         """The requests of named tokens that are open, each with the event that ends it."""
 
@@ -111,11 +115,8 @@ class RequestGuard:
         """
         read: list[Message] = []
         headers = Headers(scope=scope)
-        if (
-            _size(headers) > LONG
-            and len(given := headers.get("content-length", "")) < 9
-            and int(given or 0) <= MAX_BODY
-        ):
+        length = _size(headers)
+        if length > LONG and len(given := headers.get("content-length", "")) < 9 and int(given or 0) <= MAX_BODY:
             length, more = 0, True
             while more and length <= MAX_BODY:
                 read.append(message := await receive())
@@ -130,7 +131,13 @@ class RequestGuard:
         async def receive_again() -> Message:
             return read.pop() if read else await receive()
 
-        await self.app(scope, receive_again, send)
+        try:
+            await self.app(scope, receive_again, send)
+        finally:
+            self._ended += length
+            if self._ended > MAX_HELD:
+                self._ended = 0
+                gc.collect()
 
     def use(self, tokens: Tokens) -> None:
         """Accept these tokens from now on. Streams of tokens that are not accepted any more end."""

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ..boundary.network.strangers import Strangers, connections_of_one, raise_descriptors
 from ..core.registry import ToolRegistry
-from ..sources.mcp.sdk_private import refuse_odd_ids, session_manager
+from ..sources.mcp.sdk_private import forget_messages, refuse_odd_ids, session_manager
 from .addressed import LOOPBACK, authorities
 from .defaults import TOKEN_VARIABLE
 from .event_store import RETRY_MS, EventMemory
@@ -75,6 +75,7 @@ async def serve(
         server = McpServer(box)
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
         refuse_odd_ids()
+        forget_messages()
         manager = session_manager(
             server.sdk, EventMemory().store, max_sessions=MAX_SESSIONS, max_request_body_size=MAX_BODY,
             retry_interval=RETRY_MS,

@@ -10,6 +10,7 @@ has MCP servers, this server is also a gateway: the wing `gateway` passes on the
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -37,6 +38,7 @@ from .peer import Peer, caller_of
 from .transport_state import HandshakeSession, TransportState, session_of_request
 
 if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult
     from mcp.server.models import InitializationOptions
 
     from ..toolbox import Toolbox
@@ -48,6 +50,8 @@ LIST_TTL_MS = 5_000
 FIRST_SECONDS = 3.0
 """How long the first answer waits for servers whose tools are not known yet: some clients wait 5 s in all. The tools of
 later ones are announced."""
+MAX_INTRODUCTION = 2**16
+"""The most characters that a client may say of itself at the handshake: they are kept as long as its session."""
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -62,6 +66,13 @@ class _Sdk(Server[Any]):
     ) -> InitializationOptions:
         changes = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(changes, experimental_capabilities, extensions)
+
+
+async def _bounded_introduction(ctx: Request, call_next: CallNext) -> HandlerResult:
+    """Refuse a handshake that is too large to be kept."""
+    if ctx.method == "initialize" and len(json.dumps(ctx.params, default=str)) > MAX_INTRODUCTION:
+        raise MCPError(INVALID_PARAMS, f"what a client says of itself has at most {MAX_INTRODUCTION:,} characters")
+    return await call_next(ctx)
 
 
 class McpServer:
@@ -90,6 +101,7 @@ class McpServer:
         )
         if not traced():  # without a reader, spans would still cost the same
             without_spans(self.sdk)
+        self.sdk.middleware.append(_bounded_introduction)
         self.sdk.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._initialized)
         self._open_gateway()
 

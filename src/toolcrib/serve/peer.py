@@ -22,6 +22,7 @@ from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ..core.bound import clean_id
 from ..core.caller import Caller
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
@@ -110,10 +111,10 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """The client's name and version, or "unknown"; without secrets."""
+        """The client's name and version, or "unknown"; without secrets, and not too long to be kept."""
         params = self.request.session.client_params
         name = f"{params.client_info.name} {params.client_info.version}".strip() if params else "unknown"
-        return name if self._redact is None else self._redact(name)
+        return clean_id(name, self._redact)
 
     @property
     def meta(self) -> Mapping[str, Any]:

@@ -234,6 +234,8 @@ async def test_a_server_tells_only_of_its_own_resources(given: Any, connect: Con
         server = McpServer(box)
         async with connect(server, "legacy", message_handler=updates(heard)) as client:
             await subscribe(client, "note://1")
+            with pytest.raises(MCPError, match="more than 8,192"):
+                await subscribe(client, f"note://{'1' * 9_000}")  # it would be kept as long as the session
             await client.call_tool("mcp_evil_do", {"say": [note("resources/updated", uri="note://1")]})
             await client.call_tool("mcp_good_do", {"say": [note("resources/updated", uri="note://1")]})
             await until(lambda: bool(heard))

@@ -37,6 +37,8 @@ RESOURCE_NOT_FOUND = -32002
 """The handshake era's error code for an unknown resource. Later revisions use INVALID_PARAMS."""
 MAX_WATCHED = 1_000
 """How many resources one session or stream may listen for."""
+MAX_ADDRESS = 8_192
+"""The longest address that is kept, in characters. It may be made from a template that any text fits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +133,8 @@ class Subscribers:
                 transport.spawn(self._unwatch(watched))
 
     async def _watch(self, uri: str, who: Peer) -> ContentPlace:
+        if len(uri) > MAX_ADDRESS:
+            raise MCPError(INVALID_REQUEST, f"the address has more than {MAX_ADDRESS:,} characters")
         place = await self._catalogue.at(uri, who)
         if place is None:
             raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})

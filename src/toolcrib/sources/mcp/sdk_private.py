@@ -151,6 +151,27 @@ def refuse_odd_ids() -> None:
     streamable_http.jsonrpc_message_adapter = TypeAdapter(message)  # pyright: ignore[reportPrivateImportUsage]
 
 
+def forget_messages() -> None:
+    """Let a session not keep its last message, which may have 16 MiB, while it waits for the next one.
+
+    Private: `JSONRPCDispatcher._dispatch`, which is wrapped. Why: the loop that reads messages holds the last one.
+    """
+    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+    from mcp.shared.message import SessionMessage
+
+    kind: Any = JSONRPCDispatcher
+    plain = kind._dispatch
+    if plain.__module__ == __name__:
+        return
+
+    async def dispatch(self: Any, item: Any, *more: Any) -> None:
+        await plain(self, item, *more)
+        if isinstance(item, SessionMessage):
+            item.__dict__.update(message=None, metadata=None)
+
+    kind._dispatch = dispatch
+
+
 def without_spans(server: Server[Any]) -> None:
     """Remove the SDK's own OpenTelemetry middleware from a server: unread spans cost as much as others.
 
