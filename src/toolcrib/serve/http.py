@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from ..boundary.network.strangers import Strangers, connections_of_one, raise_descriptors
 from ..core.registry import ToolRegistry
+from ..policy.secrets.logs import log_little
 from ..sources.mcp.sdk_private import forget_messages, refuse_odd_ids, session_manager
 from .addressed import LOOPBACK, authorities
 from .defaults import TOKEN_VARIABLE
@@ -41,6 +42,11 @@ KEEP_ALIVE_SECONDS = 60
 moment, a request would sometimes be lost."""
 BACKLOG = 128
 """How many connections wait to be accepted. Without descriptors, asyncio reports each of them, each second."""
+_LOGGERS = (
+    "toolcrib.serve", "uvicorn.error", "mcp.server.runner", "mcp.server.streamable_http",
+    "mcp.server.streamable_http_manager", "mcp.shared.jsonrpc_dispatcher",
+)  # fmt: skip
+"""They say something for each wrong request, also of strangers."""
 SHUTDOWN_SECONDS = 1
 """How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
@@ -76,6 +82,7 @@ async def serve(
         # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
         refuse_odd_ids()
         forget_messages()
+        log_little(*_LOGGERS)
         manager = session_manager(
             server.sdk, EventMemory().store, max_sessions=MAX_SESSIONS, max_request_body_size=MAX_BODY,
             retry_interval=RETRY_MS,

@@ -11,7 +11,7 @@ import pytest
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError, ToolError
 from toolcrib.policy.secrets.grants import Secrets
-from toolcrib.policy.secrets.logs import redact_logs
+from toolcrib.policy.secrets.logs import log_little, redact_logs
 from toolcrib.policy.secrets.redact import Redactor
 from toolcrib.policy.settings import SecretSettings
 
@@ -174,3 +174,17 @@ def test_each_of_two_toolboxes_hides_its_secrets_in_a_traceback(caplog: pytest.L
             end()
     assert "RuntimeError" in caplog.text
     assert not any(value in caplog.text for value in values)
+
+
+def test_a_logger_that_repeats_what_a_server_sends_says_little(caplog: pytest.LogCaptureFixture) -> None:
+    log_little("mcp.client.sse")
+    log_little("mcp.client.sse")
+    for number in range(1_000):
+        logging.getLogger("mcp.client.sse").warning(f"Unknown event: \x1b[2J{'x' * 5_000}{number}")
+    assert len(caplog.messages) == 20 and "\x1b" not in caplog.text and max(map(len, caplog.messages)) < 1_010
+    try:
+        raise ValueError("\x1b[2J" + "y" * 5_000)
+    except ValueError:
+        logging.getLogger("mcp.client.sse").exception("it failed")
+    assert "ValueError" not in caplog.records[-1].getMessage() and "\x1b" not in caplog.text
+    assert len(caplog.records[-1].exc_text or "") <= 1_000

@@ -1,9 +1,12 @@
-"""Keep secrets out of Toolcrib's own log messages, including tracebacks."""
+"""Keep secrets out of Toolcrib's own log messages, including tracebacks, and keep others from filling a log."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+
+from ...core.bound import safe
 
 NAMES = (
     "apprise", "toolcrib", "toolcrib.agent", "toolcrib.builtin.shell", "toolcrib.channels", "toolcrib.events",
@@ -45,3 +48,45 @@ def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
             logging.getLogger(name).removeFilter(clean)
 
     return end
+
+
+MAX_A_MINUTE = 20
+MAX_MESSAGE = 1_000
+"""Characters of a message, and of its traceback."""
+
+
+class FewMessages(logging.Filter):
+    """Lets so many messages a minute through from each place that logs, cut and without terminal escapes.
+
+    It is for loggers that repeat what a server, a client or a stranger sends, as often as it is sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[tuple[str, int], tuple[float, int]] = {}
+        """By place: since when its messages are counted, and how many there were."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        since, count = self._places.get(place, (now, 0))
+        left_out = 0
+        if now - since > 60:
+            left_out, since, count = max(count - MAX_A_MINUTE, 0), now, 0
+        self._places[place] = since, count + 1
+        if count >= MAX_A_MINUTE:
+            return False
+        text = safe(record.getMessage()[:MAX_MESSAGE])
+        record.msg, record.args = f"{text} ({left_out:,} more were left out)" if left_out else text, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = safe(_FORMATTER.formatException(record.exc_info)[-MAX_MESSAGE:])
+            record.exc_info = None
+        return True
+
+
+_few = FewMessages()
+
+
+def log_little(*names: str) -> None:
+    """Let only few messages of these loggers through, from now on and in this process."""
+    for name in names:
+        logging.getLogger(name).addFilter(_few)  # again, it stays one

@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ..._version import __version__
 from ...core.errors import ToolError
 from ...core.events import traced
+from ...policy.secrets.logs import log_little
 from .callbacks import Callbacks
 from .many_values import bounded
 from .notifications import Notifications
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     from .http import HttpTransport
 
 log = logging.getLogger("toolcrib.mcp")
+
+_SDK_LOGGERS = (
+    "client", "mcp.client.caching", "mcp.client.sse", "mcp.client.stdio", "mcp.client.streamable_http",
+    "mcp.shared.jsonrpc_dispatcher", "mcp.shared.tool_name_validation",
+)  # fmt: skip
+"""They repeat each wrong message of a server."""
 
 CLOSE_SECONDS = 12.0
 """How long the end of a connection may take before its process is killed and its task is abandoned.
@@ -192,6 +199,7 @@ class Connection:
         callbacks = self.callbacks
         if traced():
             without_error_texts()
+        log_little(*_SDK_LOGGERS)
         try:
             async with Client(
                 self._streams(),
