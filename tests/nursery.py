@@ -173,7 +173,7 @@ for fd in range(3):
     os.close(fd)
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, lambda number, _: os.kill(pid, number))
-code = int.from_bytes(nursery.recv(4), "little", signed=True)
+code = int.from_bytes(nursery.recv(4) or b"F\\0\\0\\0", "little", signed=True)  # 70: the nursery was killed
 if code < 0:
     if -code != signal.SIGKILL:
         signal.signal(-code, signal.SIG_DFL)
