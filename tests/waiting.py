@@ -1,12 +1,16 @@
 """Waits for an event instead of sleeping for as long as it usually takes."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import cast
 
 from toolcrib.boundary.process import Process, ProcessResult
 from toolcrib.boundary.spawner import spawner
+
+BUSY = re.compile(r"the event loop has been blocked for [^\n]*\n(?:  [^\n]*\n|\n)*")
+"""What a command may say with a stack, in a test that a busy machine does not fail."""
 
 
 async def until(condition: Callable[[], object], seconds: float = 60) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ..nursery import nursery_in
+from ..waiting import BUSY
 from .conftest import Cli
 from .runtime import link_runtime
 
@@ -233,6 +234,7 @@ class Hour:
         line = filled(step.line)
         env = {"PATH": f"{self.known['bin']}:{os.environ['PATH']}", "COLUMNS": "80", "EDITOR": "", "VISUAL": ""}
         done = self.cli(*shlex.split(line), stdin=step.stdin, code=None, env=env)
+        done.stderr = BUSY.sub("", done.stderr)
         shown = f"$ toolcrib {line}\n{done.stdout}--- stderr\n{done.stderr}--- {done.returncode}"
         assert done.returncode == step.code, shown
         for text, printed in ((step.out, done.stdout), (step.err, done.stderr)):

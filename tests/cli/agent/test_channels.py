@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ...ports import free_port
-from ..conftest import Cli
+from ..conftest import COMMAND, Cli
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
 
@@ -91,7 +91,7 @@ def test_a_chat_at_the_terminal_with_an_approval(cli: Cli, tmp_path: Path) -> No
 def host(cli: Cli, model: str) -> Iterator[subprocess.Popen[bytes]]:
     """`toolcrib channels run` in a process of its own, which ends by SIGKILL."""
     process = subprocess.Popen(
-        [*cli.command, "channels", "run", "--model", model], cwd=cli.work, env=cli.env, stdin=subprocess.DEVNULL,
+        [*COMMAND, "channels", "run", "--model", model], cwd=cli.work, env=cli.env, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
