@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
@@ -39,11 +39,14 @@ Peer = tuple[str, int]
 class PacedProtocol(AutoHTTPProtocol):
     """A connection of a server that reads what takes long to read piece by piece, between the requests of others.
 
-    Tiny chunks, or very many small requests, of one client would otherwise keep out all others while they come. All
-    connections of a process share the time for such reading.
+    Tiny chunks, or very many small requests, of one client would otherwise keep out all others while they come. The
+    connections of a token share the time for such reading, and so do all strangers.
     """
 
-    _free_at = 0.0  # when reading may take long again, by the clock of the event loop; of all connections
+    holder: str | None = None
+    """Whose token the connection has shown."""
+    _free_at: ClassVar[dict[str | None, float]] = {}
+    """When reading may take long again, by the clock of the event loop, for each token."""
     _waits: asyncio.TimerHandle | None = None
     _rest = b""
 
@@ -73,9 +76,10 @@ class PacedProtocol(AutoHTTPProtocol):
         if self.transport.is_closing():
             self._rest = b""
         elif self._rest or took > QUICK:
-            PacedProtocol._free_at = max(PacedProtocol._free_at, self.loop.time()) + took * SHARE
+            free_at = max(self._free_at.get(self.holder, 0.0), self.loop.time()) + took * SHARE
+            self._free_at[self.holder] = free_at
             self.transport.pause_reading()
-            self._waits = self.loop.call_at(PacedProtocol._free_at, self._go_on)
+            self._waits = self.loop.call_at(free_at, self._go_on)
 
     def _go_on(self) -> None:
         self._waits = None
@@ -123,6 +127,11 @@ class Strangers:
         self._count[holder] += 1
         return True
 
+    def holder_of(self, client: object) -> str | None:
+        """Return whose token a client has shown; None for a stranger."""
+        peer = _peer(client)
+        return None if peer is None else self._known.get(peer)
+
     def gone(self, client: object) -> None:
         """Forget a connection."""
         peer = _peer(client)
@@ -148,6 +157,10 @@ class Strangers:
                 self._peername = transport.get_extra_info("peername")
                 strangers.came(transport)
                 super().connection_made(transport)
+
+            def data_received(self, data: bytes) -> None:
+                self.holder = strangers.holder_of(self._peername)
+                super().data_received(data)
 
             def connection_lost(self, exc: Exception | None) -> None:
                 strangers.gone(self._peername)
