@@ -239,6 +239,8 @@ async def test_what_is_not_signed_rightly_is_refused(tmp_path: Path) -> None:
         (signed_headers(SECRET, b"{"), b"{", 400),
         (signed_headers(SECRET, b"[" * 9000), b"[" * 9000, 400),
         (signed_headers(SECRET, (empty := body_of(content=" "))), empty, 400),
+        (signed_headers(SECRET, (number := body_of(content=5))), number, 400),
+        (signed_headers(SECRET, (truth := body_of(sender_id=True))), truth, 400),
         (signed_headers(SECRET, (lists := body_of(chat_id=["c1"]))), lists, 400),
         (signed_headers(SECRET, (large := b" " * (MAX_BODY + 1))), large, 413),
     ]

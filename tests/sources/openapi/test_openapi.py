@@ -41,6 +41,8 @@ PARAMETERS: list[dict[str, Any]] = [
     {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
     {"name": "session", "in": "cookie", "schema": {"type": "string"}},
     *({"name": name, "in": "header", "schema": {"type": "string"}} for name in ("Authorization", "HOST", "Connection")),
+    {"name": "COOKIE", "in": "header", "schema": {"type": "string"}},
+    {"name": "authorization ", "in": "header", "schema": {"type": "string"}},
     {"name": "Transfer-Encoding", "in": "header", "required": True, "schema": {"type": "string"}},
 ]
 PATHS: dict[str, Any] = {

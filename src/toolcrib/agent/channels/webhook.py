@@ -117,8 +117,10 @@ class WebhookChannel:
     def _message(self, found: Any, message_id: str) -> InboundMessage:
         """Return the message of a request. Raises ValueError."""
         given = as_object(found)
-        texts = [given.get(key) for key in ("sender_id", "chat_id", "content")]
-        sender, chat, content = (str(each) if isinstance(each, str | int) else "" for each in texts)
+        ids = [given.get(key) for key in ("sender_id", "chat_id")]  # numbers in many services
+        sender, chat = (str(each) if isinstance(each, str | int) and not isinstance(each, bool) else "" for each in ids)
+        content = given.get("content")
+        content = content if isinstance(content, str) else ""
         if not sender or not chat or not content.strip():
             raise ValueError("it should be an object with the texts sender_id, chat_id and content")
         return InboundMessage(self._name, sender, chat, content, metadata={"message_id": message_id})

@@ -25,7 +25,7 @@ _OURS = frozenset({
     "accept", "content-type", "authorization", "proxy-authorization", "host", "content-length", "transfer-encoding",
     "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect", "via", "forwarded",
     "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-original-url", "x-rewrite-url",
-    "x-http-method-override",
+    "x-http-method-override", "cookie",
 })  # fmt: skip
 _ENCODINGS = ("application/json", "application/x-www-form-urlencoded", "text/plain")
 
@@ -151,7 +151,7 @@ def _parameters(
 def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter | None:
     """Return the parameter; None if the caller cannot set it: cookies, and headers that the request sets itself."""
     name, place = given["name"], given["in"]
-    if place not in _PLACES or (place == "header" and name.lower() in _OURS):
+    if place not in _PLACES or (place == "header" and name.strip().lower() in _OURS):
         return None
     style = given.get("style")
     explode = given.get("explode", place == "query" if style in (None, "form") else True)
