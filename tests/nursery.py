@@ -216,7 +216,8 @@ def nursery(_born: tuple[subprocess.Popen[str], str]) -> subprocess.Popen[str]:
 def forked_python(_born: tuple[subprocess.Popen[str], str]) -> str:
     """A program to start in place of `sys.executable`: what it runs is there in no time. Not for what a test must see
     in a process of its own from the start, as what is imported, and not for a program within `run_command`, for whose
-    end the nursery waits."""
+    end the nursery waits. SIGKILL ends what it runs a moment after itself: who needs to know reads its output to the
+    end."""
     return _born[1]
 
 

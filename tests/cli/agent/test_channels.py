@@ -103,7 +103,7 @@ def host(cli: Cli, model: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def wait_for(path: Path, words: str) -> str:
     """The text of a file, once it has these words."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         text = path.read_text() if path.exists() else ""
         if words in text:
