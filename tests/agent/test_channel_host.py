@@ -220,6 +220,9 @@ async def test_an_approval_is_answered_by_an_approver_and_by_nobody_else() -> No
         unclear = await made.says(f"yes {ident} if you like")
         assert len(unclear) == 1
         assert unclear[0].startswith("Nothing was changed: a yes must not have other text.")
+        misfit = await made.says(f'yes {ident} with {{"pth": "a.txt"}}')
+        assert misfit[0].startswith("Nothing was changed: ")
+        assert "pth" in misfit[0]
         answer = await made.says(f"Yes {ident}.")
         assert answer[0].startswith(f"Approved delete_file ({ident}): the agent goes on")
         assert answer[1:] == ["It is gone."]

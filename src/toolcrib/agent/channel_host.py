@@ -21,7 +21,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
 from ..core.threads import shared_threads
 from ..policy.preview import fit
-from ..policy.replies import answer_reply, parse_reply
+from ..policy.replies import Reply, answer_reply, parse_reply
 from ..policy.requests import REPEATED, about_rule, hosts_of, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
@@ -163,6 +163,8 @@ class ChannelHost:
         row = await shared_threads.run(self.box.approvals.get, reply.request_id)
         if row is not None and row["workspace"] not in (None, service.workspace):  # on Postgres others are there, too
             text = NOT_HERE.format(reply.request_id)
+        elif row is not None and (wrong := self._misfits(row, reply)):
+            text = f"Nothing was changed: {'; '.join(wrong)}."
         else:
             here = any(w.get("approval") == reply.request_id for chat in self._chats.values() for w in chat.waiting)
             then = GOES_ON if here else REPEATED
@@ -173,6 +175,12 @@ class ChannelHost:
         for chat in list(self._chats.values()):
             if any(waits.get("approval") == reply.request_id for waits in chat.waiting):
                 await self._go_on_if_answered(chat)
+
+    def _misfits(self, row: ApprovalRow, reply: Reply) -> list[str]:
+        """Return what is wrong with the arguments that a person gave with a yes."""
+        edited = None if reply.decision is None else reply.decision.arguments
+        tool = self.box.registry.find(row["tool"])
+        return [] if edited is None or tool is None else tool.validate_params(edited)
 
     async def _give(self, message: InboundMessage) -> None:
         """Give a message to the session of its chat."""
