@@ -59,7 +59,10 @@ def size_of(value: Any) -> int:
     size, waiting = 0, [value]
     while waiting and size <= MAX_SIZE:
         item = waiting.pop()
-        size += len(item) + 2 if isinstance(item, str | bytes) else 8
+        if isinstance(item, str | bytes):
+            size += len(item) + 2
+        else:
+            size += item.bit_length() // 3 + 4 if isinstance(item, int) else 8
         inside: Any = ()
         if isinstance(item, dict):
             held = cast("dict[Any, Any]", item)

@@ -145,7 +145,7 @@ class _Run:
             step = await self._in_script(self._script.resume, known)
         if self._stored:
             await shared_threads.run(self._services.store.delete, self._key)
-        return self._answer(step)
+        return await shared_threads.run(self._answer, step)
 
     def _begin(self, code: str) -> Step | tuple[ScriptState, dict[int, Any]]:
         """Start the script; if it waits, return its state."""
