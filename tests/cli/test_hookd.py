@@ -237,6 +237,7 @@ def test_other_code_gets_nothing(home: Home) -> None:
     lying(home, lambda client: client.sendall(b"another\n"))
     said, code, itself = home.hook(home.event("git status"))
     assert itself and code == 0 and "allow" in said
+    wait_until(home.pid)  # it has started one of its own code, which ends with the test
 
 
 def test_it_is_not_used_where_modules_of_the_workspace_could_come_first(resident: Home) -> None:
