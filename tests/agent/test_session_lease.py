@@ -205,6 +205,29 @@ def test_leases_survive_a_restart_of_the_server(own_postgres: Cluster) -> None:
             each.close()
 
 
+def test_a_lease_that_could_not_be_given_back_ends_by_itself(own_postgres: Cluster) -> None:
+    """The process renews the leases that it still has, not this one."""
+    with own_postgres.database() as url:
+        leases, other = Leases(url, 2), Leases(url, 2)
+        lease, kept = leases.take("a"), leases.take("b")
+        assert lease is not None and kept is not None
+        own_postgres.stop("fast")
+        with pytest.raises(RecordError):
+            lease.release()
+        own_postgres.start()
+        wait_until(lambda: other.take("a") is not None)
+        assert leases.has(kept)
+        for each in (leases, other):
+            each.close()
+
+
+def test_a_lease_whose_lock_fails_is_not_kept(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(RecordError):
+        patch.setattr(leases, "_lock_again", lambda: (_ for _ in ()).throw(RecordError("away")))
+        leases.take("a")
+    assert leases.take("a") is not None
+
+
 def test_a_lease_that_nobody_has_can_be_forgotten(leases: Leases) -> None:
     lease = leases.take("a")
     assert lease is not None

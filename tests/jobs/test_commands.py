@@ -199,6 +199,7 @@ async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the
         (job,) = [status.job for status in await engine.jobs()]
         async with asyncio.timeout(60):
             assert (await anext(engine.events(job.id))).data == "42\n"
+        wait_until(lambda: "It runs." in place.run("sessions", "show", "last").stdout)
     finally:
         chat.kill()
         chat.communicate()

@@ -99,7 +99,11 @@ class Leases:
             if fence is None:
                 return None
             lease = self._held[name] = Lease(self, name, fence)
-            self._lock_again()
+            try:
+                self._lock_again()
+            except Exception:
+                del self._held[name]  # else nobody gives it back
+                raise
             if self._thread is None:
                 self._thread = threading.Thread(target=self._renew, name="toolcrib-leases", daemon=True)
                 self._thread.start()
@@ -178,8 +182,11 @@ class Leases:
         """Renew what is still ours, and forget the rest."""
         if not self._held:
             return
-        sql = f"UPDATE lease SET until = {_NOW} + ? WHERE holder = ? AND until > {_NOW} RETURNING name, fence"  # noqa: S608
-        found = self._connection.execute(sql, [self._seconds, self.holder]).fetchall()
+        sql = (  # not those whose release failed because the database was away: they end by themselves
+            f"UPDATE lease SET until = {_NOW} + ? WHERE holder = ? AND name = ANY(?) AND until > {_NOW}"  # noqa: S608
+            " RETURNING name, fence"
+        )
+        found = self._connection.execute(sql, [self._seconds, self.holder, list(self._held)]).fetchall()
         ours = {(row["name"], row["fence"]) for row in found}
         for lease in [each for each in self._held.values() if (each.name, each.fence) not in ours]:
             log.error("the lease of %s is lost", lease.name)
