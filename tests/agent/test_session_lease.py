@@ -211,11 +211,14 @@ def test_a_lease_that_could_not_be_given_back_ends_by_itself(own_postgres: Clust
         leases, other = Leases(url, 2), Leases(url, 2)
         lease, kept = leases.take("a"), leases.take("b")
         assert lease is not None and kept is not None
+        connection = connect(url)
+        connection.execute("UPDATE lease SET locked = 0 WHERE name = 'a'")  # as if another connection had the lock
+        connection.close()
         own_postgres.stop("fast")
         with pytest.raises(RecordError):
             lease.release()
         own_postgres.start()
-        wait_until(lambda: other.take("a") is not None)
+        wait_until(lambda: other.take("a") is not None, 10)
         assert leases.has(kept)
         for each in (leases, other):
             each.close()
