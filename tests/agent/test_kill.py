@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, TokenUsage, UserTurn
+from toolcrib.agent.history import Compaction, ModelCall, ModelTurn, ResultTurn, TokenUsage, UserTurn
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionRow, SessionStore
 from toolcrib.agent.waiting import subagent_waits
@@ -221,6 +221,10 @@ def one_session(folder: Path, rng: random.Random, provider: Mapping[str, str], m
     return kills
 
 
+def effect_of(asked: ModelCall) -> str:
+    return asked.object["command"].split()[1]
+
+
 def check(place: Place) -> None:
     least, most = Counter[str](), Counter[str]()
     for row in place.store.list():
@@ -232,11 +236,14 @@ def check(place: Place) -> None:
             used += turn.usage
             if not turn.calls:
                 continue
+            if after is None and place.is_given_up(row):  # nobody goes on with its last calls, and its parent knows
+                most.update(effect_of(asked) for asked in turn.calls if asked.name == "exec")
+                continue
             assert isinstance(after, ResultTurn)
             for asked, result in zip(turn.calls, after.results, strict=True):
                 assert asked.id == result.call_id
                 if asked.name == "exec":
-                    effect = asked.object["command"].split()[1]
+                    effect = effect_of(asked)
                     never = any(words in result.text for words in NEVER)
                     unknown = any(words in result.text for words in UNKNOWN)
                     least[effect] += not never and not unknown
