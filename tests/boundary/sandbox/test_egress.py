@@ -118,6 +118,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             case "pieces":
                 self.pieces(said)
                 return
+            case "echo":
+                self.chunks(asked["q"].encode(), b" and more")
+                return
             case "gzip":
                 self.answer(b"\x1f\x8b" + said, {"Content-Encoding": "gzip"})
                 return
@@ -138,11 +141,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815
 
     def pieces(self, said: bytes) -> None:
+        self.chunks(*(bytes([byte]) for byte in b"<" + said + b">" + said[:5]))
+
+    def chunks(self, *parts: bytes) -> None:
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for byte in b"<" + said + b">" + said[:5]:
-            self.wfile.write(b"1\r\n%c\r\n" % byte)
+        for part in parts:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
 
@@ -297,6 +303,20 @@ async def test_an_answer_does_not_show_it_as_numbers(servers: Servers, workspace
     assert said.endswith("\n".join("*" * len("".join(map(form.format, VALUE.encode()))) for form in NUMBERS))
 
 
+async def test_the_pieces_of_an_answer_do_not_say_which_guess_is_right(servers: Servers, workspace: Path) -> None:
+    need("curl")
+    guesses = [VALUE[:6], VALUE[:5] + "Q", "Q" * 6]
+    asked = [
+        f'curl -sS --raw -H "Authorization: Bearer $API_TOKEN" "$URL/?as=echo&q={guess}"; echo' for guess in guesses
+    ]
+    said, _ = await sh(servers, workspace, "; ".join(asked))
+    for guess in guesses:
+        assert guess in said
+        said = said.replace(guess, "GUESS")
+    shown = said.split("0\r\n\r\n\n")
+    assert shown[0] == shown[1] == shown[2]
+
+
 @pytest.mark.parametrize("form", ["gzip", "broken"])
 async def test_an_answer_that_could_hide_it_is_refused(servers: Servers, workspace: Path, form: str) -> None:
     need("curl")
@@ -364,6 +384,8 @@ attempts = {
     "in the url": lambda: through(here, request(here, path="/?q=" + os.environ["API_TOKEN"])),
     "in another header": lambda: through(here, request(here, "X-Note: " + os.environ["API_TOKEN"])),
     "in stored data": lambda: through(here, request(here, "x-amz-meta-token: " + os.environ["API_TOKEN"])),
+    "in other stored data": lambda: through(here, request(here, "X-Object-Meta-Key: " + os.environ["API_TOKEN"])),
+    "in what is shown again": lambda: through(here, request(here, "Idempotency-Key: " + os.environ["API_TOKEN"])),
     "folded": lambda: through(here, request(here, "Authorization: Bearer", " " + os.environ["API_TOKEN"])),
     "smuggled": lambda: through(here, request(here, mine, "Content-Length: 4", "Transfer-Encoding: chunked",
                                 method="POST", body="0\r\n\r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n")),
@@ -385,7 +407,7 @@ async def test_no_other_request_carries_it(servers: Servers, workspace: Path) ->
     (workspace / "raw.py").write_text(RAW)
     said, _ = await sh(servers, workspace, f"/usr/bin/python3 raw.py {NAME} {servers.port} {servers.plain}")
     found = dict(line.split(" | ", 1) for line in said.splitlines() if " | " in line)
-    assert len(found) == 26, said
+    assert len(found) == 28, said
     good = {what for what in found if what.startswith("good")}
     for what in good:
         assert " 200 OK" in found[what], (what, found[what])

@@ -21,7 +21,7 @@ from .egress_secret import EgressSecret
 from .request_head import BadRequest, Header, ProxyRequest
 
 _CREDENTIALS = lazy_regex(rb"auth|token|key|secret|cookie|credential|passw", re.IGNORECASE)
-_STORED = lazy_regex(rb"x-(?:amz|goog|ms)-meta-", re.IGNORECASE)  # what is stored there can be read from elsewhere
+_STORED = lazy_regex(rb"-(?:meta|info)-|author(?!i)|idempot|keyword", re.IGNORECASE)  # others may read it there
 _BASIC = lazy_regex(rb"(basic[ \t]+)([A-Za-z0-9+/=_-]+)[ \t]*", re.IGNORECASE)
 _UNSEEN_PARTS = frozenset({b"accept-encoding", b"range", b"if-range"})
 """Headers by which an answer would show a value in a form, or in pieces, that nobody recognizes."""
@@ -85,7 +85,7 @@ class Egress:
                 also = " over https" if where in secret.hosts else ""
                 hosts = ", ".join(secret.hosts)
                 raise BadRequest(403, f"the secret {secret.name} goes only to {hosts}{also} (secrets.*.egress)")
-            if not _CREDENTIALS.search(name) or _STORED.match(name):
+            if not _CREDENTIALS.search(name) or _STORED.search(name):
                 raise BadRequest(403, f"the secret {secret.name} goes only into headers for credentials, not {shown}")
             value = value.replace(placeholder, secret.value.encode("latin-1"))
         return value
@@ -96,6 +96,7 @@ class Egress:
                 raise BadRequest(403, f"the secret {secret.name} goes only into headers for credentials, not {place}")
 
 
+_VISIBLE = bytes(range(0x21, 0x7F))
 _NUMBERS = (
     "%{:02x}",
     "%{:02X}",
@@ -116,13 +117,12 @@ def _escaped(value: str) -> Iterator[str]:
 
 
 class Masker:
-    """Hides values in the bytes of an answer, also where they come in pieces. It holds back only what may be the
-    beginning of one."""
+    """Hides values in the bytes of an answer, also where they come in pieces. It holds back the last word of a piece,
+    of which a value may be the beginning: any word, because the size of a piece must not say which guess is right."""
 
     def __init__(self, forms: Sequence[bytes]) -> None:
-        self._forms = forms
         self._any = re.compile(b"|".join(map(re.escape, forms)))
-        self._first = frozenset(form[0] for form in forms)
+        self._letters = _VISIBLE + b"".join(forms)
         self._longest = max(map(len, forms))
         self._held = b""
 
@@ -137,10 +137,11 @@ class Masker:
     def more(self, data: bytes) -> bytes:
         """Take the next bytes. Return those that are certain."""
         data = self._held + data
-        end = self._begun(data, 0)
+        start = max(0, len(data) - self._longest + 1)
+        end = start + len(data[start:].rstrip(self._letters))
         for found in self._any.finditer(data):
             if found.start() < end < found.end():
-                end = self._begun(data, found.end())
+                end = found.end()
         self._held = data[end:]
         return self.whole(data[:end])
 
@@ -148,12 +149,3 @@ class Masker:
         """Return what was held back, at the end of the answer."""
         held, self._held = self._held, b""
         return self.whole(held)
-
-    def _begun(self, data: bytes, start: int) -> int:
-        """Return where a value begins that is cut off by the end of the data; else the end."""
-        for at in range(max(start, len(data) - self._longest + 1), len(data)):
-            if data[at] in self._first:
-                tail = data[at:]
-                if any(len(form) > len(tail) and form.startswith(tail) for form in self._forms):
-                    return at
-        return len(data)
