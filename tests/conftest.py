@@ -30,10 +30,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+EACH_IS_LONG = ("test_options_for_real.py", "test_reading_against_bash.py", "test_versions.py", "test_wings.py")
+"""Files in which each slow test takes a minute: one process for all would run alone at the end."""
+
+
 class FileOrWay(LoadFileScheduling):
-    """Keep the tests of a file in one process, and of the gateway's those of one way to the server behind it."""
+    """Keep the tests of a file in one process, but long ones, and of the gateway's those of one way to the server
+    behind it."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.partition("::")[0].endswith(EACH_IS_LONG):
+            return nodeid
         way = re.search(r"(stdio|http)-(both|handshake|modern)", nodeid)
         return f"{super()._split_scope(nodeid)} {way[0] if way else ''}"
 
@@ -64,10 +71,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)  # when the others are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give a slow test longer before it counts as hanging, unless it says how long itself. What takes long comes first,
-    for it would run alone at the end: in the slow suite the files with the fewest tests, else those of no room."""
+    for it would run alone at the end: in the slow suite long tests and the files with the fewest, else those of no
+    room."""
     if config.getoption("markexpr") == "slow":
         tests = Counter(item.path for item in items)
-        items.sort(key=lambda item: tests[item.path])
+        items.sort(key=lambda item: 1 if item.path.name in EACH_IS_LONG else tests[item.path])
     else:
         items.sort(key=lambda item: len(item.path.parts))
     for item in items:
