@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,43 @@ async def test_what_another_process_read_meanwhile_is_known(tmp_path: Path) -> N
         await held.run("hello", session)
         await other.run("read", other.session(session.id))
         assert [each["tool"] for each in (await held.run("send", session)).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("job", ["job-1", "job-1#2"])
+async def test_what_a_job_reads_in_another_process_is_known_before_its_report(job: str, tmp_path: Path) -> None:
+    replies = [{"text": "hello"}, SEND, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as held, one_process(tmp_path, replies) as worker:
+        session = held.new_session()
+        await held.run("hello", session)
+        await worker.box.call("news", {}, replace(worker.box.context, session_id=session.id), call_id=job)
+        worker.box.audit.flush()
+        assert [each["tool"] for each in (await held.run("send", session)).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_values_are_looked_for_in_the_texts_of_a_job_that_has_reported(reported: bool, tmp_path: Path) -> None:
+    replies = [{"calls": [call("mail", to="ada@home.example", text="hi")]}, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as held, one_process(tmp_path, replies) as worker:
+        session = held.new_session()
+        ctx = replace(worker.box.context, session_id=session.id)
+        output = await worker.box.call("news", {}, ctx, call_id="job-1")
+        worker.box.audit.flush()
+        if reported:
+            text = f"[The job job-1 (news) is done.]\n{output.for_llm}"
+            held.store.tell(session.id, UserTurn((Text(text),), "job", labels=LABELS[True, False].pair), "key")
+        outcome = await held.run(None if reported else "go", session)
+        assert [each["tool"] for each in outcome.waiting] == ([] if reported else ["mail"])
+
+
+async def test_values_are_looked_for_in_the_texts_that_a_script_read_in_this_process(tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    send = {"calls": [call("mail", to="ada@home.example", text="hi")]}
+    replies = [{"calls": [call("run_code", code="await news()\nNone")]}, {"text": "ok"}, send, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as made:
+        await made.run("read")
+        made.box.audit.flush()
+        outcome = await made.run("send", made.session("last"))
+        assert outcome.waiting == ()
 
 
 @pytest.mark.parametrize("removed", [False, True])

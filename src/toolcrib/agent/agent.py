@@ -29,7 +29,7 @@ from .loop import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
 from .session import AgentSession
-from .session_labels import note_changes, note_entries, note_history, note_message, note_report
+from .session_labels import note_changes, note_entries, note_history, note_message, note_record, note_report
 from .skill_limits import SkillLimits
 from .skills import ReadSkillTool, find_skills, left_out, plugin_skills, skills_prompt
 from .stopping import TurnCancelled, stoppable
@@ -375,7 +375,8 @@ class Agent:
             return
         if parent not in self._live:
             try:
-                await shared_threads.run(self.session, parent)
+                above = await shared_threads.run(self.session, parent)
+                await session.do(note_record, self.box, above)
             except NoSuchSession:  # it was removed
                 self.box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
         self.box.flow.share(parent, session.id)

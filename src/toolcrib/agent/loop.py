@@ -66,7 +66,7 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_entries, note_result, note_subagents, note_turn
+from .session_labels import note_entries, note_record, note_result, note_subagents, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -140,6 +140,8 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         last = session.last
         if isinstance(last, ModelTurn) and last.calls:
             await pause(session, spent, paused)
+            if resumed:
+                await session.do(note_record, parts.box, session)
             waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
             if waiting:
                 await session.do(session.wait_for, waiting)
@@ -170,6 +172,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
             continue  # a message may have come
         if isinstance(last, ModelTurn) and last.stop == "interrupted":
             await session.do(session.append, user(INTERRUPTED_NOTE, source="system"))
+        await session.do(note_record, parts.box, session)
         try:
             async with asyncio.timeout(spent.seconds_left):
                 if full and not await compact(parts, session, spent, emit, force=True):
@@ -350,6 +353,7 @@ async def _run_calls(
     def refuses(name: str, arguments: Mapping[str, Any]) -> str:
         return parts.refusal(session.entries, ModelCall("", name, json.dumps(arguments)), ctx)
 
+    parts.box.flow.note_run((each.id for each in fresh), session.id)
     stop = parts.box.events.subscribe(listen)
     try:
         metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses}

@@ -43,7 +43,7 @@ class AgentSession:
         """The entries whose labels the policy knows, and those that were added to them here."""
         self.has_subagents = False
         """Whether it may have some."""
-        self._last_turns: dict[str, int | None] = {}  # of its subagents
+        self._last_turns: dict[str, tuple[int | None, str]] = {}  # of its subagents
         self.compacted_at = 0
         """The size of a request after the last compaction, in tokens: it is not tried again before it has grown."""
 
@@ -265,9 +265,9 @@ class AgentSession:
         return [AgentSession(self._store, each) for each in found]
 
     def new_in_subagents(self) -> list[AgentSession]:
-        """Return the sessions of its subagents that have more turns than when this was last asked."""
+        """Return the sessions of its subagents that run, or have more turns than when this was last asked."""
         before, self._last_turns = self._last_turns, self._store.last_turns(self.id)
-        grown = [key for key, last in self._last_turns.items() if before.get(key) != last]
+        grown = [key for key, last in self._last_turns.items() if last[1] == "running" or before.get(key) != last]
         return [AgentSession(self._store, self._store.get(key)) for key in grown]
 
     def remove(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..builtin.ask_user import AskUserTool
+from ..core.call import outer_id
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """The beginning of an address. One letter is a Windows drive."""
+_REPORTED = lazy_regex(r"\[The job (\S+) ")
+"""The beginning of a job's report."""
 _ATTACHED = lazy_regex(f"^{FILE}{_ADDRESS.pattern}", re.MULTILINE)
 """The beginning of a text from an address in an answer, which is stored as one text."""
 
@@ -99,6 +102,32 @@ def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSess
     stored it in a file."""
     for subagent in subagents:
         note_entries(box, subagent.entries, session_id)
+        note_record(box, subagent, session_id)
+
+
+def note_record(box: Toolbox, session: AgentSession, reader: str | None = None) -> None:
+    """Note untrusted results that the record has, while neither this process nor the history does: those of a job that
+    still works, of a script's calls, and of a call that was cut off. `reader` is the session that counts as having read
+    them, if it is another one."""
+    ran = box.flow.ran(session.id)
+    unknown = {each for each in box.audit.untrusted(session.id) if outer_id(each) not in ran}
+    if unknown and not unknown <= _stored_calls(session):  # a script's calls are never in a history
+        box.flow.inherit(LABELS[True, False], reader or session.id, elsewhere=True)
+
+
+def _stored_calls(session: AgentSession) -> set[str]:
+    """Return the ids of the calls of a session whose untrusted results its history has, also of jobs."""
+    found: set[str] = set()
+    position = 0
+    for index, entry in enumerate(session.entries):
+        if isinstance(entry, ModelTurn):
+            position = index
+        elif isinstance(entry, ResultTurn):
+            ids = (result.call_id for result in entry.results if result.labels is not None and result.labels[0])
+            found.update(f"{session.id}.{position}.{each}" for each in ids)
+        elif isinstance(entry, UserTurn) and entry.labels is not None and (job := _REPORTED.match(entry.text)):
+            found.add(job[1])
+    return found
 
 
 def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> None:
@@ -133,16 +162,11 @@ def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> Non
 def note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
     """Note that a session has read a result that is stored."""
     labels = None if result.labels is None else LABELS[result.labels]
-    tool, name, arguments = None, call.name, call.object
+    tool, arguments = None, call.object
     with suppress(ToolcribError):  # it was refused
-        tool, name, arguments = box.registry.resolve_forward(call.name, call.object)
+        tool, _, arguments = box.registry.resolve_forward(call.name, call.object)
     if tool is not None:
         box.flow.label(tool, arguments, ToolOutput(result.text, labels=labels), ctx)
     elif labels is not None:  # its tool is not here any more
         note_report(box, labels, ctx.session_id or "", result.text)
-    if name == "run_code":  # what its calls read is not in its output; of one that was cut off only the record knows
-        if labels is None:
-            read = box.audit.query(session_id=ctx.session_id, call_id="*#*", label="untrusted", limit=1)
-            labels = LABELS[bool(read), True]
-        box.flow.inherit(labels, ctx.session_id, elsewhere=True)
     note_answer(box, ctx.session_id, result)

@@ -158,11 +158,11 @@ class SessionStore(RecordPart):
             parent, subagent.created, subagent.id, parent, max(said, default=-1),
         )[0]["number"]  # fmt: skip
 
-    def last_turns(self, parent: str) -> dict[str, int | None]:
-        """Return the position of the last turn of each subagent of a session, oldest first."""
+    def last_turns(self, parent: str) -> dict[str, tuple[int | None, str]]:
+        """Return the position of the last turn of each subagent of a session, and its state, oldest first."""
         last = "(SELECT max(position) FROM agent_turn WHERE session = id)"
-        sql = f"SELECT id, {last} AS last FROM agent_session WHERE parent = ? ORDER BY created, id"  # noqa: S608
-        return {row["id"]: row["last"] for row in self._run(sql, parent)}
+        sql = f"SELECT id, state, {last} AS last FROM agent_session WHERE parent = ? ORDER BY created, id"  # noqa: S608
+        return {row["id"]: (row["last"], row["state"]) for row in self._run(sql, parent)}
 
     def report(self, session_id: str, turn: UserTurn, approvals: Sequence[str] = ()) -> None:
         """Send the report of a background subagent to its parent: once at its end, and once for the `approvals` that

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, replace
 from itertools import islice
 from secrets import token_hex
@@ -70,6 +70,8 @@ class _ReadSession:
     trusted: dict[str, None] = field(default_factory=dict[str, None])
     trusted_size: int = 0
     endorsed: Recent[bytes, None] = field(default_factory=lambda: Recent[bytes, None](MAX_ENDORSED))
+    ran: set[str] = field(default_factory=set[str])
+    """The ids of the agent's calls that ran here: what these read, and the calls in them, is known."""
 
 
 class LabelFlow:
@@ -187,6 +189,15 @@ class LabelFlow:
         session.labels = session.labels.join(labels)
         if (known is None or elsewhere) and labels.integrity == "untrusted":
             session.full = True
+
+    def note_run(self, call_ids: Iterable[str], session_id: str | None) -> None:
+        """Note calls of a session that run in this process: what they read is known here."""
+        (self._sessions.get(session_id) or self._session(session_id)).ran.update(call_ids)
+
+    def ran(self, session_id: str | None) -> Collection[str]:
+        """Return the ids of the calls that `note_run` noted for a session."""
+        session = self._sessions.get(session_id)
+        return () if session is None else session.ran
 
     def share(self, giver: str | None, taker: str | None) -> None:
         """Note that one session gives another its task: the other counts as having read the same. So does what the user

@@ -74,6 +74,11 @@ class AuditReader:
             for row in connection.stream(*select(order="seq", **filters)):
                 yield _call_row(row)
 
+    def untrusted(self, session_id: str) -> list[str]:
+        """Return the ids of a session's calls whose results are untrusted, as far as they are stored."""
+        sql = "SELECT call_id FROM record WHERE kind = 'outcome' AND session_id = ? AND labels LIKE ?"
+        return [row["call_id"] for row in self._read((sql, [session_id, '%"untrusted"%']))]
+
     def approval(self, row: CallRow) -> ApprovalRow | None:
         """Return the stored approval request that a row's call made or used, if there is one."""
         rule = row["rule"] or ""
