@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
+from toolcrib.builtin.browser.downloads import MAX_KEPT
 from toolcrib.builtin.browser.launch import dead_profiles
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
@@ -190,6 +191,20 @@ async def test_downloads_are_cut_off_at_their_limit(room_with: Any) -> None:
     await until(lambda: not any(each.stat().st_size > 1 << 20 for each in folder.iterdir()))
 
 
+async def test_a_page_that_downloads_again_and_again_does_not_fill_the_disk(room: Room) -> None:
+    page = f"""<body><script>(async () => {{ for (let number = 0; number < {6 * MAX_KEPT}; number++) {{
+        const link = document.body.appendChild(document.createElement("a"));
+        link.href = "/file" + number; link.download = ""; link.click();
+        await new Promise(done => setTimeout(done, 60)) }} }})()</script>"""
+    attached = {"Content-Disposition": "attachment"}
+    site = room.site(lambda got: Reply(page) if got.path == "/" else Reply(b"x" * 100_000, headers=attached))
+    await room.ok("browser_open", url=site.url())
+    folder = room.engine._chromium.downloads
+    await until(lambda: len(site.paths()) > MAX_KEPT + 10)
+    await until(lambda: len(list(folder.iterdir())) <= MAX_KEPT + 1)
+    assert "there is no download" in await room.refused("browser_save", item="d1", path="x.bin")
+
+
 async def test_pages_go_through_the_proxy_that_is_set(room: Room) -> None:
     asked: list[str] = []
 
@@ -220,7 +235,8 @@ async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import asyncio, sys, time
         from pathlib import Path
-        from toolcrib.builtin.browser.launch import launch
+        from toolcrib.builtin.browser.downloads import MAX_KEPT
+from toolcrib.builtin.browser.launch import launch
         from toolcrib.builtin.settings import BrowserSettings
         async def main():
             chromium = await launch(BrowserSettings(), Path(sys.argv[1]) / "one")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+from collections.abc import Coroutine
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ class Kept:
     path: Path | None = None
     size: int = 0
     failed: str | None = None
+    download: Download | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -48,7 +50,10 @@ class Downloads:
 
     def began(self, download: Download) -> None:
         """Register a download that a page started."""
-        task = asyncio.ensure_future(self._follow(download))
+        self._start(self._follow(download))
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -88,11 +93,21 @@ class Downloads:
     def _add(self, letter: str, kept: Kept) -> str:
         self._count += 1
         number = f"{letter}{self._count}"
+        if len(self._kept) == MAX_KEPT:  # a page must not fill the disk
+            self._start(self._drop(next(iter(self._kept.values()))))
         self._kept[number] = kept
         return number
 
+    async def _drop(self, kept: Kept) -> None:
+        """Stop a download, and delete its file."""
+        kept.failed = f"{MAX_KEPT} newer downloads and screenshots took its place"
+        if kept.download is not None:
+            with contextlib.suppress(Exception):  # the browser may have ended
+                await kept.download.cancel()
+                await kept.download.delete()
+
     async def _follow(self, download: Download) -> None:
-        kept = Kept(safe_name(download.suggested_filename))
+        kept = Kept(safe_name(download.suggested_filename), download=download)
         number = self._add("d", kept)
         watching = asyncio.ensure_future(self._watch(download, kept))
         try:
