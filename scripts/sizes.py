@@ -68,7 +68,7 @@ def read_module(path: Path, root: Path) -> Module:
         room=parts[1] if len(parts) > 2 else "(top)",
         is_package=is_package,
         text=text,
-        classes=tuple(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)),
+        classes=tuple(node.name for node in statements(tree) if isinstance(node, ast.ClassDef)),
         imports=tuple(imports(tree, name if is_package else name.rpartition(".")[0])),
     )
 
@@ -90,6 +90,20 @@ def docstring_lines(tree: ast.Module) -> set[int]:
     return found
 
 
+def within(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what has statements directly within a node: expressions have none, and are most of a tree."""
+    return (
+        each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case)
+    )
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements below a node."""
+    for child in within(node):
+        yield child
+        yield from statements(child)
+
+
 def imports(node: ast.AST, package: str, kind: int = TOP) -> Iterator[tuple[int, str, str]]:
     """Yield each import below a node as (kind, module, name), relative ones resolved from `package`."""
     if isinstance(node, ast.Import):
@@ -104,8 +118,8 @@ def imports(node: ast.AST, package: str, kind: int = TOP) -> Iterator[tuple[int,
         for child in node.orelse:
             yield from imports(child, package, kind)
     else:
-        inner = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.iter_child_nodes(node):
+        inner = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in within(node):
             yield from imports(child, package, max(kind, LAZY) if inner else kind)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -28,18 +30,18 @@ def _sizes() -> ModuleType:
 sizes = _sizes()
 
 
-@pytest.fixture(scope="module")
-def modules() -> list[object]:
+@functools.cache
+def modules() -> list[Any]:
     return [sizes.read_module(path, SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
 
 
 @pytest.mark.parametrize("kind", [sizes.TOP, sizes.LAZY, sizes.TYPES])
-def test_no_circle_of_imports(modules: list[object], kind: int) -> None:
-    assert sizes.circles(sizes.edges(modules, kind)) == []
+def test_no_circle_of_imports(kind: int) -> None:
+    assert sizes.circles(sizes.edges(modules(), kind)) == []
 
 
-def test_a_class_name_means_one_thing(modules: list[object]) -> None:
-    doubled = {name: [str(m.path) for m in where] for name, where in sizes.doubled(modules, lambda m: m.classes)}
+def test_a_class_name_means_one_thing() -> None:
+    doubled = {name: [str(m.path) for m in where] for name, where in sizes.doubled(modules(), lambda m: m.classes)}
     assert doubled == {}
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 
-SRC = Path(__file__).parent.parent / "src" / "toolcrib"
+from .test_house import modules, sizes
 
 # Rooms by level; a room may import rooms of lower levels only, never one beside it.
 LEVELS = [
@@ -35,50 +34,39 @@ def room_of(module: str) -> str | None:
     return parts[1] if parts[0] == "toolcrib" and len(parts) > 1 else None
 
 
-def imports(source: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of every import in a source text, at any depth, TYPE_CHECKING blocks included."""
-    parents = module.split(".") if is_package else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                yield node.lineno, name.name
-        elif isinstance(node, ast.ImportFrom):
-            base = parents[: len(parents) - node.level + 1] if node.level else []
-            start = ".".join([*base, *([node.module] if node.module else [])])
-            for name in node.names:  # `from . import core` names a room, too
-                yield node.lineno, f"{start}.{name.name}"
-
-
-def wrong_arrows(source: str, module: str, is_package: bool = False) -> list[str]:
-    """Imports in a source text that point down or sideways."""
+def wrong_arrows(found: Iterable[tuple[int, str, str]], module: str) -> list[str]:
+    """Imports of a module, as `sizes.imports` yields them, that point down or sideways."""
     own = room_of(module)
     assert own is not None
-    found: list[str] = []
-    for line, name in imports(source, module, is_package):
+    wrong: list[str] = []
+    for _, base, imported in found:
+        name = f"{base}.{imported}" if imported else base  # `from . import core` names a room, too
         other = room_of(name)
         if other is None or other == own or name == "toolcrib._version.__version__":
             continue
         if other not in LEVEL:
             if name.count(".") > 1 or other[0].islower():  # `from toolcrib import Tool` is no room
-                found.append(f"{module}:{line} imports toolcrib.{other}, which is no known room")
+                wrong.append(f"{module} imports toolcrib.{other}, which is no known room")
             else:
-                found.append(f"{module}:{line} imports {other} from the package; import the room that has it")
+                wrong.append(f"{module} imports {other} from the package; import the room that has it")
         elif LEVEL[other] >= LEVEL[own]:
-            found.append(f"{module}:{line} ({own}) imports {name} ({other})")
-    return found
+            wrong.append(f"{module} ({own}) imports {name} ({other})")
+    return wrong
+
+
+def arrows_of(source: str, module: str, is_package: bool = False) -> list[str]:
+    package = module if is_package else module.rpartition(".")[0]
+    return wrong_arrows(sizes.imports(ast.parse(source), package), module)
 
 
 def test_rooms_import_one_way() -> None:
     wrong: list[str] = []
-    for path in sorted(SRC.rglob("*.py")):
-        parts = path.relative_to(SRC.parent).with_suffix("").parts
-        is_package = parts[-1] == "__init__"
-        module = ".".join(parts[:-1] if is_package else parts)
-        room = room_of(module)
+    for module in modules():
+        room = room_of(module.name)
         if room in {None, "__main__", "_version"}:
             continue  # the package's own front page names every room, lazily
-        assert room in LEVEL, f"{path} is in no known room; add it to LEVELS where it belongs"
-        wrong += wrong_arrows(path.read_text(encoding="utf-8"), module, is_package)
+        assert room in LEVEL, f"{module.path} is in no known room; add it to LEVELS where it belongs"
+        wrong += wrong_arrows(module.imports, module.name)
     assert not wrong, "\n".join(wrong)
 
 
@@ -98,7 +86,7 @@ def test_rooms_import_one_way() -> None:
     ],
 )
 def test_the_arrow_check_sees_wrong_arrows(source: str, module: str, is_package: bool) -> None:
-    assert wrong_arrows(source, module, is_package)
+    assert arrows_of(source, module, is_package)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +100,7 @@ def test_the_arrow_check_sees_wrong_arrows(source: str, module: str, is_package:
     ],
 )
 def test_the_arrow_check_passes_right_ones(source: str, module: str) -> None:
-    assert wrong_arrows(source, module) == []
+    assert arrows_of(source, module) == []
 
 
 HEAVY = [
