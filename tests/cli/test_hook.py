@@ -75,7 +75,8 @@ CURSOR = {
         "propertyNames": {"enum": [
             "sessionStart", "sessionEnd", "preToolUse", "postToolUse", "postToolUseFailure", "subagentStart",
             "subagentStop", "beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution",
-            "beforeReadFile", "afterFileEdit", "beforeSubmitPrompt", "preCompact", "stop", "afterAgentResponse",
+            "beforeReadFile", "afterFileEdit", "beforeTabFileRead", "afterTabFileEdit",
+            "beforeSubmitPrompt", "preCompact", "stop", "afterAgentResponse",
             "afterAgentThought",
         ]},
         "additionalProperties": {"type": "array", "items": {

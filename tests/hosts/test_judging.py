@@ -308,6 +308,8 @@ async def test_cursors_own_events(host: Host) -> None:
         ({"hook_event_name": "beforeShellExecution", "command": "rm -rf x", "cwd": str(host.work)}, "ask"),
         ({"hook_event_name": "beforeShellExecution", "command": "ls", "cwd": ""}, "allow"),
         ({"hook_event_name": "beforeReadFile", "file_path": ".env", "content": "KEY=1"}, "deny"),
+        ({"hook_event_name": "beforeTabFileRead", "file_path": ".env", "content": "KEY=1"}, "deny"),
+        ({"hook_event_name": "beforeTabFileRead", "file_path": "a.py", "content": "x"}, "allow"),
         ({"hook_event_name": "beforeMCPExecution", "tool_name": "x", "tool_input": "{}", "url": "http://a"}, "ask"),
     ):
         assert decision(await host.says({**common, **event})) == expected, event

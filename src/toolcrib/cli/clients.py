@@ -96,7 +96,8 @@ CLIENTS: dict[ClientName, Client] = {
         "Cursor",
         ServerPlace(".cursor/mcp.json", ".cursor/mcp.json", "mcpServers", folder="${workspaceFolder}"),
         hooks=HookPlace(".cursor/hooks.json", ".cursor/hooks.json",
-                        ("beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "preToolUse", "postToolUse"),
+                        ("beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "beforeTabFileRead",
+                         "preToolUse", "postToolUse"),
                         {"timeout": 30}, nested=False, version=1),
     ),
     "gemini": Client(

@@ -35,10 +35,11 @@ _MOMENTS: Mapping[str, Moment] = {
     "BeforeTool": "before", "AfterTool": "after",  # Gemini CLI
     "preToolUse": "before", "postToolUse": "after", "postToolUseFailure": "after",  # Cursor, Copilot
     "beforeShellExecution": "before", "beforeMCPExecution": "before", "beforeReadFile": "before",  # Cursor
+    "beforeTabFileRead": "before", "afterTabFileEdit": "after",
     "afterShellExecution": "after", "afterMCPExecution": "after", "afterFileEdit": "after",
 }  # fmt: skip
 _TOOLS = {"beforeShellExecution": "Shell", "afterShellExecution": "Shell", "beforeReadFile": "Read",
-          "afterFileEdit": "Write"}  # fmt: skip
+          "beforeTabFileRead": "TabRead", "afterFileEdit": "Write", "afterTabFileEdit": "TabWrite"}  # fmt: skip
 """The tool of Cursor's events that are for one tool alone."""
 
 
