@@ -304,3 +304,11 @@ def test_a_database_that_cannot_be_used_is_an_error_in_words(cli: Cli) -> None:
         done = cli(*args, code=1)
         assert done.stderr.startswith("toolcrib: a database in "), done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_no_character_that_nobody_sees_leaves_with_an_export(cli: Cli) -> None:
+    hidden = "\x9b31m\u202eexe\u200b"
+    cli("call", "echo", f"message={hidden}")
+    said = cli("log", "export").stdout
+    assert json.loads(said.splitlines()[0])["arguments"] == {"message": hidden}
+    assert not set(hidden[:1] + "\u202e\u200b") & set(said)

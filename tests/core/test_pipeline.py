@@ -1041,3 +1041,50 @@ async def test_arguments_in_every_form() -> None:
 
 
 Body = Callable[[], Awaitable[Any]]
+
+
+# --- texts that are long
+
+
+@pytest.mark.parametrize("kind", ["text", "data", "error"])
+async def test_a_long_result_is_redacted_while_other_calls_go_on(kind: str) -> None:
+    def long() -> Any:
+        if kind == "error":
+            raise ToolError("a" * 1_000_000)
+        return "a" * 1_000_000 if kind == "text" else ToolOutput("", data={"x": ["a" * 500_000] * 2})
+
+    def redact(text: str) -> str:
+        time.sleep(len(text) / 1e6)
+        return text
+
+    registry = ToolRegistry([made(long, name="t")])
+    registry.stages.redact = redact
+    lags: list[float] = []
+    ended = asyncio.create_task(registry.execute("t", {}))
+    while not ended.done():
+        began = time.perf_counter()
+        await asyncio.sleep(0.01)
+        lags.append(time.perf_counter() - began)
+    assert max(lags) < 0.6, max(lags)
+
+
+async def test_only_the_beginning_of_very_long_arguments_is_redacted_and_shown() -> None:
+    secret = "kd83-hemlig-8s7d6f5g4h3j2k1"
+    searched: list[int] = []
+
+    def redact(text: str) -> str:
+        searched.append(len(text))
+        return text.replace(secret, "***")
+
+    def take(x: str) -> str:
+        return "ok"
+
+    registry = ToolRegistry([made(take)])
+    registry.stages.redact = redact
+    events = Record(registry)
+    for name in ("take", "unknown"):
+        await registry.execute(name, {"x": f"{'-' * 200}{secret}" * 10_000})
+    first, second = (event.arguments for event in events.of(CallFinished))
+    assert "-***-" in first and first.endswith("… [2,270,008 characters]")
+    assert all(len(shown) <= 20_000 and "kd83" not in shown for shown in (first, second))
+    assert max(searched) < 100_000

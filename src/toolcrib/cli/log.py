@@ -134,7 +134,7 @@ def export(options: RecordOptions, filters: Filters, *, output: Output = None, s
     with _opened(options) as audit, written as file:
         count = 0
         for row in audit.rows(stored=stored, kind=None, once=not stored, **filters.query()):
-            file.write(json.dumps(row if stored else plain_row(row), ensure_ascii=False) + "\n")
+            show.out_json(row if stored else plain_row(row), lines=True, file=file)
             count += 1
         if output is not None:
             show.say(f"{count:,} {'rows' if stored else 'calls and notes'} written to {output}")

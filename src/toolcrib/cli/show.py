@@ -38,11 +38,11 @@ def out(text: str = "", style: str | None = None) -> None:
     print(paint(clean(text), style) if style else clean(text))
 
 
-def out_json(value: Any, *, lines: bool = False) -> None:
-    """Print a result as JSON to stdout: indented, or on one line. JSON itself escapes control characters."""
+def out_json(value: Any, *, lines: bool = False, file: TextIO | None = None) -> None:
+    """Print a result as JSON to stdout or a file: indented, or on one line. JSON itself escapes control characters."""
     text = json.dumps(value, indent=None if lines else 2, ensure_ascii=False, default=str)
     # JSON allows characters that can harm a terminal, or that nobody sees.
-    print(text if text.isascii() else "".join(c if c == "\n" or shows(c) else _escaped(c) for c in text))
+    print(text if text.isascii() else "".join(c if c == "\n" or shows(c) else _escaped(c) for c in text), file=file)
 
 
 def clean(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -37,6 +38,23 @@ def clean_id(ident: str, redact: Redact | None) -> str:
     from hashlib import sha256
 
     return f"{clean}-{sha256(ident.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+LONG = 50_000
+"""Characters above which a text is long: to look for secrets in a million of a hostile one takes seconds."""
+_START = 20_000
+"""Most characters of long arguments in events and the record."""
+
+
+def start_of(text: str, redact: Redact) -> str:
+    """Return arguments without secrets, for events and the record; of very long ones only the beginning.
+
+    A secret at the place of the cut is not recognized, so as much is left out as one may have.
+    """
+    if len(text) <= 2 * LONG:
+        return redact(text)
+    note = f"… [{len(text):,} characters]"
+    return redact(text[: _START - len(note) + LONG])[:-LONG] + note
 
 
 MAX_BLOCK_BYTES = 5 * 2**20
@@ -221,6 +239,21 @@ def _encode(data: Any) -> str:
     from pydantic_core import to_json
 
     return to_json(data, inf_nan_mode="null", serialize_unknown=True).decode()
+
+
+def is_long(output: ToolOutput) -> bool:
+    """Return whether the texts of an output together are long."""
+    left, parts = LONG, [output.for_llm, output.for_user, output.data, output.meta]
+    with contextlib.suppress(TypeError):  # a host's own output may have any attributes: `bound` refuses it
+        parts += [getattr(block, "text", None) for block in output.content]
+    while parts and left >= 0:
+        part: Any = parts.pop()
+        if isinstance(part, str):
+            left -= len(part)
+        elif isinstance(part, dict | list | tuple):
+            left -= len(cast("list[Any]", part))
+            parts += [*part, *part.values()] if isinstance(part, dict) else part
+    return left < 0
 
 
 def map_texts(data: Any, change: Callable[[str], str]) -> Any:

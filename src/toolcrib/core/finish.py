@@ -10,10 +10,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .bound import bound, clean_id, cut, map_texts, safe
+from .bound import bound, clean_id, cut, map_texts, safe, start_of
 from .errors import InvalidArguments, ToolExecutionDenied
 from .events import CallFinished, finished
 from .output import ToolOutput, plain_output, with_labels
+from .threads import ThreadsExhausted, shared_threads
 from .tool import encode
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .call import Call
     from .context import ToolContext
     from .interfaces import Grant
+    from .output import Labels
     from .stages import Stages
     from .tool import Tool
 
@@ -142,15 +144,18 @@ class LastAttempt:
 
 
 def finish(
-    stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool
-) -> ToolOutput:
+    stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool,
+    labels: Labels | None = None,
+) -> ToolOutput:  # fmt: skip
     """Return the output of a tool in the form for a model: labelled, redacted, bounded.
 
-    `made`: the output was just created from plain text, so it may be changed in place.
+    `made`: the output was just created from plain text, so it may be changed in place. `labels` are given if it is
+    labelled already.
     """
     try:
         labeller, redact, call_id = stages.labeller, stages.redact, own.call_id or ""
-        labels = output.labels if labeller is None else labeller.label(tool, kwargs, output, own)
+        if labels is None:
+            labels = output.labels if labeller is None else labeller.label(tool, kwargs, output, own)
         if made:
             text = output.for_llm if redact is None else redact(output.for_llm)
             if not text.isprintable():
@@ -167,6 +172,21 @@ def finish(
         log.exception("the output of %s could not be bounded", tool.name)
         output = withheld(tool, error)
     return with_hint(output) if output.is_error else output
+
+
+async def finish_long(
+    stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput
+) -> ToolOutput:
+    """Do the same with a long output. It is labelled here and redacted in a thread, because that may take seconds."""
+    try:
+        labels = None if stages.labeller is None else stages.labeller.label(tool, kwargs, output, own)
+    except Exception as error:
+        log.exception("the output of %s could not be labelled", tool.name)
+        return with_hint(withheld(tool, error))
+    try:
+        return await shared_threads.run(finish, stages, tool, kwargs, own, output, False, labels)
+    except ThreadsExhausted:
+        return finish(stages, tool, kwargs, own, output, False, labels)
 
 
 def bound_again(stages: Stages, tool: Tool, call_id: str, output: ToolOutput) -> ToolOutput:
@@ -197,11 +217,11 @@ def session_of(stages: Stages, ctx: ToolContext) -> str | None:
 
 
 def without_secrets(stages: Stages, text: str) -> str:
-    """Return a text without secrets, for events and people."""
+    """Return a text without secrets, for events and people; of very long arguments the beginning."""
     if stages.redact is None:
         return text
     try:
-        return stages.redact(text)
+        return start_of(text, stages.redact)
     except Exception:
         log.exception("arguments could not be redacted")
         return "(withheld)"

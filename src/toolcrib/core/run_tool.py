@@ -11,12 +11,12 @@ from dataclasses import replace
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from .bound import safe
+from .bound import LONG, is_long, safe
 from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import SandboxUnavailable, ToolError, ToolExecutionDenied
 from .events import CallProgress
-from .finish import describe_error, finish, timed_out, without_secrets
+from .finish import describe_error, finish, finish_long, timed_out, without_secrets
 from .output import ERROR_TEXT, ToolOutput, plain_output
 from .text import matches
 from .threads import ThreadsExhausted
@@ -99,6 +99,8 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
             pass
         if watched:
             stages.running.pop(id(own), None)
+    if len(output.for_llm) > LONG if output is made else is_long(output):
+        return await finish_long(stages, tool, kwargs, own, output)
     return finish(stages, tool, kwargs, own, output, output is made)
 
 

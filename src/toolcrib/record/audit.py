@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Self, cast
 
-from ..core.bound import clean_id
+from ..core.bound import clean_id, start_of
 from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
@@ -152,7 +152,7 @@ class Audit(AuditReader):
 
     def _clean(self, text: str) -> str:
         try:
-            return self.redact(text)
+            return start_of(text, self.redact)
         except Exception:
             log.exception("a text could not be redacted for the record")
             return WITHHELD
