@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .policy.hooks import HookRule, safety_hook
     from .policy.policy import Check, Policy
     from .policy.requests import ApprovalRequest, Decision
-    from .policy.session import Session
+    from .policy.session_view import Session
     from .toolbox import Toolbox
 
 _HOMES = {

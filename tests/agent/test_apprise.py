@@ -13,7 +13,7 @@ import pytest
 
 from toolcrib.agent.bus import MessageNotSent, OutboundMessage
 from toolcrib.agent.channels.apprise_urls import AppriseChannel
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.policy.secrets.logs import redact_logs
 from toolcrib.policy.secrets.redact import Redactor
 

@@ -20,7 +20,7 @@ from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import Image, ResultTurn, Text, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionStore
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.policy.replies import NOT_ASKED, answer_reply
 from toolcrib.testing import temporary_toolbox
 

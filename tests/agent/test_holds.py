@@ -20,7 +20,7 @@ from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd,
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.session import AgentSession
 from toolcrib.agent.store import SessionError, SessionStore
-from toolcrib.config.agent import AgentSettings
+from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.core.call import ToolCall
 from toolcrib.record.connection import RecordError
 from toolcrib.record.state import StateFolder

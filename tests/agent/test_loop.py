@@ -27,7 +27,7 @@ from toolcrib.agent.wires.chat import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire
-from toolcrib.config.agent import AgentSettings
+from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.testing import FakeApprover, temporary_toolbox
 
 from ..waiting import pass_time

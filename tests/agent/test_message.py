@@ -12,7 +12,7 @@ from toolcrib import Toolbox, ToolContext
 from toolcrib.agent.bus import MessageBus, MessageNotSent, OutboundMessage
 from toolcrib.agent.message import MAX_FILE, MessageTool
 from toolcrib.agent.subagents import TOOLS
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.testing import temporary_toolbox
 
 from .test_channel_host import FakeChannel, place

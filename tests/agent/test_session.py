@@ -15,7 +15,7 @@ from toolcrib.agent.events import Outcome
 from toolcrib.agent.history import ModelCall, ModelTurn, Text, TokenUsage, UserTurn, load
 from toolcrib.agent.model import ModelError, TextDelta
 from toolcrib.agent.store import SessionStore
-from toolcrib.config.agent import AgentSettings
+from toolcrib.config.agent_settings import AgentSettings
 from toolcrib.record.state import StateFolder
 
 from ..waiting import until

@@ -24,7 +24,7 @@ from toolcrib.agent.bus import MessageNotSent, OutboundMessage
 from toolcrib.agent.channel_host import ChannelHost
 from toolcrib.agent.history import Image, UserTurn
 from toolcrib.agent.scripted import ScriptedModel
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.config.settings import Settings
 from toolcrib.sources.settings import PluginsSettings
 
@@ -282,7 +282,7 @@ async def test_a_wrong_token_is_in_no_message(tmp_path: Path, telegram: FakeTele
 async def test_a_plugin_that_ends_is_started_again(
     tmp_path: Path, telegram: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.agent.channels.plugin.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("toolcrib.agent.channels.plugin_channel.FIRST_PAUSE", 0.01)
     async with agent(tmp_path, telegram, {"text": "one"}, {"text": "two"}) as made, running(made):
         telegram.writes("1")
         assert (await telegram.sent())[1]["text"] == "one"

@@ -28,7 +28,7 @@ from toolcrib.agent.channels.signature import SignatureRefused, check_signature,
 from toolcrib.agent.channels.webhook import WebhookChannel
 from toolcrib.agent.store import SessionStore
 from toolcrib.boundary.network.settings import GuardSettings
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.config.merge import make_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.record.state import StateFolder

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
-from toolcrib.builtin.reading import PastEnd, read_window
+from toolcrib.builtin.file_pages import PastEnd, read_window
 from toolcrib.core.output import ImageBlock
 from toolcrib.core.text import in_lines
 from toolcrib.record.undoing import undo

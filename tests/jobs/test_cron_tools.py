@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolcrib import tool
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput

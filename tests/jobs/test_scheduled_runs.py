@@ -15,7 +15,7 @@ from toolcrib.agent import Agent
 from toolcrib.agent.bus import MessageNotSent, OutboundMessage
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.jobs.host import JobHost, only_here

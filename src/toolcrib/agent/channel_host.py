@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..builtin.file_kinds import image_type
-from ..config.channels import ANYONE, ChannelSettings
+from ..config.channel_settings import ANYONE, ChannelSettings
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
 from ..core.threads import shared_threads

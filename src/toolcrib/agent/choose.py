@@ -17,7 +17,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..config.agent import IDLE_SECONDS
+from ..config.agent_settings import IDLE_SECONDS
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..config.agent import IDLE_SECONDS
+from ..config.agent_settings import IDLE_SECONDS
 from ..core.drive import drive
 from ..core.errors import AddressRefused
 from ..core.text import one_line
@@ -30,7 +30,7 @@ from .model import (
     UsageSeen,
     Wire,
 )
-from .wires.errors import error_of
+from .wires.provider_errors import error_of
 from .wires.sse import SseParser
 
 if TYPE_CHECKING:

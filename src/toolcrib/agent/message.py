@@ -23,7 +23,7 @@ from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
 
 if TYPE_CHECKING:
     from ..boundary.workspace import Workspace
-    from ..config.channels import ChannelSettings
+    from ..config.channel_settings import ChannelSettings
     from ..toolbox import Toolbox
 
 MAX_FILE = 20 << 20

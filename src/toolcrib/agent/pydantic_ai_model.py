@@ -9,12 +9,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from ..config.agent import IDLE_SECONDS
+from ..config.agent_settings import IDLE_SECONDS
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from .history import Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
-from .wires.errors import kind_of
+from .wires.provider_errors import kind_of
 
 WIRE = "pydantic-ai"
 

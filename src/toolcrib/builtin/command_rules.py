@@ -257,7 +257,7 @@ def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None
 
 def runs_a_shell(command: str) -> bool:
     """Return whether a command is only a shell that reads commands from its input."""
-    from ..policy.shell.flow import SHELLS
+    from ..policy.shell.command_flow import SHELLS
     from ..policy.shell.reading import read_script
 
     commands = read_script(command, "/", "/").commands

@@ -30,10 +30,10 @@ from .document_reading import DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
 from .file_kinds import container, described
+from .file_pages import Fill, Window, read_window, recoded
 from .journaled import MAX_EDIT, JournaledTools, Seen
 from .judged_links import JudgedLinks
 from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
-from .reading import Fill, Window, read_window, recoded
 
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor

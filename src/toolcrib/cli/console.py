@@ -23,7 +23,7 @@ from .trust import untrusted
 from .undo import open_journal
 
 if TYPE_CHECKING:
-    from ..config.serve import ConsoleSettings
+    from ..config.serve_settings import ConsoleSettings
     from ..jobs.engine import JobEngine
     from ..jobs.schedules import Schedules
     from ..record.connection import Where

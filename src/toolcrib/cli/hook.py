@@ -22,7 +22,7 @@ from ..hosts import (
     refusal,
     workspace_of,
 )
-from ..hosts.events import MAX_EVENT
+from ..hosts.hook_events import MAX_EVENT
 from . import hookd, show
 from .options import Options
 from .reader import Argument, CliCommand, Option

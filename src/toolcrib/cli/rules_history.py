@@ -10,7 +10,7 @@ from ..config.rules import claude_rules
 from ..core.text import clip
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
-from ..policy.rules.history import Changed, PastCall, changes, covered, suggestions
+from ..policy.rules.rule_history import Changed, PastCall, changes, covered, suggestions
 from ..record.filters import read_time
 from ..toolbox import Toolbox
 from ..toolbox.past_calls import past_calls, recorded_calls

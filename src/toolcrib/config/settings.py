@@ -30,12 +30,12 @@ from ..policy.settings import (
 from ..record.settings import RecordSettings
 from ..sources.mcp.config import ServerConfig, ServerName
 from ..sources.settings import CustomToolSettings, OpenApiSettings, PluginsSettings
-from .agent import AgentSettings
-from .channels import ChannelName, ChannelSettings
+from .agent_settings import AgentSettings
+from .channel_settings import ChannelName, ChannelSettings
 from .files import ConfigFile
 from .hide import hidden
-from .jobs import JobsSettings
-from .serve import ServeSettings
+from .jobs_settings import JobsSettings
+from .serve_settings import ServeSettings
 
 SCHEMA_ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schema.json"
 Mode = Literal["observer", "assistant", "autonomous"]

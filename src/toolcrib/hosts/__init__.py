@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .answers import HookAnswer, refusal
-from .events import HOSTS, EventError, HostEvent, HostName, UnreadableCall, read_event, workspace_of
+from .hook_events import HOSTS, EventError, HostEvent, HostName, UnreadableCall, read_event, workspace_of
 from .mapping import calls_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from ..core.dataclass import dataclass
-from .events import HostName, Json
+from .hook_events import HostName, Json
 
 Decision = Literal["allow", "deny", "ask", "pass"]
 """pass: no opinion. The host goes on as it would without us, with its own questions."""

@@ -31,7 +31,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.check import bare_check
 from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
-from .events import HostEvent, Json
+from .hook_events import HostEvent, Json
 from .mapping import calls_of, is_known
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..builtin.patch_format import parse_patch
 from ..core.errors import ToolError
 from ..core.json_values import as_array
 from ..core.text import lazy_regex
-from .events import HostEvent, HostName, Json, workspace_of
+from .hook_events import HostEvent, HostName, Json, workspace_of
 
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..config.serve import ServeSettings, TokenSettings, moment
+from ..config.serve_settings import ServeSettings, TokenSettings, moment
 from ..core.caller import Caller
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError

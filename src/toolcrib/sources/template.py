@@ -19,7 +19,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolDefinitionError, ToolError
 from ..core.text import lazy_regex
 from ..policy.shell import tree
-from ..policy.shell.flow import SHELLS
+from ..policy.shell.command_flow import SHELLS
 from ..policy.shell.grammar import parse
 from ..policy.shell.parts import Command, Word
 from ..policy.shell.reading import read_script

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from ..policy.rules.history import PastCall, Person, past_call
+from ..policy.rules.rule_history import PastCall, Person, past_call
 from ..record.approvals import Approvals
 from ..record.audit import Audit
 from ..record.connection import Where

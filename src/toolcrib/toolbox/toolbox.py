@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..policy.check import Checker
     from ..policy.policy import Check
     from ..policy.requests import Approver
-    from ..policy.session import Session
+    from ..policy.session_view import Session
     from ..policy.settings import HookRule
     from ..sources.mcp.servers import McpServers
     from ..sources.plugins import Plugins
@@ -280,7 +280,7 @@ class Toolbox:
 
     def session(self, session_id: str | None) -> Session:
         """Return one session of this toolbox: its user's texts, and the results that its calls have read."""
-        from ..policy.session import Session
+        from ..policy.session_view import Session
 
         return Session(session_id, self.flow, self.parts.house.ground.ends)
 

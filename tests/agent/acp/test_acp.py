@@ -19,7 +19,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from toolcrib.agent.acp import session as acp_session
+from toolcrib.agent.acp import editor_session
 from toolcrib.agent.history import Text, UserTurn
 from toolcrib.agent.store import SessionStore
 from toolcrib.record.approvals import Approvals
@@ -272,7 +272,7 @@ async def test_a_question_is_answered_by_the_next_message(editing: Editing, scri
 async def test_an_answer_elsewhere_lets_the_session_go_on(
     editing: Editing, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp_session, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(editor_session, "POLL_SECONDS", 0.01)
     model = scripted(
         {"calls": [call("delete_file", path="a.txt")]},
         {"calls": [call("delete_file", path="b.txt")], "after": "Deleted"},
@@ -308,7 +308,7 @@ async def test_an_answer_elsewhere_lets_the_session_go_on(
 async def test_a_prompt_while_it_goes_on_by_itself_waits_for_that_turn(
     editing: Editing, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp_session, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(editor_session, "POLL_SECONDS", 0.01)
     remove = {"calls": [call("delete_file", path="a.txt")]}
     model = scripted(remove, {"calls": [call("exec", command="sleep 60")]}, {"text": "Interrupted."})
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.builtin.browser.browser_session import BrowserSession, same_page
 from toolcrib.builtin.browser.downloads import safe_name
-from toolcrib.builtin.browser.session import BrowserSession, same_page
 from toolcrib.builtin.browser.snapshot import (
     MAX_NOTES,
     Element,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.builtin.code.stored import ScriptStore
+from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.record.state import StateFolder
 
 from ...nursery import Started

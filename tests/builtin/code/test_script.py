@@ -16,8 +16,8 @@ import pytest
 from pydantic import Field
 
 from toolcrib import Hook, Toolbox, ToolCall, ToolContext, tool
-from toolcrib.builtin.code import stored
-from toolcrib.builtin.code.stored import ScriptStore
+from toolcrib.builtin.code import stored_scripts
+from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.state import StateFolder
@@ -310,8 +310,8 @@ async def test_an_expired_request_of_a_tool_that_only_reads_is_a_denial(folder: 
 CUT_OFF = """
 import asyncio, os, sys
 from toolcrib import Toolbox, tool
-from toolcrib.builtin.code import stored
-from toolcrib.builtin.code.stored import ScriptStore
+from toolcrib.builtin.code import stored_scripts
+from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.core.errors import ToolError
 
 @tool(category="messaging")
@@ -496,7 +496,7 @@ async def test_a_result_of_an_earlier_run_is_refused(folder: Path) -> None:
 
 def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.closing(ScriptStore(StateFolder.for_workspace(folder / "work"))) as store:
-        real, removed = stored.lock_file, list[Path]()
+        real, removed = stored_scripts.lock_file, list[Path]()
 
         def late(path: Path, *, wait: bool = True) -> int | None:
             fd = real(path) if wait else real(path, wait=False)
@@ -505,7 +505,7 @@ def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest
                 path.unlink()
             return fd
 
-        monkeypatch.setattr(stored, "lock_file", late)
+        monkeypatch.setattr(stored_scripts, "lock_file", late)
         held = store.take("script", "session")
         assert removed and os.path.samestat(os.fstat(held.fd), removed[0].stat())
         with pytest.raises(ToolError, match="runs already"):

@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.default_tools import file_tools
-from toolcrib.builtin.documents.reader import DocumentReader
+from toolcrib.builtin.documents.document_reader import DocumentReader
 from toolcrib.builtin.settings import DocumentSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput

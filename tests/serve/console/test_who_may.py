@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from toolcrib.config import make_settings
-from toolcrib.config.serve import ConsoleSettings
+from toolcrib.config.serve_settings import ConsoleSettings
 from toolcrib.core.errors import ConfigError
 from toolcrib.serve.console import serve_console
 from toolcrib.serve.console.access import FORM, PERSON, ConsoleAccess

@@ -17,9 +17,9 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.builtin.outgoing import OutgoingRequests
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
 from toolcrib.sources.openapi import api_tools
+from toolcrib.sources.openapi.api_document import OpenApiDocument, OpenApiError
+from toolcrib.sources.openapi.api_operations import Operation, operations, server_url
 from toolcrib.sources.openapi.calling import Api, request_of
-from toolcrib.sources.openapi.document import OpenApiDocument, OpenApiError
-from toolcrib.sources.openapi.operations import Operation, operations, server_url
 from toolcrib.sources.settings import OpenApiSettings
 
 from ..conftest import Room

@@ -44,9 +44,9 @@ from ..agent import Agent
 from ..store import SessionError, SessionStore
 from ..waiting import waits_of
 from . import updates
-from .lines import LineTransport
+from .editor_session import EditorSession, when
+from .json_lines import LineTransport
 from .prompts import invalid, read_servers
-from .session import EditorSession, when
 
 if TYPE_CHECKING:
     from ...sources.mcp.config import ServerConfig

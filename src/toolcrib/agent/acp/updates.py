@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...core.output import ToolOutput
     from ...core.tool import Tool
     from ...toolbox import Toolbox
-    from .diffs import FileDiff
+    from .call_diffs import FileDiff
 
 MAX_SHOWN = 20_000
 """Characters of an output that an editor is shown."""

@@ -11,7 +11,7 @@ from ...core.threads import shared_threads
 from ..bus import Deliver, MessageNotSent, NotSetUp, OutboundMessage
 
 if TYPE_CHECKING:
-    from ...config.channels import ChannelSettings
+    from ...config.channel_settings import ChannelSettings
 
 MISSING = "apprise is not installed: pip install 'toolcrib[channels]'"
 

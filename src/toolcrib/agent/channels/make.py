@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.errors import ConfigError, ToolError
 
 if TYPE_CHECKING:
-    from ...config.channels import ChannelSettings
+    from ...config.channel_settings import ChannelSettings
     from ...toolbox import Toolbox
     from ..bus import MessageChannel
     from ..store import SessionStore
@@ -52,7 +52,7 @@ def _channel(
         from .terminal import TerminalChannel
 
         return TerminalChannel(name, write, lines)
-    from .plugin import PluginChannel
+    from .plugin_channel import PluginChannel
 
     return PluginChannel(name, settings, box, secret)
 

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...config.channels import place_of
+from ...config.channel_settings import place_of
 from ...core.errors import AddressRefused, ConfigError, ToolError
 from ...core.json_values import as_object
 from ...core.threads import shared_threads
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
     from ...boundary.network.settings import GuardSettings
     from ...boundary.network.url import Target
-    from ...config.channels import ChannelSettings
+    from ...config.channel_settings import ChannelSettings
 
 log = logging.getLogger("toolcrib.channels")
 

@@ -16,7 +16,7 @@ from ...core.dataclass import dataclass
 from ...core.json_values import as_array, as_object
 from ..history import Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from ..model import CallBegun, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
-from .errors import error_in_stream
+from .provider_errors import error_in_stream
 from .shared import (
     WireDecoder,
     WireEncoder,

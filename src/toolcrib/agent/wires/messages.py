@@ -24,7 +24,7 @@ from ..history import (
     TokenUsage,
 )
 from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
-from .errors import error_in_stream
+from .provider_errors import error_in_stream
 from .shared import (
     WireDecoder,
     WireEncoder,

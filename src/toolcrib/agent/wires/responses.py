@@ -26,7 +26,7 @@ from ..history import (
     UserTurn,
 )
 from ..model import CallBegun, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
-from .errors import error_in_stream
+from .provider_errors import error_in_stream
 from .shared import (
     WireDecoder,
     WireEncoder,

@@ -47,7 +47,7 @@ def browser_tools(
         lacking += [(name, why) for name in NAMES]
         return []
     from .acting import ActingTools, SavingTool
-    from .engine import Engine
+    from .browser_engine import Engine
     from .looking import LookingTools
 
     engine = Engine(settings, guard, journal.folder.path / "browser", gate, user_agent, workspace.writable)

@@ -22,15 +22,15 @@ from ...policy.addresses import RULE_ALLOWED_DOMAIN
 from ...record.journal import Journal
 from ..explain import call_id_of, explained, still_wanted
 from ..outgoing import Resolve
-from .answers import told
-from .engine import Engine
+from .browser_engine import Engine
+from .page_answers import told
 from .visits import SETTING
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator
 
     from ...core.tool import ToolOptions
-    from .session import BrowserSession, Ref
+    from .browser_session import BrowserSession, Ref
 
 MAX_TEXT = 100_000
 _SECRET = lazy_regex(r"\$\{secret:[^}\s]{1,200}\}")

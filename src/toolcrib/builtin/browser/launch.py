@@ -1,7 +1,7 @@
 """Finds, starts and ends a Chromium: its switches, its environment, its processes.
 
 The browser itself gets a proxy address where no server answers, so its own background requests fail. The requests of
-pages go through the proxy of their session (`session.py`).
+pages go through the proxy of their session (`browser_session`).
 """
 
 from __future__ import annotations

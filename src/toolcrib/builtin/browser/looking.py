@@ -14,13 +14,13 @@ from ...core.output import ImageBlock, ToolOutput
 from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
 from ..outgoing import Url
-from .answers import heading, told, told_changes
-from .engine import Engine
+from .browser_engine import Engine
+from .page_answers import heading, told, told_changes
 from .snapshot import plain_ref
 
 if TYPE_CHECKING:
     from ...core.tool import ToolOptions
-    from .session import BrowserSession
+    from .browser_session import BrowserSession
 
 Direction = Literal["down", "up", "bottom", "top"]
 TabAction = Literal["list", "select", "close"]

@@ -1,7 +1,7 @@
 """Code mode: the tool `run_code` runs a script in which each tool is an async function.
 
-`script` makes the calls of a script, and `stored` keeps its state while it waits for a person. `stubs` writes the tools
-as typed Python functions. `monty` runs a script, `interpreter` has what it answers.
+`script` makes the calls of a script, and `stored_scripts` keeps its state while it waits for a person. `stubs` writes
+the tools as typed Python functions. `monty` runs a script, `interpreter` has what it answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...boundary.programs import packaged
 from ..outgoing import why_missing
 from .monty import MontyInterpreter
 from .script import MAX_CODE, NAME, RunCodeTool, ScriptServices
-from .stored import ScriptStore
+from .stored_scripts import ScriptStore
 from .stubs import described
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ...policy.preview import fit
 from ...record.rows import ApprovalRow
 from .interpreter import MAX_CALLS, TOO_MANY, ScriptEnded, ScriptFailed, ScriptWaiting, Step
 from .monty import MontyInterpreter, MontyScript
-from .stored import HeldScript, ScriptState, ScriptStore
+from .stored_scripts import HeldScript, ScriptState, ScriptStore
 from .stubs import ScriptFunction, functions_of, stubs_text
 
 NAME = "run_code"

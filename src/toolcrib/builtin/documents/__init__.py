@@ -1,5 +1,5 @@
 """Reads documents as Markdown: PDF, Word, PowerPoint, spreadsheets, images. A separate process reads each of them."""
 
-from .reader import DocumentReader
+from .document_reader import DocumentReader
 
 __all__ = ["DocumentReader"]

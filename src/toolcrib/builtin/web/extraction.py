@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.bound import safe
 from ...core.text import lazy_regex, one_line
-from ..bodies import decode
+from ..response_bodies import decode
 from .tidy import absolute, is_unseen, tidy
 
 KEPT = 1_000_000  # the most characters of a text in the answer

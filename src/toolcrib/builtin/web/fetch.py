@@ -16,10 +16,10 @@ from ...core.errors import ToolError
 from ...core.output import ImageBlock, ToolOutput
 from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
-from ..bodies import Body, describe
 from ..document_reading import DocumentRequest, DocumentText
 from ..file_kinds import container, described
 from ..outgoing import OutgoingRequests, Url, mark
+from ..response_bodies import Body, describe
 from ..settings import FetchSettings
 from .robots import Robots
 

@@ -13,8 +13,8 @@ from ...core.text import lazy_regex
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ...policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
-from ..bodies import response
 from ..outgoing import OutgoingRequests, Url
+from ..response_bodies import response
 from ..settings import HttpSettings
 
 if TYPE_CHECKING:

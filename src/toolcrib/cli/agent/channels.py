@@ -14,7 +14,7 @@ from ..reader import Argument, CliCommand, group
 
 if TYPE_CHECKING:
     from ...agent.events import AgentEvent
-    from ...config.channels import ChannelSettings
+    from ...config.channel_settings import ChannelSettings
 
 NONE = "There are no channels. Add one to the settings as [channels.NAME]; docs/channels.md has examples."
 

@@ -476,7 +476,7 @@ def sets_variables(typed: str, script: Script) -> bool:
     if _COMPUTED.search(typed):
         return True
     from ..shell.parts import Word
-    from ..shell.table.environment import assignment
+    from ..shell.table.loading_variables import assignment
 
     names = set(_NAMES.findall(typed))
     for command in script.commands:  # `printf -v "$X" …`, if $X is known

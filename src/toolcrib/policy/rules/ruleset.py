@@ -277,7 +277,7 @@ def _refusing(call: JudgedCall, rules: tuple[Bound, ...]) -> Iterator[tuple[Rule
         if certainty != "no":
             yield each.rule, certainty
     if rules and call.command is not None:
-        from .effects import refused_by_effects  # loaded with the first command
+        from .command_files import refused_by_effects  # loaded with the first command
 
         found = refused_by_effects(call, rules)
         if found is not None:

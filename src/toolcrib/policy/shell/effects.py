@@ -15,7 +15,7 @@ from .roles import PATHISH, of_options, of_unsure, plain
 from .sorting import sort_words
 from .table import lookup
 from .table.closed import PRINTS, VERSIONS
-from .table.environment import assignment
+from .table.loading_variables import assignment
 from .table.spec import Program, SortedWords
 
 

@@ -10,7 +10,7 @@ import re
 from ...core.text import lazy_regex
 from .grammar import parse_text
 from .lexer import NAME
-from .parameters import SECRET_NAME, computed, default, stored
+from .parameter_values import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
 from .state import NUMBER, OUTER, UNKNOWN, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst

@@ -13,9 +13,9 @@ from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Judgement
+from .command_flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .effect import Effect
 from .effects import effects_of
-from .flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
@@ -316,7 +316,7 @@ def _of_nested(command: Command, effect: Effect, place: CommandPlace, depth: int
 
 
 def _of_code(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
-    from .code import effects_of_code
+    from .inline_code import effects_of_code
 
     language, text = effect.code or ("", "")
     for found in effects_of_code(language, text):

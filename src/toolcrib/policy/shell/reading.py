@@ -1,8 +1,8 @@
 """List every command that a shell command line may run, with its words as far as they are known.
 
-`reader` walks the tree of `grammar`. It tracks the values of variables, the directories in which the shell may be, and
-the functions and aliases that exist. Programs that run further commands (`wrappers`) and text that a shell would
-read are walked in turn. A part that was not read is always a `Problem`; it is never silently skipped.
+`script_reader` walks the tree of `grammar`. It tracks the values of variables, the directories in which the shell may
+be, and the functions and aliases that exist. Programs that run further commands (`wrappers`) and text that a shell
+would read are walked in turn. A part that was not read is always a `Problem`; it is never silently skipped.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...core.text import lazy_regex
-from .calls import uncalled
+from .function_calls import uncalled
 from .parts import Problem, Script
-from .reader import Reader
+from .script_reader import Reader
 from .state import State
 from .unsure import Unsure
 

@@ -1,6 +1,6 @@
 """Keep what one reading of a script knows: the state of the shell, and the commands and problems found so far.
 
-`reader` walks the tree. The modules for loops, functions, builtins and words take this class, and read on by its
+`script_reader` walks the tree. The modules for loops, functions, builtins and words take this class, and read on by its
 methods.
 """
 

@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
+from .command_flow import FETCHERS, feeders
 from .effect import Effect
 from .effects import effects_of
-from .flow import FETCHERS, feeders
 from .kinds import PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
 from .spots import find

@@ -14,7 +14,7 @@ from typing import Protocol
 import uvicorn
 
 from ...boundary.network.strangers import PacedProtocol
-from ...config.serve import ConsoleSettings
+from ...config.serve_settings import ConsoleSettings
 from ...core.errors import ConfigError
 from ..listening import ReportingServer, listen
 from ..signals import stop_signal

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...config.serve import ConsoleSettings
+from ...config.serve_settings import ConsoleSettings
 from ...core.errors import ToolcribError
 from ...policy.callers import person_at
 from ..addressed import LOOPBACK, authorities, only_one

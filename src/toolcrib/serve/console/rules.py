@@ -12,7 +12,7 @@ from ...core.errors import ToolcribError, ToolError
 from ...core.text import clip
 from ...core.verdict import Verdict
 from ...policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
-from ...policy.rules.history import Changed, PastCall, Suggestion, changes, covered, suggestions
+from ...policy.rules.rule_history import Changed, PastCall, Suggestion, changes, covered, suggestions
 from ...record.connection import Where
 from ...record.filters import read_time
 from ...toolbox import Toolbox

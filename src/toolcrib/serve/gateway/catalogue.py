@@ -18,10 +18,10 @@ from ...core.recent import Recent
 from ...core.text import lazy_regex, wildcard
 from ...core.tool import Tool
 from ...sources.mcp.downstream import Downstream
-from ...sources.mcp.names import free_name, tool_name
 from ...sources.mcp.registered_tools import extra_names
 from ...sources.mcp.relay import ContentChanged
 from ...sources.mcp.servers import McpServers
+from ...sources.mcp.tool_names import free_name, tool_name
 from ...sources.mcp.upstream import Upstream
 from .server_content import KEYS, ContentSource, Json, ServerContent, SingleFlight
 

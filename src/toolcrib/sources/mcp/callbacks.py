@@ -17,7 +17,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 
 from ...core.bound import safe
 from ...core.errors import ToolError
-from . import questions
+from . import server_questions
 from .client_services import ClientServices
 from .config import ServerConfig
 from .downstream import Downstream, downstream_of
@@ -146,14 +146,14 @@ class Callbacks:
         """Add the server's name to a question, so that it cannot look like one of ours."""
         if not isinstance(request, mcp_types.ElicitRequest):
             return request
-        message = questions.signed(self._config.name, request.params.message)
+        message = server_questions.signed(self._config.name, request.params.message)
         return request.model_copy(update={"params": request.params.model_copy(update={"message": message})})
 
     async def _ours(self, request: mcp_types.InputRequest, mine: InFlight | None) -> mcp_types.InputResponse:
         match request:
             case mcp_types.ElicitRequest(params=params):
                 ask = mine.ctx.ask if mine is not None else None
-                return await questions.answer(params, self._config.name, ask)
+                return await server_questions.answer(params, self._config.name, ask)
             case mcp_types.CreateMessageRequest(params=params):
                 if self._services.sampler is None:
                     self._lacking(mine, "sampling")

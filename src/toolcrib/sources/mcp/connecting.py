@@ -23,10 +23,10 @@ from .connection import Connection
 from .downstream import Downstream
 from .relay import ListKind, Relay
 from .server_start import folder_of, start_of
-from .stdio import StdioTransport
+from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
-    from .http import HttpTransport
+    from .http_transport import HttpTransport
 
 BEHIND = "TOOLCRIB_BEHIND"
 """The variable that says as which servers of Toolcrib a process was started, outermost first."""
@@ -123,7 +123,7 @@ def _mark(config: ServerConfig) -> str:
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
-    from .http import HttpTransport
+    from .http_transport import HttpTransport
 
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(services.resolve, config.url or "", asker)

@@ -32,10 +32,10 @@ from .notifications import Notifications
 from .pipes import ReadStream
 from .relay import ListKind
 from .sdk_private import stamp_also, without_error_texts
-from .stdio import StdioTransport
+from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
-    from .http import HttpTransport
+    from .http_transport import HttpTransport
 
 log = logging.getLogger("toolcrib.mcp")
 

@@ -17,7 +17,7 @@ from .cache import Pins
 from .config import ServerConfig
 from .listed import Json, Kind, ListedTool, ServerListing
 from .mcp_tool import McpTool
-from .names import free_name, shown_name, tool_name
+from .tool_names import free_name, shown_name, tool_name
 from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")

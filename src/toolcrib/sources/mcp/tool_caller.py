@@ -25,13 +25,13 @@ from .downstream import downstream_of
 from .inflight import Expired, InFlight, ProgressTimeout, caller_of, current_call
 from .listed import Json, ListedTool
 from .operations import Operation, operation
-from .questions import signed
 from .relay import Relay
 from .sdk_private import says_lost, says_refused
+from .server_questions import signed
 from .tool_list import ToolList
 
 if TYPE_CHECKING:
-    from .http import HttpRefusal
+    from .http_transport import HttpRefusal
 
 log = logging.getLogger("toolcrib.mcp")
 

@@ -9,12 +9,12 @@ from ...builtin.outgoing import USER_AGENT, OutgoingRequests, Resolve, why_missi
 from ...core.registry import ToolRegistry
 from ...core.text import matches
 from ...core.tool import Tool
-from ..mcp.names import free_name, tool_name
+from ..mcp.tool_names import free_name, tool_name
 from ..registering import register_all
 from ..settings import OpenApiSettings
+from .api_document import OpenApiDocument
+from .api_operations import operations, server_url
 from .calling import Api, operation_tool
-from .document import OpenApiDocument
-from .operations import operations, server_url
 
 __all__ = ["add_api", "api_tools"]
 

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ...boundary.network.url import Target
-from ...builtin.bodies import response
 from ...builtin.outgoing import OutgoingRequests
+from ...builtin.response_bodies import response
 from ...core.context import ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
@@ -23,7 +23,7 @@ from ...core.output import ToolOutput
 from ...core.tool import Tool
 from ...core.verdict import Judgement
 from ...policy.addresses import UrlJudge
-from .operations import IN_PATH, Operation, Parameter
+from .api_operations import IN_PATH, Operation, Parameter
 
 MAX_BYTES = 512 * 1024
 READING = frozenset({"GET", "HEAD", "OPTIONS"})

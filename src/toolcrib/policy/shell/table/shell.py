@@ -10,11 +10,11 @@ from itertools import pairwise
 
 from ....core.text import lazy_regex
 from ..effect import Effect
-from ..parameters import SECRET_NAME
+from ..parameter_values import SECRET_NAME
 from ..parts import Word
 from ..roles import of_options, plain
 from ..sorting import cut, literal
-from .environment import assignment
+from .loading_variables import assignment
 from .spec import SortedWords
 
 _UNKNOWN = Word((None,))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ...core.tool import ToolOptions
     from ...core.tool_spec import CategoryName
     from ..outgoing import Gate
+    from .browser_session import BrowserSession
     from .launch import Chromium
-    from .session import BrowserSession
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ class Engine:
             return await self._new_session(key)
 
     async def _new_session(self, key: str) -> BrowserSession:
-        from .session import BrowserSession
+        from .browser_session import BrowserSession
         from .visits import Visits
 
         await self._make_room()

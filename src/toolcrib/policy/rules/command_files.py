@@ -12,9 +12,9 @@ from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from .commands import Certainty
 from .files import File, FilePattern, file_at
+from .git_content import may_show
 from .grammar import Rule
 from .match import Bound, JudgedCall
-from .stored import may_show
 
 if TYPE_CHECKING:
     from ..shell.parts import Word

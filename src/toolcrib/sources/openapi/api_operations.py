@@ -10,7 +10,7 @@ from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.json_values import as_object
 from ...core.text import lazy_regex
-from .document import OpenApiDocument
+from .api_document import OpenApiDocument
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 Place = Literal["path", "query", "header"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.sources.mcp.names import free_name, tool_name
+from toolcrib.sources.mcp.tool_names import free_name, tool_name
 
 LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -19,7 +19,7 @@ from http_world import http_server
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput
-from toolcrib.sources.mcp import http as http_module
+from toolcrib.sources.mcp import http_transport as http_module
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.servers import McpServers

@@ -43,9 +43,9 @@ from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking
 from ..model import TextDelta, ThinkingDelta, TryFailed
 from ..waiting import POLL_SECONDS, news_of
 from . import updates
-from .commands import COMMANDS, CONTINUE, answer_command
-from .diffs import made_diffs, planned_diffs
+from .call_diffs import made_diffs, planned_diffs
 from .prompts import invalid, read_prompt
+from .slash_commands import COMMANDS, CONTINUE, answer_command
 
 if TYPE_CHECKING:
     from ...toolbox import Toolbox

@@ -9,7 +9,7 @@ import mcp_types
 import pytest
 
 from toolcrib.core.errors import ToolError
-from toolcrib.sources.mcp.questions import answer
+from toolcrib.sources.mcp.server_questions import answer
 
 
 class Person:

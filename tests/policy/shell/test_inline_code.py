@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.code import MAX_CODE, effects_of_code
+from toolcrib.policy.shell.inline_code import MAX_CODE, effects_of_code
 from toolcrib.policy.shell.table.readers import sed_effects
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from .code import HIDES
+from .inline_code import HIDES
 from .parts import Command, Script, Word
 from .table.wordlist import words
 

@@ -11,7 +11,7 @@ import pytest
 from toolcrib.config import load_settings
 from toolcrib.hosts.judging import without_walls
 from toolcrib.policy.rules.grammar import parse_rule
-from toolcrib.policy.rules.history import PastCall, Person, changes, past_call, suggestions
+from toolcrib.policy.rules.rule_history import PastCall, Person, changes, past_call, suggestions
 from toolcrib.toolbox import Toolbox
 from toolcrib.toolbox.build import build
 

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from toolcrib.builtin.documents import reader as reader_module
+from toolcrib.builtin.documents import document_reader as reader_module
 from toolcrib.builtin.settings import DocumentSettings
 
 from .conftest import DATA, Reading, changed, docx, paragraph, pdf, png, text_page, xlsx, zipped

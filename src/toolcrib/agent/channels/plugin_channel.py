@@ -13,7 +13,7 @@ from ...core.errors import ConfigError, ToolcribError
 from ..bus import Deliver, InboundMessage, OutboundMessage, not_sent
 
 if TYPE_CHECKING:
-    from ...config.channels import ChannelSettings
+    from ...config.channel_settings import ChannelSettings
     from ...sources.plugins.channel import Channel
     from ...toolbox import Toolbox
 

@@ -2,7 +2,7 @@
 
 Branches are read with copies of the state. After them only what is true in all copies remains. Loop bodies are read
 until nothing more becomes unknown. Each kind of command is handled in a module that takes a `ScriptWalk`:
-`loops`, `calls`, `running`, `builtins` …
+`script_loops`, `function_calls`, `running`, `builtins` …
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
-from .calls import calls, fork_bomb, read_alias
+from .function_calls import calls, fork_bomb, read_alias
 from .grammar import parse
 from .lexer import NAME
-from .loops import for_loop, note_forks, read_loop, while_round
 from .parts import Command, Redirect, Stdin, Word
 from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
+from .script_loops import for_loop, note_forks, read_loop, while_round
 from .script_walk import ScriptWalk
 from .state import OUTER, UNKNOWN, State, Value, directories, is_number, known
 from .unsure import Unsure

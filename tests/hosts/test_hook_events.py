@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.hosts import HOSTS, EventError, HostName
-from toolcrib.hosts.events import read_event
+from toolcrib.hosts.hook_events import read_event
 from toolcrib.hosts.mapping import calls_of
 
 TEXTS = st.sampled_from(
