@@ -51,6 +51,7 @@ class FakeTelegram(ThreadingHTTPServer):
         """Answers to requests for updates that come first: a length, and what is sent of it."""
         self.refusals: Queue[tuple[int, dict[str, Any]]] = Queue()
         self.number = 0
+        self.fetched = 0
 
     @property
     def url(self) -> str:
@@ -80,6 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         elif method == "getUpdates":
             self.get_updates(json.loads(body))
         elif method == "getFile":
+            self.server.fetched += 1
             self.answer(200, {"ok": True, "result": {"file_path": "photos/x.jpg"}})
         else:
             self.take(method, body)
@@ -235,10 +237,12 @@ async def test_files_go_out_and_photos_come_in(tmp_path: Path, telegram: FakeTel
     async with agent(tmp_path, telegram, *replies) as made, running(made):
         (tmp_path / "work/b.png").write_bytes(b"\x89PNG")
         photo = [{"file_id": "s", "file_size": 10}, {"file_id": "l", "file_size": 9 << 20}]
+        telegram.writes("", sender=7, chat=7, photo=photo)  # of a stranger: it is not fetched
         telegram.writes("", caption="what is it?", photo=photo)
         method, fields = await telegram.sent()
         assert (method, fields["text"]) == ("sendMessage", "Here.")
-        assert fields["reply_parameters"] == {"message_id": 1, "allow_sending_without_reply": True}
+        assert telegram.fetched == 1
+        assert fields["reply_parameters"] == {"message_id": 2, "allow_sending_without_reply": True}
         method, body = await telegram.sent()
         assert method == "sendDocument"
         assert b'name="document"; filename="a.txt"' in body

@@ -31,6 +31,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.config.merge import make_settings
 from toolcrib.core.errors import ConfigError
+from toolcrib.policy.secrets.logs import MAX_A_MINUTE
 from toolcrib.record.state import StateFolder
 
 from ..ports import free_port
@@ -250,6 +251,17 @@ async def test_what_is_not_signed_rightly_is_refused(tmp_path: Path) -> None:
         assert sender.messages == []
         several = {**good, "webhook-signature": f"v1a,xx {good['webhook-signature']}"}
         assert (await sender.post(several, body))[0] == 202
+
+
+async def test_many_wrong_messages_fill_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with endpoint(tmp_path) as sender:
+        for _ in range(2 * MAX_A_MINUTE):
+            assert (await sender.post({}, b"x"))[0] == 401
+            with socket.create_connection(("127.0.0.1", sender.port)) as stranger:
+                await asyncio.to_thread(stranger.sendall, b"rubbish\r\n\r\n")
+                await asyncio.to_thread(stranger.recv, 100)
+    for logger in ("toolcrib.channels", "uvicorn.error"):
+        assert len([each for each in caplog.records if each.name == logger and each.levelno >= 30]) <= MAX_A_MINUTE
 
 
 async def test_a_body_that_is_announced_as_too_large_is_refused_at_once(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -200,3 +201,18 @@ async def test_nonsense_on_the_wire_does_not_end_the_server(
         for pipe in (server.stdin, server.stdout, server.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def test_a_message_that_is_too_long_ends_the_server_with_a_word(work: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, str(SCRIPT), str(work)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as server:
+        assert server.stdin is not None
+        assert server.stderr is not None
+        with contextlib.suppress(BrokenPipeError):
+            for _ in range(66):
+                server.stdin.write(b"x" * 2**20)
+            server.stdin.close()
+        assert b"a message of more than 64 MiB" in server.stderr.read()
+    assert server.returncode == 1

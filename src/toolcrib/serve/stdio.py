@@ -24,6 +24,7 @@ from mcp.shared.message import SessionMessage
 
 from ..boundary.claimed_stdio import claimed_stdio
 from ..boundary.lines import Lines, LineTooLong
+from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
 from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
@@ -80,6 +81,10 @@ async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | No
             await write.aclose()
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
+        if read.too_long:
+            raise ToolcribError(
+                f"the client sent a message of more than {MAX_LINE >> 20} MiB, so the connection was ended"
+            )
 
 
 class MessageReader(ReadStream):
@@ -98,6 +103,8 @@ class MessageReader(ReadStream):
         self._room = threading.Semaphore(MAX_AHEAD)
         self.before: Callable[[], Awaitable[None]] | None = None
         """Waited for before each message is given out."""
+        self.too_long = False
+        """Whether the client sent a message that is longer than possible."""
 
     def start(self) -> None:
         """Start reading, in a daemon thread: a thread that blocks in `read` does not delay the end of the process."""
@@ -113,11 +120,13 @@ class MessageReader(ReadStream):
     def _read(self) -> None:
         lines = Lines(MAX_LINE)
         with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone, so the thread ends
-            with contextlib.suppress(LineTooLong):
+            try:
                 while chunk := os.read(self._fd, CHUNK):
                     if found := lines.feed(chunk):
                         self._room.acquire()
                         self._loop.call_soon_threadsafe(self._put, found)
+            except LineTooLong:
+                self.too_long = True
             self._loop.call_soon_threadsafe(self.close)
 
     def _put(self, lines: list[bytes]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Iterator
 
 import pytest
 
+from toolcrib.boundary.network.strangers import MAX_STRANGERS
 from toolcrib.core.errors import ConfigError
 from toolcrib.serve.console import serve_console
 from toolcrib.serve.console.access import LINK_SECONDS, MAX_BROWSERS, MAX_FORM
@@ -46,6 +49,19 @@ def test_without_a_cookie_nothing_is_read(room: Room, console: Open, name: str) 
     got = console.ask("GET", name)
     assert got.status == 401
     assert row["id"] not in got.text
+
+
+def test_connections_of_strangers_keep_no_browser_out(console: Open) -> None:
+    console.enter()
+    crowd = [socket.create_connection(("127.0.0.1", console.port)) for _ in range(2 * MAX_STRANGERS)]
+    try:
+        assert console.ask("GET", "inbox").status == 200
+        crowd[0].settimeout(20)
+        with contextlib.suppress(ConnectionError):
+            assert crowd[0].recv(1) == b""
+    finally:
+        for each in crowd:
+            each.close()
 
 
 def test_without_a_cookie_nothing_is_answered(room: Room, console: Open) -> None:

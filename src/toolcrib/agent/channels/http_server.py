@@ -30,12 +30,14 @@ async def serve_http(host: str, port: int, handler: Handler) -> None:
     import uvicorn
 
     from ...boundary.network.strangers import Strangers
+    from ...policy.secrets.logs import log_little
 
     class EndpointServer(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
             yield  # the program handles them
 
+    log_little("toolcrib.channels", "uvicorn.error")  # they say something for each wrong request of a stranger
     with _listener(host, port) as listener:
         config = uvicorn.Config(
             _app(handler), log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -21,6 +22,8 @@ log = logging.getLogger("toolcrib.channels")
 
 LISTEN_VARIABLE = "TOOLCRIB_CHANNEL_LISTEN"
 """`1` if the plugin should fetch messages, `0` if it is only used for sending."""
+ALLOWED_VARIABLE = "TOOLCRIB_CHANNEL_ALLOWED"
+"""The ids of those whose messages are wanted, as JSON; `*`: everybody. A plugin need not fetch what others send."""
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a plugin that ended is started again; each pause is twice as long as the one before."""
 STEADY_SECONDS = 60.0
@@ -88,7 +91,8 @@ class PluginChannel:
 
     def _made(self) -> Channel:
         plugin = self._settings.plugin or self._name
-        env = {**self._settings.env, LISTEN_VARIABLE: "1" if self._listens else "0"}
+        wanted = json.dumps([*self._settings.allowed, *self._settings.approvers])
+        env = {**self._settings.env, LISTEN_VARIABLE: "1" if self._listens else "0", ALLOWED_VARIABLE: wanted}
         env |= {variable: self._secret(name) for variable, name in self._settings.secrets.items()}
         if not self._box.settings.plugins.enabled:
             raise ConfigError(f"channels.{self._name} needs plugins; set plugins.enabled = true")

@@ -13,12 +13,13 @@ from typing import Protocol
 
 import uvicorn
 
-from ...boundary.network.strangers import PacedProtocol
+from ...boundary.network.strangers import Strangers, connections_of_one
 from ...config.serve_settings import ConsoleSettings
 from ...core.errors import ConfigError
+from ...policy.secrets.logs import log_little
 from ..listening import ReportingServer, listen
 from ..signals import stop_signal
-from .access import WITH_LINKS, ConsoleAccess
+from .access import MAX_BROWSERS, WITH_LINKS, ConsoleAccess
 from .app import ConsoleSources, ConsoleViews
 from .live import POLL_SECONDS, RecordWatch
 
@@ -75,11 +76,17 @@ async def opened_console(
     with listen(host, port, "the console") as listener:
         port = listener.getsockname()[1]
         watch = RecordWatch(sources.records, poll)
-        access = ConsoleAccess(ConsoleViews(sources, watch).app(), port, settings)
+        strangers = Strangers()
+        log_little("uvicorn.error")
+
+        def admit(client: object, holder: str) -> bool:
+            return strangers.passed(client, holder, connections_of_one(MAX_BROWSERS))
+
+        access = ConsoleAccess(ConsoleViews(sources, watch).app(), port, settings, admit)
         config = uvicorn.Config(
             access,
-            http=PacedProtocol, log_level="warning", access_log=False, lifespan="off", ws="none", proxy_headers=False,
-            server_header=False, timeout_graceful_shutdown=1,
+            http=strangers.protocol(), log_level="warning", access_log=False, lifespan="off", ws="none",
+            proxy_headers=False, server_header=False, timeout_graceful_shutdown=1,
         )  # fmt: skip
         address = settings.origin or f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -16,7 +16,7 @@ import hmac
 import ipaddress
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -68,10 +68,16 @@ class FormRefused(ToolcribError):
 
 class ConsoleAccess:
     """ASGI middleware in front of the console that listens on a port of this machine. `place` is the folder of all
-    addresses."""
+    addresses. `admit(client, browser)` says whether the connection of a request is not one too many for its browser."""
 
-    def __init__(self, app: ASGIApp, port: int, settings: ConsoleSettings = WITH_LINKS) -> None:
-        self._app, self._proxy = app, settings if settings.proxy else None
+    def __init__(
+        self,
+        app: ASGIApp,
+        port: int,
+        settings: ConsoleSettings = WITH_LINKS,
+        admit: Callable[[object, str], bool] = lambda _client, _browser: True,
+    ) -> None:
+        self._app, self._admit, self._proxy = app, admit, settings if settings.proxy else None
         self._hosts = frozenset({urlsplit(settings.origin).netloc}) if self._proxy else authorities(LOOPBACK, port)
         self.place = "console" if self._proxy else secrets.token_hex(16)
         self._links: dict[bytes, tuple[float, bool]] = {}
@@ -124,6 +130,8 @@ class ConsoleAccess:
             scope[PERSON] = person_at("console")
         if scope[FORM] is None:
             return None if name in OPEN else HTMLResponse(entrance(), 401)
+        if not self._admit(scope.get("client"), scope[FORM]):
+            return HTMLResponse(refused("Refused", "This browser has too many connections to the console."), 503)
         if scope["method"] == "POST" and not scope[FORM]:
             return HTMLResponse(refused("Refused", "You may look here, and not answer or change anything."), 403)
         return None

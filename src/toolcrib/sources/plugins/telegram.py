@@ -25,6 +25,7 @@ import uuid
 API = os.environ.get("TELEGRAM_API", "https://api.telegram.org").rstrip("/")
 TOKEN = os.environ.get("TELEGRAM_TOKEN", "")
 LISTEN = os.environ.get("TOOLCRIB_CHANNEL_LISTEN", "1") != "0"
+ALLOWED = json.loads(os.environ.get("TOOLCRIB_CHANNEL_ALLOWED", '["*"]'))  # ids of senders
 POLL_SECONDS = 50  # of one request for messages
 SECONDS = 20  # of any other request
 MAX_TEXT, MAX_CAPTION = 4096, 1024  # UTF-16 units, as Telegram counts
@@ -152,6 +153,8 @@ def photo_of(message):
 def inbound(message):
     text = message.get("text") or message.get("caption") or ""
     sender = message.get("from") or {}
+    if "*" not in ALLOWED and str(sender.get("id")) not in ALLOWED:
+        return  # before anything of it is fetched
     media = []
     try:
         media = photo_of(message)
