@@ -12,6 +12,8 @@ pytest.importorskip("dbos")
 PROGRAM = """
 import asyncio, sys
 from opentelemetry import trace
+from opentelemetry.baggage import set_baggage
+from opentelemetry.context import attach
 from opentelemetry.trace import NonRecordingSpan, NoOpTracer, SpanContext, TraceFlags, TracerProvider
 from toolcrib import Toolbox
 from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
@@ -37,6 +39,7 @@ async def submit(box):
         return engine
     box.registry.register(JobTool(box, opened))
     above = NonRecordingSpan(SpanContext(0xabc, 0xde, False, TraceFlags(1)))
+    attach(set_baggage("user", "somebody"))
     with trace.use_span(above):
         output = await box.call("job", {"action": "start", "tool": "read_file", "arguments": {"path": "a.txt"}})
     assert not output.is_error, output.for_llm
@@ -47,6 +50,7 @@ async def work(box):
         engine = await host.engine()
         [job] = await engine.jobs()
         assert (await engine.result(job.job.id, 60)).state == "done"
+        assert set(job.job.trace) <= {"traceparent"}, job.job.trace
 
 async def main():
     async with Toolbox.open(sys.argv[1]) as box:

@@ -10,7 +10,9 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import ElicitResult, jsonrpc_message_adapter
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import AudioBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
@@ -624,3 +626,38 @@ async def test_a_client_sees_what_it_found(connect: Connect, era: str, tmp_path:
         async with connect(box, era) as other:
             listed = {found.name for found in (await other.list_tools()).tools}
             assert "paint_7" not in listed or era != "legacy"  # without sessions, a client is who it says it is
+
+
+async def test_a_second_request_with_the_id_of_one_that_runs_is_refused() -> None:
+    began: list[int] = []
+
+    @tool(category="memory", timeout=None)
+    async def slow(number: int) -> str:
+        """Wait."""
+        began.append(number)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            began.append(-number)
+            raise
+        return "ended"
+
+    server = McpServer(ToolRegistry([slow])).sdk
+    async with create_client_server_memory_streams() as ((answers, requests), theirs):
+        running = asyncio.create_task(server.run(*theirs, server.create_initialization_options()))
+
+        async def send(**message: Any) -> None:
+            await requests.send(SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **message})))
+
+        info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        await send(id=1, method="initialize", params=info)
+        await answers.receive()
+        await send(method="notifications/initialized")
+        for number in (1, 2):
+            await send(id=7, method="tools/call", params={"name": "slow", "arguments": {"number": number}})
+        refused = await answers.receive()
+        assert "runs already" in str(refused.message)
+        await until(lambda: began == [1])
+        await send(method="notifications/cancelled", params={"requestId": 7})
+        await until(lambda: began == [1, -1])
+        running.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from ..core.events import traced
 
@@ -12,9 +13,7 @@ def trace_headers() -> dict[str, str]:
     """Return the W3C headers of the current span; none if this process makes no spans."""
     headers: dict[str, str] = {}
     if traced():
-        from opentelemetry.propagate import inject
-
-        inject(headers)
+        _propagator().inject(headers)
     return headers
 
 
@@ -25,10 +24,16 @@ def as_parent(headers: Mapping[str, str]) -> Generator[None]:
         yield
         return
     from opentelemetry.context import attach, detach
-    from opentelemetry.propagate import extract
 
-    token = attach(extract(dict(headers)))
+    token = attach(_propagator().extract(dict(headers)))
     try:
         yield
     finally:
         detach(token)
+
+
+def _propagator() -> Any:
+    """Return what writes and reads the ids of a span, and nothing else: a host's baggage does not belong in a job."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator()

@@ -29,7 +29,7 @@ from ..core.events import traced
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.wings import has_wing
-from ..sources.mcp.sdk_private import connection_of, without_spans
+from ..sources.mcp.sdk_private import connection_of, refuse_used_ids, with_clean_spans, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
 from .interface import served_tools
@@ -101,6 +101,8 @@ class McpServer:
         )
         if not traced():  # without a reader, spans would still cost the same
             without_spans(self.sdk)
+        with_clean_spans(self.sdk, self.calls.redact)
+        refuse_used_ids()
         self.sdk.middleware.append(_bounded_introduction)
         self.sdk.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, self._initialized)
         self._open_gateway()

@@ -61,6 +61,18 @@ def test_the_server_has_its_middleware_for_spans() -> None:
     assert len(server.middleware) == before - 1, "OpenTelemetryMiddleware has another name, or is not put in any more"
 
 
+def test_the_middleware_for_spans_reads_what_is_cleaned() -> None:
+    [spans] = [each for each in Server("test").middleware if type(each).__name__ == "OpenTelemetryMiddleware"]
+    read = set(re.findall(r"ctx\.(\w+)", inspect.getsource(type(spans))))
+    assert read == {"params", "method", "protocol_version", "request_id", "meta"}, "a span has something else, too"
+    assert re.findall(r"params\.get\((.*?)\)", inspect.getsource(type(spans))) == ['"name"']
+
+
+def test_the_dispatcher_takes_requests_in_one_place() -> None:
+    source = inspect.getsource(JSONRPCDispatcher)
+    assert "self._in_flight[coerce_request_id(req.id)] =" in source
+
+
 def test_the_dispatcher_makes_its_spans_with_one_function() -> None:
     source = inspect.getsource(JSONRPCDispatcher)
     assert source.count("otel_span(") == 1 and "with otel_span(" in source, "otel_span is used in another way"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST
+
+from ...core.bound import clean_id
 
 if TYPE_CHECKING:
     from mcp.client import ClientSession
@@ -178,6 +181,79 @@ def without_spans(server: Server[Any]) -> None:
     Private: the class name `OpenTelemetryMiddleware`; its module is private. Why: there is no setting for it.
     """
     server.middleware[:] = [each for each in server.middleware if type(each).__name__ != "OpenTelemetryMiddleware"]
+
+
+def with_clean_spans(server: Server[Any], redact: Callable[[str], str]) -> None:
+    """Let no secret into the spans of a server's requests: names and ids are a client's, and errors may quote them.
+
+    Private: the class name `OpenTelemetryMiddleware`, and which attributes of its request it reads. Why: its spans
+    leave this process before we could mask anything, and there is no public hook.
+    """
+    spans = [n for n, each in enumerate(server.middleware) if type(each).__name__ == "OpenTelemetryMiddleware"]
+    for number in spans:
+        server.middleware[number] = _CleanSpans(server.middleware[number], redact)
+
+
+class _CleanSpans:
+    def __init__(self, spans: Any, redact: Callable[[str], str]) -> None:
+        self._spans, self._redact = spans, redact
+
+    async def __call__(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
+        failed: Exception | None = None
+
+        async def go_on(_: Any) -> Any:
+            nonlocal failed
+            try:
+                return await call_next(ctx)
+            except Exception as error:
+                failed = error
+                raise self._shown(error) from None
+
+        given: dict[str, Any] = ctx.params or {}
+        name = given.get("name")
+        params = {"name": clean_id(name, self._redact)} if isinstance(name, str) else None
+        ident = ctx.request_id if ctx.request_id is None else clean_id(str(ctx.request_id), self._redact)
+        shown = replace(ctx, method=clean_id(ctx.method, self._redact), params=params, request_id=ident)
+        try:
+            return await self._spans(shown, go_on)
+        except Exception:
+            if failed is not None:
+                raise failed from failed.__cause__
+            raise
+
+    def _shown(self, error: Exception) -> Exception:
+        from mcp.shared.exceptions import MCPError
+        from pydantic import ValidationError
+
+        if isinstance(error, MCPError):
+            return MCPError(error.error.code, self._redact(error.error.message))
+        if isinstance(error, ValidationError):  # of which the span has no text
+            return error
+        return type(type(error).__name__, (Exception,), {})(self._redact(str(error)))
+
+
+def refuse_used_ids() -> None:
+    """Refuse a request with the id of one that runs: a cancellation would reach the later one only.
+
+    Private: `JSONRPCDispatcher._dispatch_request`, which is wrapped, and its `_in_flight`. Why: the SDK takes both.
+    """
+    from mcp.shared import jsonrpc_dispatcher
+    from mcp_types import ErrorData
+
+    sdk: Any = jsonrpc_dispatcher
+    kind: Any = sdk.JSONRPCDispatcher
+    plain = kind._dispatch_request
+    if plain.__module__ == __name__:
+        return
+
+    async def dispatch(self: Any, request: Any, metadata: Any, on_request: Any, sender: Any) -> None:
+        if sdk.coerce_request_id(request.id) not in self._in_flight:
+            await plain(self, request, metadata, on_request, sender)
+            return
+        error = ErrorData(code=INVALID_REQUEST, message="a request with this id runs already; give each one its own")
+        self._spawn(self._write_error, request.id, error, sender_ctx=sender)
+
+    kind._dispatch_request = dispatch
 
 
 def without_error_texts() -> None:
