@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,59 @@ async def test_values_are_looked_for_in_the_texts_that_a_script_read_in_this_pro
         made.box.audit.flush()
         outcome = await made.run("send", made.session("last"))
         assert outcome.waiting == ()
+
+
+@pytest.mark.parametrize("where", ["in a copy", "in a copy in another process", "after the record was pruned"])
+async def test_what_a_script_read_is_known(where: str, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    replies = [{"calls": [call("run_code", code="await news()\nNone")]}, {"text": "ok"}, SEND, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as made:
+        session = made.new_session()
+        await made.run("read", session)
+        if where == "in a copy":
+            copy = made.session(made.store.fork(session.id).id)
+            assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
+            return
+    async with one_process(tmp_path, replies) as made:
+        if where == "after the record was pruned":
+            with closing(sqlite3.connect(made.box.state.record)) as record:
+                record.execute("DELETE FROM record")
+                record.commit()
+        else:
+            session = made.session(made.store.fork(session.id).id)
+        assert [each["tool"] for each in (await made.run("send", made.session(session.id))).waiting] == ["mail"]
+
+
+async def test_what_a_job_that_ran_a_script_read_is_known_in_a_copy(tmp_path: Path) -> None:
+    async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        told = UserTurn((Text("[The job job-1 (run_code) is done.]\nNone"),), "job", labels=LABELS[True, False].pair)
+        session.append(replace(told, known_by=made.box.flow.process))
+        made.box.flow.note_run(["job-1"], session.id)
+        copy = made.session(made.store.fork(session.id).id)
+        assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
+
+
+async def test_a_file_that_a_subagent_wrote_does_not_make_its_untrusted_texts_known(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text('{"labels": {"policy": "destinations"}, "mode": "autonomous"}')
+    (tmp_path / "work").mkdir()
+    model = ScriptedModel([SEND, {"text": "ok"}])
+    async with (
+        Toolbox.open(tmp_path / "work", config=tmp_path / "c.json", tools=[news, mail]) as box,
+        await Agent.open(box, model) as made,
+    ):
+        session = made.new_session()
+        row = made.store.create(model="m", system="", parent=session.id)
+        read = [ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))]
+        for position, entry in enumerate(read):
+            made.store.append(row.id, position, entry, NOTHING, None)
+        session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
+        session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+        session.append(ModelTurn((ModelCall("d", "read_file", '{"path": "note.txt"}'),), "calls"))
+        session.append(ResultTurn((CallResult("d", "read_file", ADDRESS, labels=LABELS[False, True].pair),)))
+        session.append(ModelTurn((Text("ok"),)))
+        outcome = await made.run("send", made.session(session.id))
+        assert [each["tool"] for each in outcome.waiting] == ["mail"]
 
 
 @pytest.mark.parametrize("removed", [False, True])

@@ -101,33 +101,44 @@ def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSess
     """Note that a session has read what its subagents have read, also what is not in their reports: they may have
     stored it in a file."""
     for subagent in subagents:
-        note_entries(box, subagent.entries, session_id)
-        note_record(box, subagent, session_id)
+        note_entries(box, subagent.entries, subagent.id)
+        note_record(box, subagent)
+        box.flow.share(subagent.id, session_id)
+        box.flow.inherit(box.session(subagent.id).labels, session_id)
 
 
-def note_record(box: Toolbox, session: AgentSession, reader: str | None = None) -> None:
-    """Note untrusted results that the record has, while neither this process nor the history does: those of a job that
-    still works, of a script's calls, and of a call that was cut off. `reader` is the session that counts as having read
-    them, if it is another one."""
-    ran = box.flow.ran(session.id)
-    unknown = {each for each in box.audit.untrusted(session.id) if outer_id(each) not in ran}
-    if unknown and not unknown <= _stored_calls(session):  # a script's calls are never in a history
-        box.flow.inherit(LABELS[True, False], reader or session.id, elsewhere=True)
+def note_record(box: Toolbox, session: AgentSession) -> None:
+    """Note untrusted results whose texts neither this process nor the history has: those of a script's calls, of a job
+    that still works, and of a call that was cut off. The record may have dropped them, and those of a copy are another
+    session's there, so the history of a session counts, too."""
+    ran, stored = box.flow.ran(session.id), _untrusted_results(box, session)
+    read = {*box.audit.untrusted(session.id), *stored}
+    if any(outer_id(each) not in ran and not stored.get(each) for each in read):
+        box.flow.inherit(LABELS[True, False], session.id, elsewhere=True)
 
 
-def _stored_calls(session: AgentSession) -> set[str]:
-    """Return the ids of the calls of a session whose untrusted results its history has, also of jobs."""
-    found: set[str] = set()
+def _untrusted_results(box: Toolbox, session: AgentSession) -> dict[str, bool]:
+    """Return the ids of the calls and jobs whose untrusted results are in the history of a session, and whether it has
+    what they read: of a script it has only the output."""
+    found: dict[str, bool] = {}
+    calls: dict[str, ModelCall] = {}
     position = 0
     for index, entry in enumerate(session.entries):
         if isinstance(entry, ModelTurn):
-            position = index
+            position, calls = index, {call.id: call for call in entry.calls}
         elif isinstance(entry, ResultTurn):
-            ids = (result.call_id for result in entry.results if result.labels is not None and result.labels[0])
-            found.update(f"{session.id}.{position}.{each}" for each in ids)
+            for result in entry.results:
+                if result.labels is not None and result.labels[0] and (call := calls.get(result.call_id)):
+                    found[f"{session.id}.{position}.{call.id}"] = not _is_script(box, call)
         elif isinstance(entry, UserTurn) and entry.labels is not None and (job := _REPORTED.match(entry.text)):
-            found.add(job[1])
+            found[job[1]] = not (entry.labels[0] and entry.known_by)
     return found
+
+
+def _is_script(box: Toolbox, call: ModelCall) -> bool:
+    with suppress(ToolcribError):
+        return box.registry.resolve_forward(call.name, call.object)[1] == "run_code"
+    return True
 
 
 def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> None:

@@ -140,13 +140,16 @@ class LabelFlow:
         if digest in session.sources:  # the same result again, for example from polling
             return
         asked = folded("\n".join(value for _, value in strings(arguments))) if self.policy == "destinations" else ""
-        size = len(text) + len(asked) + RESULT_CHARS
+        self._store(session, digest, ReadText(shown, folded(text), asked, len(session.trusted)))
+
+    def _store(self, session: _ReadSession, digest: bytes, source: ReadText) -> None:
+        size = len(source.text) + len(source.asked) + RESULT_CHARS
         if session.size + size > MAX_CHARS:
             session.full = True
             return
         session.size += size
         self.size += size
-        session.sources[digest] = ReadText(shown, folded(text), asked, len(session.trusted))
+        session.sources[digest] = source
 
     def _note_trusted(self, session: _ReadSession, output: ToolOutput) -> None:
         text = "\n".join(texts_of(output))
@@ -212,8 +215,9 @@ class LabelFlow:
             session = self._session(taker)
             session.said, session.trusted, session.sources = list(given.said), dict(given.trusted), dict(given.sources)
         else:  # what it had before these is not known
-            new = {digest: replace(source, before=0) for digest, source in given.sources.items()}
-            session.sources = {**new, **session.sources}
+            for digest, source in given.sources.items():
+                if digest not in session.sources:
+                    self._store(session, digest, replace(source, before=0))
         session.given_untrusted |= given.given_untrusted or given.labels.integrity == "untrusted"
         session.full = session.full or given.full
 
