@@ -88,6 +88,8 @@ def live(run, files):
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         code = 70

@@ -9,7 +9,6 @@ import runpy
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -25,9 +24,9 @@ from .waiting import BUSY
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def run(name, tmp_path, code=0):
+def run(python, name, tmp_path, code=0):
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=60, check=False,
+        [python, EXAMPLES / name], capture_output=True, text=True, timeout=60, check=False,
         env={"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -35,8 +34,8 @@ def run(name, tmp_path, code=0):
     return done.stdout
 
 
-def test_the_first_tool_is_called_well_and_badly_and_shown_in_every_dialect(tmp_path):
-    out = run("first_tool.py", tmp_path)
+def test_the_first_tool_is_called_well_and_badly_and_shown_in_every_dialect(tmp_path, forked_python):
+    out = run(forked_python, "first_tool.py", tmp_path)
     assert "Paris: 21 °C for 1 day(s)" in out
     assert "Paris: 21 °C for 3 day(s)" in out
     for complaint in ("missing required city", "days should be an integer", "unit must be one of", "parameter town"):
@@ -45,21 +44,21 @@ def test_the_first_tool_is_called_well_and_badly_and_shown_in_every_dialect(tmp_
         assert f"\n{dialect} [{{" in out
 
 
-def test_a_person_is_asked_before_each_deletion(tmp_path):
-    out = run("ask_before_effects.py", tmp_path)
+def test_a_person_is_asked_before_each_deletion(tmp_path, forked_python):
+    out = run(forked_python, "ask_before_effects.py", tmp_path)
     assert out.count("[asked] delete_file") == 2
     assert "keep.txt stays" in out
     assert "precious" in out
 
 
-def test_research_marks_an_invented_passage(tmp_path):
-    out = run("research.py", tmp_path)
+def test_research_marks_an_invented_passage(tmp_path, forked_python):
+    out = run(forked_python, "research.py", tmp_path)
     assert out.count("   source: http://127.0.0.1:") == 2
     assert out.count("NOT ON THE PAGE") == 1
 
 
-def test_data_is_asked_in_sql_that_only_reads(tmp_path):
-    out = run("ask_data.py", tmp_path)
+def test_data_is_asked_in_sql_that_only_reads(tmp_path, forked_python):
+    out = run(forked_python, "ask_data.py", tmp_path)
     assert "not authorized" in out
     assert '{"month": "2026-02", "total": 400}' in out
     assert out.endswith("February was the best month: 400, all of it in Bergen.\n")
@@ -162,12 +161,12 @@ def provider(reply):
         ("anthropic_loop.py", anthropic_reply, ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "")),
     ],
 )
-def test_a_loop_with_a_providers_sdk_comes_to_an_answer(tmp_path, name, reply, variables):
+def test_a_loop_with_a_providers_sdk_comes_to_an_answer(tmp_path, forked_python, name, reply, variables):
     key, address, path = variables
     (tmp_path / "notes.txt").write_text("Buy milk.\n")
     with provider(reply) as url:
         done = subprocess.run(
-            [sys.executable, EXAMPLES / name, "What is in my notes?"], cwd=tmp_path, timeout=60, check=False,
+            [forked_python, EXAMPLES / name, "What is in my notes?"], cwd=tmp_path, timeout=60, check=False,
             capture_output=True, text=True, env={**environment(tmp_path), key: "k", address: url + path},
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -191,9 +190,9 @@ def environment(tmp_path):
     return {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "PATH": "/usr/bin:/bin", "TZ": "UTC"}
 
 
-def start(tmp_path, *words):
+def start(python, tmp_path, *words):
     return subprocess.Popen(
-        [sys.executable, EXAMPLES / words[0], *map(str, words[1:])], text=True, cwd=tmp_path,
+        [python, EXAMPLES / words[0], *map(str, words[1:])], text=True, cwd=tmp_path,
         env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -224,10 +223,10 @@ def repository(folder):
     return folder
 
 
-def test_a_review_of_a_diff_is_written_and_nothing_else_changes(tmp_path):
+def test_a_review_of_a_diff_is_written_and_nothing_else_changes(tmp_path, forked_python):
     repo = repository(tmp_path / "shop")
     before = (repo / "shop.py").read_text()
-    process = start(tmp_path, "review_diff.py", "--repo", repo, "--model", replies("review_diff"))
+    process = start(forked_python, tmp_path, "review_diff.py", "--repo", repo, "--model", replies("review_diff"))
     assert "2 findings in review.md" in finish(process)[0]
     review = (tmp_path / "review.md").read_text()
     assert "## high: shop.py:9\n\n    return total(prices) / len(prices)" in review
@@ -236,21 +235,21 @@ def test_a_review_of_a_diff_is_written_and_nothing_else_changes(tmp_path):
     assert (repo / "shop.py").read_text() == before  # the script tries to write it
 
 
-def test_a_restart_waits_for_approval_and_runs_in_another_process(tmp_path):
+def test_a_restart_waits_for_approval_and_runs_in_another_process(tmp_path, forked_python):
     folder = tmp_path / "runbook"
     shutil.copytree(EXAMPLES / "approve_later", folder)
     (folder / "web.state").write_text("down\n")
     (folder / "web.log").write_text("web: out of memory\n")
     words = ("approve_later.py", "--runbook", folder / "runbook.json", "--model", replies("approve_later"))
-    out, err = finish(start(tmp_path, *words, "The shop is slow."), 3)
+    out, err = finish(start(forked_python, tmp_path, *words, "The shop is slow."), 3)
     assert "· check_service" in err
     assert (folder / "web.state").read_text() == "down\n"
     request, session = re.search(r"approve (ap_\w+)", out)[1], re.search(r"--resume (\S+)", out)[1]
     subprocess.run(
-        [sys.executable, "-m", "toolcrib", "approvals", "approve", request, "-w", folder],
+        [forked_python, "-m", "toolcrib", "approvals", "approve", request, "-w", folder],
         check=True, env=environment(tmp_path), capture_output=True,
     )  # fmt: skip
-    assert "web was down" in finish(start(tmp_path, *words, "--resume", session))[0]
+    assert "web was down" in finish(start(forked_python, tmp_path, *words, "--resume", session))[0]
     assert (folder / "web.state").read_text() == "up\n"
     assert (folder / "web.log").read_text().count("web restarted") == 1
 
@@ -268,11 +267,11 @@ def read_until(process, words):
     return text
 
 
-def test_the_assistant_asks_is_steered_and_reminds(tmp_path):
+def test_the_assistant_asks_is_steered_and_reminds(tmp_path, forked_python):
     stored = tmp_path / "reminders" / "reminders.json"
     stored.parent.mkdir()
     stored.write_text('[{"at": "2020-01-01T09:00:00", "text": "Water the flowers"}]')
-    process = start(tmp_path, "assistant.py", "--model", replies("assistant"))
+    process = start(forked_python, tmp_path, "assistant.py", "--model", replies("assistant"))
     read_until(process, "⏰ Water the flowers")
     process.stdin.write("Remind me to call Ann.\n\nIt is about the invoice.\n")  # the second line steers
     process.stdin.flush()
@@ -288,14 +287,14 @@ def test_the_assistant_asks_is_steered_and_reminds(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_assistant_ends_at_ctrl_c_and_its_conversation_goes_on(tmp_path):
-    process = start(tmp_path, "assistant.py", "--model", replies("assistant"))
+def test_the_assistant_ends_at_ctrl_c_and_its_conversation_goes_on(tmp_path, forked_python):
+    process = start(forked_python, tmp_path, "assistant.py", "--model", replies("assistant"))
     process.stdin.write("Remind me to call Ann.\n")
     process.stdin.flush()
     read_until(process, "? At what time?")
     os.kill(process.pid, signal.SIGINT)
     finish(process, 130)
-    again = start(tmp_path, "assistant.py", "--model", replies("assistant"), "--session", "last")
+    again = start(forked_python, tmp_path, "assistant.py", "--model", replies("assistant"), "--session", "last")
     again.stdin.write("At nine.\n")
     again.stdin.flush()
     read_until(again, "I remind you on Monday")
@@ -303,14 +302,14 @@ def test_the_assistant_ends_at_ctrl_c_and_its_conversation_goes_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_programs_say_what_is_wrong_in_one_line(tmp_path):
+def test_programs_say_what_is_wrong_in_one_line(tmp_path, forked_python):
     repo = repository(tmp_path / "shop")
     (tmp_path / "bad").mkdir()
     for name in ("reminders.json", "runbook.json"):
         (tmp_path / "bad" / name).write_text("[1")
     runbook = EXAMPLES / "approve_later" / "runbook.json"
     started = [
-        start(tmp_path, *words)
+        start(forked_python, tmp_path, *words)
         for words in (
             ("review_diff.py", "--repo", repo, "--model", "nobody:none"),
             ("review_diff.py", "--repo", repo, "--base=--output=x"),
@@ -324,7 +323,10 @@ def test_programs_say_what_is_wrong_in_one_line(tmp_path):
     for process in started:
         assert finish(process, 1)[1].count("\n") == 1
     subprocess.run(["git", "checkout", "-q", "."], cwd=repo, check=True)
-    assert finish(start(tmp_path, "review_diff.py", "--repo", repo))[0] == "There are no changes since HEAD.\n"
+    assert (
+        finish(start(forked_python, tmp_path, "review_diff.py", "--repo", repo))[0]
+        == "There are no changes since HEAD.\n"
+    )
 
 
 # --- many machines

@@ -21,12 +21,17 @@ def expected(text: str) -> re.Pattern[str]:
 
 
 @pytest.mark.timeout(120)
-def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_each_command_prints_what_the_page_shows(tmp_path: Path, forked_python: str) -> None:
     program = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert program is not None
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, words in (("toolcrib", " -m toolcrib"), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {forked_python}{words} "$@"\n')
+        (programs / name).chmod(0o755)
     env = {
         "HOME": str(tmp_path),
-        "PATH": f"{Path(sys.executable).parent}:{os.defpath}:/usr/local/bin",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.defpath}:/usr/local/bin",
         "LC_ALL": "C.UTF-8",
     }
     request, folder = "", tmp_path

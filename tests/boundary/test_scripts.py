@@ -369,7 +369,7 @@ def test_a_pipe_is_not_waited_for_and_a_vast_file_not_read(tmp_path: Path, kind:
         else:
             (tmp_path / name).touch()
             os.truncate(tmp_path / name, 1 << 40)
-    ways = [way.format(name) for name in names for way in WAYS.split(",")]
+    ways = dict.fromkeys(way.format(name) for name in names for way in WAYS.split(","))
     code = """import sys
 from toolcrib.boundary.scripts import fingerprint, loaded_by
 for way in sys.argv[2:]:
