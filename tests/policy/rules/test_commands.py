@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.text import wildcard
-from toolcrib.policy.rules.commands import Allowing, overlaps, parse_pattern, refuses, subjects_of
+from toolcrib.policy.rules.allowed_scripts import Allowing
+from toolcrib.policy.rules.commands import overlaps, parse_pattern, refuses, subjects_of
 from toolcrib.policy.shell.reading import read_script
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError
-from .commands import Allowing
+from .allowed_scripts import Allowing
 from .files import File, file_at
 from .grammar import Rule
 from .match import Bound, JudgedCall, MatchEnvironment, pattern_of
