@@ -52,6 +52,7 @@ class WorkspaceRoots:
         self._unlisted: set[GrantedRoot] = set()
         weakref.finalize(self, _close_all, self._fds)
         self.root = self._grant(root, writable=os.path.realpath(root) != WHOLE_MACHINE).path
+        self._root = str(self.root)
         write_roots, read_roots = tuple(write_roots), tuple(read_roots)
         for extra in (*write_roots, *read_roots):
             check_grant(extra, (*self.writable, *write_roots))
@@ -126,18 +127,14 @@ class WorkspaceRoots:
             text = os.path.expanduser(text)
         if len(text) > _MAX_PATH:
             raise ToolError(f"a path of {len(text):,} characters is too long; {_MAX_PATH:,} are possible")
-        absolute = os.path.normpath(os.path.join(self.root, text) if text else self.root)
+        absolute = os.path.normpath(os.path.join(self._root, text) if text else self._root)
         if absolute.startswith("//"):  # POSIX keeps two leading slashes
             absolute = absolute[1:]
         holder = absolute
-        while True:
-            root = self._spellings.get(holder)
-            if root is not None:
-                break
-            above = os.path.dirname(holder)
-            if above == holder:
+        while (root := self._spellings.get(holder)) is None:
+            if holder == "/":
                 raise self._outside(text)
-            holder = above
+            holder = holder[: holder.rfind("/")] or "/"
         rest = absolute[len(holder) :].strip("/")
         parts = tuple(rest.split("/")) if rest else ()
         if root.only:
@@ -145,7 +142,8 @@ class WorkspaceRoots:
         if not parts and root in self._unlisted:
             raise OutsideWorkspace(f"{root.path} cannot be listed or searched: name a file in it by its whole path")
         place = WorkspacePath(root, parts, self._shown(root.path, parts))
-        self._refuse_private(root, os.path.join(root.path, *parts), place)
+        if root in self._with_private:
+            self._refuse_private(root, os.path.join(root.path, *parts), place)
         return place
 
     def _refuse_private(self, root: GrantedRoot, real: str, place: WorkspacePath) -> None:
@@ -161,7 +159,7 @@ class WorkspaceRoots:
         return self.locate(path).shown
 
     def _shown(self, root: Path | str, parts: Sequence[str]) -> str:
-        if str(root) == str(self.root):
+        if str(root) == self._root:
             return "/".join(parts) or "."
         return os.path.join(root, *parts)
 

@@ -47,7 +47,7 @@ class Journal:
         self.folder = folder
         self.ws = ws
         self.table = ChangeTable(folder)
-        self.images = BeforeImages(folder, ws)
+        self.images = BeforeImages(folder)
         self._sync, self._commands = sync, commands
         self._since_prune = 0
 
@@ -204,9 +204,8 @@ class Journal:
 class BeforeImages:
     """The earlier contents that the journal of one state folder stores."""
 
-    def __init__(self, folder: StateFolder, ws: Workspace) -> None:
+    def __init__(self, folder: StateFolder) -> None:
         self._folder = folder
-        self._ws = ws
 
     def keep(self, staged: Staged) -> tuple[str, str | None]:
         """Store the content that is about to be replaced. Returns its name below the state folder, and the hash if it
@@ -218,7 +217,7 @@ class BeforeImages:
         assert before is not None
         name = fresh_name()
         target = self._folder.journal / name
-        parent, own, _ = self._ws.open_parent(place.path)
+        parent, own = staged.dir_fd, staged.name
         try:
             source = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
             with open(source, "rb", buffering=0) as file:
@@ -241,8 +240,6 @@ class BeforeImages:
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-        finally:
-            os.close(parent)
         return f"journal/{name}", sha
 
     def path(self, change: Change) -> Path:
