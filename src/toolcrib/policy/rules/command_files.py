@@ -12,7 +12,7 @@ from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from .commands import Certainty
 from .files import File, FilePattern, file_at
-from .git_content import may_show
+from .git_content import may_show, put_back_by
 from .grammar import Rule
 from .match import Bound, JudgedCall
 
@@ -81,6 +81,8 @@ def _touched(call: JudgedCall) -> Iterator[Touched]:
     from ..shell.kinds import PATH_KINDS
 
     for command in call.script.commands:
+        for path in put_back_by(command, command.cwd or call.cwd):
+            yield Touched(file_at(path, call.cwd, "read"), reads=False, below=True)
         for effect in effects_of(command):
             cwd = effect.cwd or command.cwd
             if effect.kind in PATH_KINDS and cwd is not None and effect.target is not None:

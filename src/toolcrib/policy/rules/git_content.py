@@ -1,4 +1,5 @@
-"""Find which git commands show or copy what a repository stores, and whether it stores a file that a rule denies.
+"""Find which git commands show, copy or put back what a repository stores, and whether it stores a file that a rule
+denies.
 
 A rule for a path holds for its file. Its content is also in the repository, if the file is tracked: `git show`, `git
 log -p` or `git archive` print it without naming the path. The index says which files are tracked now; a file that was
@@ -89,6 +90,48 @@ def shown_by(command: Command, cwd: str) -> tuple[str, ...] | None:
         quiet = sub in _QUIET
     named = known[known.index("--") + 1 :] if "--" in known else []
     return None if quiet else tuple(named) if all(map(_PLAIN_PATH.fullmatch, named)) else ()
+
+
+_WHOLE = {"reset": ("--hard", "--merge", "--keep"), "read-tree": ("-u", "--reset", "-m"), "clean": ("",),
+          "checkout-index": ("-a", "--all", "-f", "--force", "--stdin"), "stash": ("",)}  # fmt: skip
+"""Commands that put back or delete files that they need not name, with one of these options."""
+_KEEPS = {"stash": {"list", "show", "drop", "clear", "create", "store"}, "clean": {"-n", "--dry-run"}}
+
+
+def put_back_by(command: Command, cwd: str) -> tuple[str, ...]:
+    """Return the files and folders of the work tree that a git command replaces by what the repository stores, or
+    deletes; a folder stands for anything in it. Switching to another branch is not counted."""
+    name, given = (command.name or "").rpartition("/")[2], command.args
+    top = _tracked_at(cwd)
+    everything = (top[0] if top is not None else cwd,)
+    if name == "git":
+        given = after_options(given, VALUED["git"])
+        before = command.args[: len(command.args) - len(given)]
+        if any(word.text is None or word.text.casefold().startswith("alias.") for word in before):
+            return everything
+        if any(word.start.startswith(_ELSEWHERE) for word in before):
+            places = [before[at + 1].text for at, word in enumerate(before[:-1]) if word.text in ("-C", "--work-tree")]
+            if len(places) != 1 or places[0] is None:
+                return everything
+            cwd = os.path.join(cwd, places[0])
+            everything = ((_tracked_at(cwd) or (cwd,))[0],)
+        sub, given = (given[0].text, given[1:]) if given else ("help", ())
+    elif name.startswith("git-"):
+        sub = name.removeprefix("git-")
+    else:
+        return ()
+    texts = [word.text for word in given]
+    if sub in _WHOLE:
+        whole = any(text is None or text.startswith(_WHOLE[sub]) for text in texts or [""])
+        return everything if whole and (texts[:1] or [""])[0] not in _KEEPS.get(sub, ()) else ()
+    staged = any(text in ("--staged", "-S") for text in texts)
+    if sub not in ("checkout", "restore") or (staged and not any(text in ("--worktree", "-W") for text in texts)):
+        return ()
+    named = [text for text in texts if text is None or not text.startswith("-")]
+    given_otherwise = any(text is None or text.startswith(("--path", "-f", "--force")) for text in texts)
+    if given_otherwise or not all(text is not None and _PLAIN_PATH.fullmatch(text) for text in named):
+        return everything
+    return tuple(os.path.join(cwd, text) for text in named if text is not None)
 
 
 @functools.lru_cache(256)
