@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.starts import STARTS
+from toolcrib.boundary.host_starts import STARTS
 
 SRC = Path(__file__).parent.parent / "src" / "toolcrib"
 
@@ -92,8 +92,8 @@ def in_source() -> set[str]:
 
 def test_every_start_is_in_the_table() -> None:
     listed = {where for start in STARTS for where in start.where}
-    assert in_source() - listed == set(), "add it to boundary/starts.py, with the reason why the host may run it"
-    assert listed - in_source() == set(), "boundary/starts.py names what is no longer there"
+    assert in_source() - listed == set(), "add it to boundary/host_starts.py, with the reason why the host may run it"
+    assert listed - in_source() == set(), "boundary/host_starts.py names what is no longer there"
 
 
 def test_programs_are_looked_up_in_one_place() -> None:

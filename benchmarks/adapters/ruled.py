@@ -15,7 +15,7 @@ class Ruled(Ours):
     SPEAKING: tuple[str, ...] = ()
 
     def registry(self, tools):
-        from toolcrib.policy.rules.grammar import RuleSource, parse_rule
+        from toolcrib.policy.rules.rule_grammar import RuleSource, parse_rule
         from toolcrib.policy.rules.ruleset import RuleSet
 
         rules = [parse_rule(text, "deny", RuleSource("benchmark")) for text in (*OTHERS, *self.SPEAKING)]

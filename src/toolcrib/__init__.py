@@ -77,7 +77,7 @@ _HOMES = {
     "policy.hooks": ("HookRule", "safety_hook"),
     "policy.policy": ("Check", "Policy"),
     "policy.requests": ("ApprovalRequest", "Decision"),
-    "policy.session": ("Session",),
+    "policy.session_view": ("Session",),
     "toolbox": ("Toolbox",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -23,7 +23,7 @@ from toolcrib.agent.history import Compaction, ModelTurn, ResultTurn, Text, User
 from toolcrib.agent.model import ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, TryFailed, Wire
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.agent.store import SessionError
-from toolcrib.agent.wires.chat import ChatWire
+from toolcrib.agent.wires.chat_completions import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire

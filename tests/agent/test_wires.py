@@ -36,7 +36,7 @@ from toolcrib.agent.model import (
     ToolDefinition,
     Wire,
 )
-from toolcrib.agent.wires.chat import ChatWire
+from toolcrib.agent.wires.chat_completions import ChatWire
 from toolcrib.agent.wires.messages import MessagesWire
 from toolcrib.agent.wires.quirks import quirks_of
 from toolcrib.agent.wires.responses import ResponsesWire

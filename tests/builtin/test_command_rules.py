@@ -10,7 +10,7 @@ import pytest
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
-from toolcrib.builtin.runner import CommandRunner
+from toolcrib.builtin.command_runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.config import make_settings
 from toolcrib.core.context import ToolContext

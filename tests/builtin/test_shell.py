@@ -13,7 +13,7 @@ import pytest
 from toolcrib import Toolbox
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.runner import CommandRunner
+from toolcrib.builtin.command_runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable, ToolError

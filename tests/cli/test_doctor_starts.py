@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.starts import STARTS
+from toolcrib.boundary.host_starts import STARTS
 from toolcrib.cli.doctor import started
 from toolcrib.config import load_settings
 from toolcrib.policy.starts import Starts

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.config import Settings, load_settings
 from toolcrib.config.load import is_ourselves
-from toolcrib.config.trust import TrustStore
+from toolcrib.config.trust_store import TrustStore
 
 SERVERS = {"gh": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "x" * 12}}}
 

@@ -11,7 +11,7 @@ from toolcrib.config.remembered import forget, remember, remembered_layers, rule
 from toolcrib.config.rules import rules_of
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import FunctionTool
-from toolcrib.policy.rules.grammar import VERDICTS
+from toolcrib.policy.rules.rule_grammar import VERDICTS
 from toolcrib.policy.rules.suggest import suggest
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.boundary.host_starts import STARTS
 from toolcrib.boundary.ripgrep import find_ripgrep
 from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap_backend, probe
 from toolcrib.boundary.sandbox.docker.container_engine import find_engine
-from toolcrib.boundary.starts import STARTS
 from toolcrib.builtin.browser import find_browser
 from toolcrib.config import load_settings
 from toolcrib.core.errors import SandboxUnavailable

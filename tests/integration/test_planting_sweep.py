@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.starts import STARTS
+from toolcrib.boundary.host_starts import STARTS
 
 from .own_environment import Project
 
@@ -51,7 +51,7 @@ import asyncio, json, os, sys
 from toolcrib import Toolbox
 from toolcrib.boundary.programs import find_program
 from toolcrib.boundary.sandbox import SandboxSettings, probe
-from toolcrib.boundary.starts import STARTS
+from toolcrib.boundary.host_starts import STARTS
 from toolcrib.cli.editor import in_editor
 from toolcrib.policy.requests import Decision
 from pathlib import Path

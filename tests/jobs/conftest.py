@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from toolcrib.jobs.durable import DurableEngine
-from toolcrib.jobs.store import SCHEMA
+from toolcrib.jobs.job_store import SCHEMA
 
 from ..postgres import Cluster
 

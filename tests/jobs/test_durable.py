@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from toolcrib.jobs import durable
 from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun
-from toolcrib.jobs.store import SCHEMA
+from toolcrib.jobs.job_store import SCHEMA
 
 from ..postgres import Cluster
 

@@ -19,7 +19,7 @@ from dbos import DBOSClient
 
 from toolcrib.jobs.durable import DurableEngine
 from toolcrib.jobs.engine import Job, JobOutcome, JobRun, LeaseLost, Limits, Served
-from toolcrib.jobs.store import JobStore
+from toolcrib.jobs.job_store import JobStore
 
 
 class Worker:

@@ -12,9 +12,9 @@ from toolcrib.core.errors import ConfigError, SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import FunctionTool, ToolCategory, tool
 from toolcrib.core.verdict import Judgement
-from toolcrib.policy.check import bare_check
+from toolcrib.policy.checker import bare_check
 from toolcrib.policy.policy import APPROVAL_POLICIES, MODES, Policy
-from toolcrib.policy.rules.grammar import parse_rule
+from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
 
 

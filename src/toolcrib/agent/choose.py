@@ -101,7 +101,7 @@ def _ollama(name: str, model: str, place: ModelPlace) -> Model:
 
 
 def _chat_at(name: str, model: str, base: str, headers: Mapping[str, str], place: ModelPlace) -> Model:
-    from .wires.chat import ChatWire
+    from .wires.chat_completions import ChatWire
 
     return _http(name, ChatWire(model, _quirks(base, model)), base, headers, place)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError, ToolcribError
-from ..policy.rules.grammar import Rule, parse_rule
+from ..policy.rules.rule_grammar import Rule, parse_rule
 from ..policy.rules.ruleset import RuleSet
 from .history import Entry, ModelCall, ModelTurn, ResultTurn, UserTurn
 from .skills import ReadSkillTool, Skill

@@ -3,7 +3,7 @@
 What a tool may write must never be run by Toolcrib itself. So a program is looked up here, and used only if nobody but
 this user and root can put another one in its place: neither it nor a folder or link on the way to it lies in a folder
 that tools may write (`writable`: the workspace and the folders granted for writing) or that another user may write.
-A program that is found by its name alone is not taken from a temporary folder either. `starts.py` lists what is
+A program that is found by its name alone is not taken from a temporary folder either. `host_starts.py` lists what is
 started; `host_environment` is what such a program gets.
 """
 

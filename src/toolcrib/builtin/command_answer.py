@@ -12,7 +12,7 @@ from ..core.output import ToolOutput
 from ..core.text import lazy_regex
 from .command_effects import CommandOutcome
 from .command_rules import MAX_SECONDS
-from .runner import PreparedCommand
+from .command_runner import PreparedCommand
 from .transcript import ending, exit_code, streams
 
 if TYPE_CHECKING:

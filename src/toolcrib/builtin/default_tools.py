@@ -18,12 +18,12 @@ from ..core.tool import Tool
 from ..core.wings import has_wing
 from ..record.journal import Journal
 from ..record.state import StateFolder
+from .command_runner import CommandRunner
 from .echo import echo_tool
 from .edit import EditTools
 from .files import FileTools
 from .journaled import Seen
 from .patch import PatchTools
-from .runner import CommandRunner
 from .search import SearchTools
 from .settings import ListStyle, ToolsSettings, WebSettings
 from .shell import ShellTools

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.path_judgement import judge_path
-from ..boundary.worker import FileBytes
+from ..boundary.worker_process import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError

@@ -37,9 +37,9 @@ from .command_answer import (
     with_kind,
 )
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
+from .command_runner import CommandRunner, PreparedCommand
 from .command_sessions import CommandSession, Sessions
 from .following import followed
-from .runner import CommandRunner, PreparedCommand
 from .transcript import MAX_CHARACTERS, NO_UNDO, printed, streams
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ..core.errors import SandboxUnavailable
 from ..core.registry import ToolRegistry
 from ..core.threads import shared_threads
 from ..core.verdict import Judgement
-from ..policy.check import Checker
+from ..policy.checker import Checker
 from ..policy.policy import Check
 from ..record.journal import Journal
 from ..record.state import StateFolder

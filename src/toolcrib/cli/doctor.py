@@ -14,12 +14,12 @@ from dataclasses import asdict
 from .._version import __version__
 from ..boundary.git_settings import named_by_git
 from ..boundary.host_files import environment_in
+from ..boundary.host_starts import STARTS
 from ..boundary.openat2 import has_openat2
 from ..boundary.programs import SYSTEM_PATH, host_environment, look_up, packaged
 from ..boundary.ripgrep import find_ripgrep
 from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
-from ..boundary.starts import STARTS
 from ..config import Settings
 from ..core.errors import ToolcribError
 from ..core.text import size

@@ -13,9 +13,9 @@ from ..config.remembered import forget, remember
 from ..config.rules import claude_rules, rules_of
 from ..core.errors import InvalidArguments
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
 from ..policy.rules.names import CLAUDE, family_of
+from ..policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
 from ..policy.rules.suggest import unquoted
 from . import show
 from .arguments import named, read_arguments

@@ -9,7 +9,7 @@ from ..config.files import read_config_file
 from ..config.rules import claude_rules
 from ..core.text import clip
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
+from ..policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
 from ..policy.rules.rule_history import Changed, PastCall, changes, covered, suggestions
 from ..record.filters import read_time
 from ..toolbox import Toolbox

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
-from ..config.trust import trusted_name
+from ..config.trust_store import trusted_name
 from ..core.text import one_line
 from ..core.wings import has_wing
 from ..policy.plain import plain_line

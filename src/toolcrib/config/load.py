@@ -25,7 +25,7 @@ from .merge import Merged
 from .remembered import remembered_layers, rules_file
 from .rules import RuleLayer, Rules
 from .settings import Origin, Settings
-from .trust import Status, TrustStore
+from .trust_store import Status, TrustStore
 
 
 def load_settings(

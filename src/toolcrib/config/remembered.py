@@ -17,8 +17,8 @@ from ..boundary.own_files import locked, replace_file
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
+from ..policy.rules.rule_grammar import RuleSource, parse_rule, written_form
 from ..record.state import private_folder, workspace_id
 from .files import MAX_BYTES, check_depth, check_owner, exists, read_config_file
 from .layers import Layer, file_layer

@@ -11,8 +11,8 @@ from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
 from ..policy.rules.match import why_never
+from ..policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
 from .files import ConfigFile, absolute_path, read_config_file
 from .layers import Layer
 from .settings import Ignored, Settings

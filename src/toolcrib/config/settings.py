@@ -16,7 +16,7 @@ from ..core.empty import EMPTY
 from ..core.settings import AnyPath, NotASetting, Section
 from ..core.text import clip, one_line
 from ..core.tightening import Only, OnlySome, Rank
-from ..policy.rules.grammar import Rule
+from ..policy.rules.rule_grammar import Rule
 from ..policy.settings import (
     ApprovalSettings,
     CallLimitSettings,

@@ -29,7 +29,7 @@ from ..core.output import LABELS, ToolOutput
 from ..core.pipeline import authorize
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
-from ..policy.check import bare_check
+from ..policy.checker import bare_check
 from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
 from .hook_events import HostEvent, Json
 from .mapping import calls_of, is_known

@@ -2,7 +2,7 @@
 
 DBOS stores and dispatches: each run of a job is one workflow, with one step that does the work. The first run has the
 job's id, each continuation (after a signal, or a failed attempt) has that id, a tilde and a number. What DBOS has no
-place for is in `store`; what a worker does is in `durable_worker`.
+place for is in `job_store`; what a worker does is in `durable_worker`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from .engine import (
     plain,
     unpack,
 )
+from .job_store import NOTHING, SCHEMA, JobRow, JobStore, is_sqlite, open_database
 from .runs import (
     APPLICATION,
     EVENTS,
@@ -53,7 +54,6 @@ from .runs import (
     split_run_id,
     wake_if_signalled,
 )
-from .store import NOTHING, SCHEMA, JobRow, JobStore, is_sqlite, open_database
 from .worker_lease import holder_of
 
 T = TypeVar("T")

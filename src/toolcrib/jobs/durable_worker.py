@@ -36,9 +36,9 @@ from .engine import (
     too_new,
     unpack,
 )
+from .job_store import SCHEMA, JobRow, JobStore
 from .pace import Pace
 from .runs import APPLICATION, EVENTS, VERSION, WORKFLOW, go_on, queue_limits, queue_of, route, routes, split_run_id
-from .store import SCHEMA, JobRow, JobStore
 from .worker_lease import FileLease, HeartbeatLease, WorkerLease
 
 _GLANCE = 0.25

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dbos import DBOS
 
-from .store import QUEUED, JobStore
+from .job_store import QUEUED, JobStore
 
 if TYPE_CHECKING:
     import psycopg

@@ -13,7 +13,7 @@ from dbos import DBOSClient, EnqueueOptions
 from dbos._serialization import DefaultSerializer
 
 from .engine import Job, Limits, Served, pack, pause_before
-from .store import JobRow, JobStore
+from .job_store import JobRow, JobStore
 
 APPLICATION = "toolcrib"
 VERSION = "1"

@@ -15,7 +15,7 @@ from typing import Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from .engine import JobError, Served
-from .store import JobStore
+from .job_store import JobStore
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """It goes on while the machine sleeps, where there is such a clock."""

@@ -25,7 +25,7 @@ from .guard import MAX_BODY, RequestGuard
 from .listening import ReportingServer, listen
 from .mcp import McpServer
 from .monitoring import Monitoring
-from .reloading import Reloader, reloading
+from .server_reloading import Reloader, reloading
 from .signals import stop_signal
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
 from .trimming import trimming

@@ -28,7 +28,7 @@ from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
 from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
-from .reloading import Reloader, reloading
+from .server_reloading import Reloader, reloading
 from .signals import stop_signal
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..builtin.runner import CommandRunner, Ran
+from ..builtin.command_runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass

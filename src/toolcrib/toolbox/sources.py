@@ -19,7 +19,7 @@ from .parts import House, Lazy
 if TYPE_CHECKING:
     from ..boundary.sandbox.spec import WalledSandboxes
     from ..builtin.command_rules import CommandJudge
-    from ..builtin.runner import CommandRunner
+    from ..builtin.command_runner import CommandRunner
     from ..core.tool import Tool
     from ..core.verdict import Judgement
     from ..sources.command_tools import CommandServices
@@ -57,8 +57,8 @@ def add_sources(
 def services_of(house: House) -> CommandServices:
     """Return the services for commands of configured tools: the same as those of `exec`."""
     from ..builtin.command_rules import CommandJudge, CommandRules
+    from ..builtin.command_runner import CommandRunner
     from ..builtin.default_tools import open_spill
-    from ..builtin.runner import CommandRunner
     from ..builtin.shell import default_shell
     from ..sources.command_tools import CommandServices
 

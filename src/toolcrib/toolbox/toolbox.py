@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..core.threads import LoopThread
     from ..core.tool import Tool
     from ..core.watchdog import Watchdog
-    from ..policy.check import Checker
+    from ..policy.checker import Checker
     from ..policy.policy import Check
     from ..policy.requests import Approver
     from ..policy.session_view import Session
@@ -208,7 +208,7 @@ class Toolbox:
 
     def checker(self, *, bare: bool = False) -> Checker:
         """Return the object behind `check`, for callers that check many calls."""
-        from ..policy.check import Checker
+        from ..policy.checker import Checker
 
         return Checker(self.registry, None if bare else self.policy, self.context)
 

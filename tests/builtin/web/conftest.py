@@ -18,7 +18,7 @@ import pytest
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
-from toolcrib.boundary.worker import Workers
+from toolcrib.boundary.worker_process import Workers
 from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.settings import HttpSettings, WebSettings
 from toolcrib.builtin.web import fetch as web_module

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.policy.rules.files import parse_glob
+from toolcrib.policy.rules.file_patterns import parse_glob
 
 
 def glob(spec, wide=False):

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.config import load_settings
 from toolcrib.hosts.judging import without_walls
-from toolcrib.policy.rules.grammar import parse_rule
+from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.policy.rules.rule_history import PastCall, Person, changes, past_call, suggestions
 from toolcrib.toolbox import Toolbox
 from toolcrib.toolbox.build import build

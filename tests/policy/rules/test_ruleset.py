@@ -13,7 +13,7 @@ from toolcrib.builtin.patch import paths_of
 from toolcrib.core.context import EMPTY_CONTEXT
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import FunctionTool, ToolOrigin
-from toolcrib.policy.rules.grammar import VERDICTS, RuleSource, parse_rule
+from toolcrib.policy.rules.rule_grammar import VERDICTS, RuleSource, parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
 from toolcrib.policy.shell.parts import CommandPlace
 

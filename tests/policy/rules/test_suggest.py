@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.context import EMPTY_CONTEXT
 from toolcrib.core.tool import FunctionTool, ToolOrigin
-from toolcrib.policy.rules.grammar import parse_rule
+from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
 from toolcrib.policy.rules.suggest import quoted, suggest, unquoted
 

@@ -31,7 +31,7 @@ from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
 from toolcrib.policy.shell.table import lookup, names
 from toolcrib.policy.shell.table.closed import VERSIONS
-from toolcrib.policy.shell.table.spec import Program, parse_options
+from toolcrib.policy.shell.table.program_spec import Program, parse_options
 
 RECORDED = Path(__file__).parent / "corpus" / "options.txt"
 SECRET, INSIDE = "CANARY-7f3a91", "CANARY-env-55"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import CommandPlace
 from toolcrib.policy.shell.table import lookup, names
-from toolcrib.policy.shell.table.spec import Program, parse_options
+from toolcrib.policy.shell.table.program_spec import Program, parse_options
 
 PLACE = CommandPlace("/home/user/project", "/home/user/project", "/home/user")
 WALLED = replace(PLACE, scratch=("/tmp",), contained=True)

@@ -10,7 +10,7 @@ from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.kinds import KINDS, PATH_KINDS
 from toolcrib.policy.shell.parts import CommandPlace
 from toolcrib.policy.shell.table import lookup, names
-from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_options
+from toolcrib.policy.shell.table.program_spec import Program, parse_operands, parse_options
 
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",

@@ -23,7 +23,7 @@ from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import tool
 from toolcrib.policy.plain import plain_line
 from toolcrib.policy.preview import visible
-from toolcrib.policy.rules.grammar import Rule, RuleSource
+from toolcrib.policy.rules.rule_grammar import Rule, RuleSource
 from toolcrib.policy.starts import StartDoubt
 from toolcrib.record.rows import ApprovalRow, CallRow
 from toolcrib.serve.console.calls import FilePart, OneCall, call_page

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
-from ...boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
+from ...boundary.worker_process import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 from ...core.errors import ToolError
 from ...core.output import ImageBlock, ToolOutput
 from ...core.text import in_lines

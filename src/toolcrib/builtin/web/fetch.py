@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...boundary.network.exchange import ExchangeLimits, Hop, WebRequest, WebResponse, exchange
-from ...boundary.worker import WorkerFailed, Workers, WorkerTimeout
+from ...boundary.worker_process import WorkerFailed, Workers, WorkerTimeout
 from ...core.bound import safe
 from ...core.context import ToolContext
 from ...core.errors import ToolError

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError
 from .allowed_scripts import Allowing
-from .files import File, file_at
-from .grammar import Rule
+from .file_patterns import File, file_at
 from .match import Bound, JudgedCall, MatchEnvironment, pattern_of
 from .names import domain_fits, family_of
+from .rule_grammar import Rule
 
 if TYPE_CHECKING:
     from ..shell.parts import Command, CommandPlace

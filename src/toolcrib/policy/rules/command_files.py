@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from .commands import Certainty
-from .files import File, FilePattern, file_at
+from .file_patterns import File, FilePattern, file_at
 from .git_content import may_show, put_back_by
-from .grammar import Rule
 from .match import Bound, JudgedCall
+from .rule_grammar import Rule
 
 if TYPE_CHECKING:
     from ..shell.parts import Word

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...core.text import lazy_regex
 from ..shell.table.wordlist import words
 from .commands import VALUED, after_options
-from .files import File, FilePattern
+from .file_patterns import File, FilePattern
 
 if TYPE_CHECKING:
     from ..shell.parts import Command

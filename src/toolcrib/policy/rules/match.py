@@ -14,8 +14,8 @@ from ...core.text import wildcard
 from ...core.tool import Access, Tool, ToolCategory
 from . import names
 from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of
-from .files import File, FilePattern, file_at, file_pattern, files_of
-from .grammar import Rule
+from .file_patterns import File, FilePattern, file_at, file_pattern, files_of
+from .rule_grammar import Rule
 from .suggest import unquoted
 
 if TYPE_CHECKING:

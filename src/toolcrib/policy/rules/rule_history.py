@@ -14,7 +14,7 @@ from ...core.dataclass import dataclass
 from ...core.registry import ToolRegistry
 from ...core.tool import Tool, ToolOrigin, ToolSpec
 from ...core.verdict import Verdict
-from .grammar import Rule, RuleSource, parse_rule
+from .rule_grammar import Rule, RuleSource, parse_rule
 from .suggest import candidates_for
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from ...core.tool import Tool
 from ...core.verdict import Judgement, Verdict, all_of
 from ..plain import plain_line
 from .commands import Certainty
-from .files import File, FilePattern
-from .grammar import VERDICTS, Rule, RuleSource, parse_rule
+from .file_patterns import File, FilePattern
 from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, pattern_of, why_never
 from .names import CLAUDE
+from .rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
 
 if TYPE_CHECKING:
     from ..shell.parts import CommandPlace

@@ -11,8 +11,8 @@ from ...core.empty import EMPTY
 from ...core.errors import ConfigError
 from ...core.tool import Access, FunctionTool, Tool, ToolOrigin
 from ..plain import plain_line
-from .grammar import Rule
 from .names import family_of
+from .rule_grammar import Rule
 from .ruleset import RuleSet
 
 COMMANDS = frozenset({"exec", "shell"})

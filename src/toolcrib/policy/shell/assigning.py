@@ -8,8 +8,8 @@ from ...core.text import lazy_regex
 from . import expansion
 from .parts import Command, Word
 from .script_walk import ScriptWalk
+from .shell_state import OUTER, UNKNOWN, Array, Value, known
 from .simple import DECLARATIONS
-from .state import OUTER, UNKNOWN, Array, Value, known
 from .tree import Assign, Lit, Piece, Raw, Simple
 from .words import arguments
 

@@ -14,7 +14,7 @@ from .expansion import expression, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .state import DEFAULT_IFS, OUTER, UNKNOWN, Array, Value, known
+from .shell_state import DEFAULT_IFS, OUTER, UNKNOWN, Array, Value, known
 from .unsure import Unsure
 
 Directories: TypeAlias = tuple[str | None, ...]

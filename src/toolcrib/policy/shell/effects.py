@@ -16,7 +16,7 @@ from .sorting import sort_words
 from .table import lookup
 from .table.closed import PRINTS, VERSIONS
 from .table.loading_variables import assignment
-from .table.spec import Program, SortedWords
+from .table.program_spec import Program, SortedWords
 
 
 def effects_of(command: Command) -> tuple[Effect, ...]:

@@ -12,7 +12,7 @@ from .grammar import parse_text
 from .lexer import NAME
 from .parameter_values import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
-from .state import NUMBER, OUTER, UNKNOWN, State, Value, is_number, known
+from .shell_state import NUMBER, OUTER, UNKNOWN, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 

@@ -28,7 +28,7 @@ from .sent import LINKERS, carried_off, through_links
 from .spots import find as find_path
 from .spots import is_below
 from .table import lookup
-from .table.spec import Program
+from .table.program_spec import Program
 from .table.wordlist import words
 from .walked import secrets_walked
 

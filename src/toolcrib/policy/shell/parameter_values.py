@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from ...core.text import lazy_regex
 from .lexer import NAME
-from .state import UNKNOWN, Array, State, Value, known
+from .shell_state import UNKNOWN, Array, State, Value, known
 from .tree import Lit, Param
 
 SECRET_NAME = lazy_regex(

@@ -13,7 +13,7 @@ from ...core.text import lazy_regex
 from .function_calls import uncalled
 from .parts import Problem, Script
 from .script_reader import Reader
-from .state import State
+from .shell_state import State
 from .unsure import Unsure
 
 MAX_LENGTH = 10_000  # characters

@@ -13,7 +13,7 @@ from .kinds import PATH_KINDS
 from .parts import Word
 from .sorting import cut, literal
 from .table.places import SECRET_SAMPLES
-from .table.spec import SortedWords, parse_operands
+from .table.program_spec import SortedWords, parse_operands
 from .table.wordlist import words
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .state import UNKNOWN, LoopPattern, State, Value
+from .shell_state import UNKNOWN, LoopPattern, State, Value
 from .tree import ArithFor, For, Simple, While
 from .unsure import Unsure
 from .words import arguments

@@ -20,7 +20,7 @@ from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
 from .script_loops import for_loop, note_forks, read_loop, while_round
 from .script_walk import ScriptWalk
-from .state import OUTER, UNKNOWN, State, Value, directories, is_number, known
+from .shell_state import OUTER, UNKNOWN, State, Value, directories, is_number, known
 from .unsure import Unsure
 from .words import file_word
 

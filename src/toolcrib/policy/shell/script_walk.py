@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .parts import Command, Problem, Script, Stdin, Word
-from .state import UNKNOWN, Array, State, Value, directories
+from .shell_state import UNKNOWN, Array, State, Value, directories
 from .tree import Function, Item, Node
 from .unsure import Unsure
 

@@ -11,8 +11,8 @@ from .effect import Effect
 from .effects import effects_of
 from .kinds import PATH_KINDS
 from .parts import Command, CommandPlace, Script, Word
+from .shell_state import join_path
 from .spots import find
-from .state import join_path
 
 LINKERS = frozenset({"ln", "link", "cp"})
 _LOCAL = frozenset({"links", "host", "dig", "nslookup"})

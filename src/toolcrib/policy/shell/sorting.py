@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .parts import Command, Word
-from .table.spec import GivenOption, Program, ProgramOption, SortedWords, parse_options
+from .table.program_spec import GivenOption, Program, ProgramOption, SortedWords, parse_options
 
 
 def literal(text: str) -> Word:

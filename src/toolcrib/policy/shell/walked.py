@@ -24,8 +24,8 @@ from .paths import Finding
 from .sorting import literal, sort_words
 from .spots import Spot, find, selected
 from .table import lookup
+from .table.program_spec import Program, SortedWords, parse_options
 from .table.readers import find_starts
-from .table.spec import Program, SortedWords, parse_options
 from .table.wordlist import words
 
 MAX_SECONDS = 1.0  # in which the folders of one command line are looked at

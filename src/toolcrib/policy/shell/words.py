@@ -15,7 +15,7 @@ from .expansion import MAX_VALUE, evaluate, uses, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
-from .state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
+from .shell_state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
 from .tree import Lit, Param, Piece, Proc, Raw
 from .unsure import Unsure
 

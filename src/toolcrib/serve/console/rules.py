@@ -11,7 +11,7 @@ from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError, ToolError
 from ...core.text import clip
 from ...core.verdict import Verdict
-from ...policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
+from ...policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
 from ...policy.rules.rule_history import Changed, PastCall, Suggestion, changes, covered, suggestions
 from ...record.connection import Where
 from ...record.filters import read_time

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ...boundary.capture import Capture
-from ...builtin.runner import Ran
+from ...builtin.command_runner import Ran
 from ...builtin.transcript import exit_code
 from ...core.context import ToolContext
 from ...core.dataclass import dataclass

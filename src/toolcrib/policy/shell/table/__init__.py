@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from types import FunctionType
 
-from .spec import Program, rows
+from .program_spec import Program, rows
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_operands, of_options, plain
-from .spec import SortedWords
+from .program_spec import SortedWords
 from .wordlist import words
 
 _RUNS = words(

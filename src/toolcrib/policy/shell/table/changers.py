@@ -9,7 +9,7 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..roles import of_operands, of_options, of_role, plain
 from ..sorting import cut, literal
-from .spec import SortedWords
+from .program_spec import SortedWords
 
 
 def chmod(call: SortedWords) -> Iterator[Effect]:

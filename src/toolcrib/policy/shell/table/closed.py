@@ -1,7 +1,7 @@
 """List the programs that are allowed because they only read and print, each with its harmless options: data.
 
-The notation is in `spec`. An option belongs here only if no value and no operand of it writes, runs, connects, follows
-links out of a folder that is searched, or takes names from a file. Everything that is not here asks.
+The notation is in `program_spec`. An option belongs here only if no value and no operand of it writes, runs, connects,
+follows links out of a folder that is searched, or takes names from a file. Everything that is not here asks.
 """
 
 from .wordlist import words

@@ -10,8 +10,8 @@ from ..effect import Effect
 from ..parts import Word
 from ..roles import of_operands, of_options, of_program_word, plain
 from ..sorting import cut, literal
+from .program_spec import SortedWords
 from .readers import below
-from .spec import SortedWords
 from .wordlist import in_order, words
 
 # Settings whose value is, or names, code that git runs or loads.

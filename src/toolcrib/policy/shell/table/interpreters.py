@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..effect import Effect
 from ..parts import Stdin, Word
 from ..roles import of_operands, of_options
-from .spec import Handler, SortedWords
+from .program_spec import Handler, SortedWords
 from .wordlist import words
 
 READ_SHELLS = words("sh bash dash zsh ksh ksh93 mksh ash rbash lksh pdksh yash hush")

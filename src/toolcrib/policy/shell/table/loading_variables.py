@@ -8,7 +8,7 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
 from ..roles import of_program_word
-from ..state import NUMBER
+from ..shell_state import NUMBER
 from . import places
 from .wordlist import words
 

@@ -1,7 +1,7 @@
 """List the programs that a person or a sandbox decides about, with what makes a use of them known harm: data.
 
-The notation is in `spec`. Options are listed only where their values would be mistaken for operands, or where they do
-known harm that their name does not show.
+The notation is in `program_spec`. Options are listed only where their values would be mistaken for operands, or where
+they do known harm that their name does not show.
 """
 
 OPEN = """

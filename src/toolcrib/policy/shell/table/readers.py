@@ -12,7 +12,7 @@ from ..inline_code import effects_of_code
 from ..parts import Word
 from ..roles import of_operands, of_options, of_program_word, of_role, plain
 from ..sorting import cut, literal, sort_words
-from .spec import SortedWords, parse_options
+from .program_spec import SortedWords, parse_options
 
 UNKNOWN_CODE = "shell:unknown-code"
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")

@@ -10,7 +10,7 @@ from ..effect import Effect
 from ..parts import Word
 from ..roles import of_options, of_role, plain
 from ..sorting import cut, literal
-from .spec import SortedWords
+from .program_spec import SortedWords
 
 _EXEC_SSH = lazy_regex(
     r"(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass|include|match)\b", re.IGNORECASE

@@ -15,7 +15,7 @@ from ..parts import Word
 from ..roles import of_options, plain
 from ..sorting import cut, literal
 from .loading_variables import assignment
-from .spec import SortedWords
+from .program_spec import SortedWords
 
 _UNKNOWN = Word((None,))
 _WHOLE = "prints the whole environment"

@@ -12,7 +12,7 @@ from ....core.text import lazy_regex
 from ..parts import Command, Word, plain_name
 from ..sorting import sort_words
 from ..table import lookup
-from ..table.spec import Program, SortedWords
+from ..table.program_spec import Program, SortedWords
 
 MAX_INNER = 64
 MANY = Word((None,), many=True)

@@ -15,7 +15,7 @@ from ..parts import Word, plain_name
 from ..table import lookup
 from ..table.interpreters import READ_SHELLS
 from ..table.wordlist import words as words_in
-from . import files, shells
+from . import run_for_each, shells
 from .inner import MAX_INNER, Inner, joined, replaced, split_assignment, wrapped
 
 # Wrappers whose commands have another HOME, and those that run them in another folder.
@@ -178,9 +178,9 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     **dict.fromkeys(("source", "."), shells.source),
     "trap": shells.trap,
     **dict.fromkeys(("mapfile", "readarray", "compgen"), shells.callback),
-    **dict.fromkeys(("xargs", "gxargs"), files.xargs),
-    **dict.fromkeys(("find", "gfind"), files.find),
-    **dict.fromkeys(("fd", "fdfind"), files.fd),
+    **dict.fromkeys(("xargs", "gxargs"), run_for_each.xargs),
+    **dict.fromkeys(("find", "gfind"), run_for_each.find),
+    **dict.fromkeys(("fd", "fdfind"), run_for_each.fd),
     "git": _git,
     **dict.fromkeys(READ_SHELLS, shells.shell),
 }

@@ -74,7 +74,7 @@ STARTS = (
     ),
     Start(
         "document and page worker",
-        ("boundary.worker:_Process.__init__", "boundary.worker:serve"),
+        ("boundary.worker_process:_Process.__init__", "boundary.worker_process:serve"),
         f"{_ENVIRONMENT}; isolated (-I), no variables",
     ),
     Start(

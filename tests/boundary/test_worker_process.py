@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary import worker
-from toolcrib.boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
+from toolcrib.boundary import worker_process
+from toolcrib.boundary.worker_process import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 
 from ..waiting import until
 
@@ -160,8 +160,8 @@ def test_whoever_waits_may_give_up(workers):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no timers of that kind")
 def test_one_whose_parent_is_gone_ends_by_itself(workers, monkeypatch):
-    monkeypatch.setattr(worker, "_LOOK_SECONDS", 60)  # nobody looks after it
-    monkeypatch.setattr(worker._JobClock, "_watch", lambda self: None)
+    monkeypatch.setattr(worker_process, "_LOOK_SECONDS", 60)  # nobody looks after it
+    monkeypatch.setattr(worker_process._JobClock, "_watch", lambda self: None)
     with pytest.raises(WorkerFailed, match="signal 14"):
         workers.run_here({"do": "hang"}, b"", -4)  # its own alarm: five seconds after the end of its time
 

@@ -21,7 +21,7 @@ from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 
 from toolcrib.config import Settings, load_settings
 from toolcrib.core.tool import tool
-from toolcrib.serve import reloading
+from toolcrib.serve import server_reloading
 from toolcrib.serve import tokens as tokens_module
 from toolcrib.toolbox import Toolbox
 
@@ -56,7 +56,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(reloading, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(server_reloading, "LOOK_SECONDS", 0.02)
     (tmp_path / "work").mkdir()
     found = Place(tmp_path / "work", tmp_path / "config")
     yield found

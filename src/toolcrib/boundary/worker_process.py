@@ -41,7 +41,7 @@ _START = """
 import json, sys
 path, module, memory, idle = json.loads(sys.argv[1])
 sys.path[:] = path
-from toolcrib.boundary.worker import serve
+from toolcrib.boundary.worker_process import serve
 serve(module, memory, idle)
 """
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..parts import Word
-from ..table.spec import SortedWords
+from ..table.program_spec import SortedWords
 from .inner import MANY, Inner, options_of, replaced, starts_of
 
 # With these options the items are not simply what its input holds.

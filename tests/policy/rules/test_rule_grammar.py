@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.policy.rules.grammar import VERDICTS, RuleSource, parse_rule, written_form
 from toolcrib.policy.rules.match import why_never
+from toolcrib.policy.rules.rule_grammar import VERDICTS, RuleSource, parse_rule, written_form
 from toolcrib.policy.rules.selftest import check_examples
 
 
