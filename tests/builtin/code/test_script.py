@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +18,7 @@ import pytest
 from pydantic import Field
 
 from toolcrib import Hook, Toolbox, ToolCall, ToolContext, tool
+from toolcrib.builtin.code import script as script_module
 from toolcrib.builtin.code import stored_scripts
 from toolcrib.builtin.code.stored_scripts import ScriptStore
 from toolcrib.core.errors import ToolError
@@ -546,3 +549,15 @@ async def test_hooks_and_the_loop_guard_see_the_calls_of_a_script(folder: Path) 
         out = await box.call("run_code", {"code": code}, replace(box.context, session_id="s"))
         assert "the same call gave the same result 5 times" in out.for_llm, out.for_llm
         assert seen[:6] == ["run_code", *["read_file"] * 5]
+
+
+async def test_the_value_of_a_script_is_written_while_other_calls_go_on() -> None:
+    value = [0.1234567] * 1_000_000
+    lags: list[float] = []
+    writing = asyncio.create_task(asyncio.to_thread(script_module._json, value))  # pyright: ignore[reportPrivateUsage]
+    while not writing.done():
+        began = time.perf_counter()
+        await asyncio.sleep(0.01)
+        lags.append(time.perf_counter() - began)
+    assert writing.result() == json.dumps(value)
+    assert len(lags) > 5 and sorted(lags)[-2] < 0.3, lags

@@ -8,7 +8,6 @@ is not made again, and one that began and has no result is an error in the scrip
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import json
 import textwrap
@@ -330,7 +329,9 @@ def _value(result: Mapping[str, Any]) -> Any:
 
 
 def _json(value: Any) -> str:
-    for write in (functools.partial(json.dumps, ensure_ascii=False, default=str), repr):
+    # piece by piece: `dumps` lets no other thread run until it has written all of a long list
+    encoder = json.JSONEncoder(ensure_ascii=False, default=str)
+    for write in (encoder.iterencode, repr):
         with suppress(TypeError, ValueError, RecursionError):
-            return write(value)
+            return "".join(write(value))
     return "(the script ended, but its value is too deep or too large to be written as text)"
