@@ -405,6 +405,24 @@ def test_one_of_many_machines_uses_up_a_yes(postgres_url: str) -> None:
         each.close()
 
 
+def test_who_asked_and_does_nothing_is_not_taken_for_ended_when_its_connection_was_cut(postgres_url: str) -> None:
+    asker, other = Approvals(postgres_url), Approvals(postgres_url)
+    now = time.time()
+    asker.add({
+        "id": "ap_1", "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "", "reason": "",
+        "digest": "d", "created": now, "expires": now + 60, "process": "far",
+    })  # fmt: skip
+    other.resolve("ap_1", True, approver="me")
+    others = "pid <> pg_backend_pid() AND datname = current_database()"
+    run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+    with contextlib.suppress(RecordError):
+        other.get("ap_1")
+    wait_until(lambda: [row["process"] for row in other.of_call("d")] == ["far"])
+    asker.close()
+    wait_until(lambda: [row["process"] for row in other.of_call("d")] == [None])
+    other.close()
+
+
 def test_what_a_process_of_another_machine_asked_is_free_when_it_has_ended(postgres_url: str) -> None:
     asker, other = Approvals(postgres_url), Approvals(postgres_url)
     now = time.time()

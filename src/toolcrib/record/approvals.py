@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +20,8 @@ from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
 KEPT_SECONDS = 90 * 86400.0
 """Seconds that answered requests are stored for inspection."""
+STAY_SECONDS = 1.0
+"""Seconds between two looks whether a process that has asked is still connected to Postgres."""
 CLOCK_SLACK = 300.0
 """A request created more than this many seconds in the future is expired: the clock was set back, so its expiry is
 wrong."""
@@ -60,6 +65,7 @@ class Approvals(RecordPart):
 
     def __init__(self, path: Where) -> None:
         super().__init__(path, timeout=5.0)
+        self._staying: threading.Event | None = None  # set at the end of the thread that keeps the connection
 
     def add(self, row: NewApproval) -> None:
         """Store a request, and delete those that were answered or expired long ago."""
@@ -68,6 +74,14 @@ class Approvals(RecordPart):
         if (process := row.get("process")) is not None:
             with self._lock:
                 self._connection.live(process)
+                if self._connection.shared and self._staying is None:
+                    self._staying = threading.Event()
+                    threading.Thread(
+                        target=_stay,
+                        args=[weakref.ref(self), process, self._staying],
+                        name="toolcrib-asker",
+                        daemon=True,
+                    ).start()
         given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         self._run(sql, *given.values())
@@ -197,6 +211,14 @@ class Approvals(RecordPart):
         """End a request whose call does not run any more, also one with a yes that was not used."""
         self._run("UPDATE approval SET state='expired' WHERE id=? AND state IN ('pending', 'approved')", request_id)
 
+    def close(self) -> None:
+        """Close the connection: on Postgres, others see that this process has ended."""
+        with self._lock:
+            if self._staying is not None:
+                self._staying.set()
+                self._staying = None
+            super().close()
+
     def _expire(self) -> None:
         over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
         self._update("state='expired'", over, time.time(), CLOCK_SLACK)
@@ -211,3 +233,15 @@ class Approvals(RecordPart):
 
     def _one(self, sql: str, *values: Any) -> ApprovalRow | None:
         return next(iter(self._run(sql, *values)), None)
+
+    def stay(self, process: str) -> None:
+        """Connect again if the connection was lost: what a process asked is not for others while it lives."""
+        with self._lock, suppress(sqlite3.Error):
+            if "_connection" in self.__dict__:
+                self._connection.live(process)
+
+
+def _stay(store: weakref.ref[Approvals], process: str, over: threading.Event) -> None:
+    while not over.wait(STAY_SECONDS) and (found := store()) is not None:
+        found.stay(process)
+        del found
