@@ -280,6 +280,53 @@ async def test_what_a_job_reads_in_another_process_is_known_before_its_report(jo
         assert [each["tool"] for each in (await held.run("send", session)).waiting] == ["mail"]
 
 
+@pytest.mark.parametrize("reader", ["job", "subagent"])
+async def test_what_another_process_reads_while_a_script_runs_is_known(reader: str, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+
+    @tool(category="memory")
+    async def elsewhere() -> str:
+        """Let another process read."""
+        reads = replace(worker.box.context, session_id=session.id if reader == "job" else subagent.id)
+        await worker.box.call("news", {}, reads, call_id="job-1#1")
+        worker.box.audit.flush()
+        return "done"
+
+    script = {"calls": [call("run_code", code=f"await elsewhere()\nawait mail(to='{ADDRESS}', text='hi')\nNone")]}
+    replies = [{"text": "hello"}, script, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as held, one_process(tmp_path, replies) as worker:
+        session = held.new_session()
+        subagent = held.store.create(model="m", system="", parent=session.id)
+        held.store.update(subagent.id, state="running")
+        held.box.registry.register(elsewhere)
+        await held.run("hello", session)
+        assert [each["tool"] for each in (await held.run("send", session)).waiting] == ["run_code"]
+
+
+async def test_a_session_that_was_ended_here_goes_on_with_what_it_has_read(tmp_path: Path) -> None:
+    async with one_process(tmp_path, [{"calls": [call("news")]}, {"text": "ok"}, SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        await made.run("read", session)
+        made.box.audit.flush()
+        made.box.session(session.id).end()
+        assert [each["tool"] for each in (await made.run("send", session)).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("goes_on", ["after the answer", "with another message"])
+async def test_values_are_looked_for_in_what_a_turn_read_before_it_waited_in_another_process(
+    goes_on: str, tmp_path: Path
+) -> None:
+    send = {"calls": [call("mail", to="ada@home.example", text="hi")]}
+    replies = [{"calls": [call("news"), call("mail", to=ADDRESS, text="hi")]}, send, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as made:
+        waits = (await made.run("go")).waiting[0]
+    async with one_process(tmp_path, replies) as made:
+        if goes_on == "after the answer":
+            assert answer(made.box.approvals, waits["approval"], Decision(False, "no", approver="me")).kept
+        outcome = await made.run(None if goes_on == "after the answer" else "go on", made.session("last"))
+        assert outcome.waiting == ()
+
+
 @pytest.mark.parametrize("reported", [True, False])
 async def test_values_are_looked_for_in_the_texts_of_a_job_that_has_reported(reported: bool, tmp_path: Path) -> None:
     replies = [{"calls": [call("mail", to="ada@home.example", text="hi")]}, {"text": "ok"}]
@@ -332,7 +379,9 @@ async def test_what_a_job_that_ran_a_script_read_is_known_in_a_copy(tmp_path: Pa
         session = made.new_session()
         told = UserTurn((Text("[The job job-1 (run_code) is done.]\nNone"),), "job", labels=LABELS[True, False].pair)
         session.append(replace(told, known_by=made.box.flow.process))
-        made.box.flow.note_run(["job-1"], session.id)
+        made.box.flow.label(
+            news, {}, ToolOutput(ADDRESS), replace(made.box.context, session_id=session.id, call_id="job-1")
+        )
         copy = made.session(made.store.fork(session.id).id)
         assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
 

@@ -209,7 +209,7 @@ class Agent:
                 for waits in session.row.waiting:  # these calls do not run any more
                     await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
                 closed = await session.do(session.close_calls, partial(loop.known_result, self.box, session))
-                await session.do(note_entries, self.box, closed, session.id)
+                await session.do(note_entries, self.box, closed, session.id, len(session.entries) - len(closed))
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)
                 note_message(self.box, session.id, said)
@@ -375,8 +375,8 @@ class Agent:
             return
         if parent not in self._live:
             try:
-                above = await shared_threads.run(self.session, parent)
-                await session.do(note_record, self.box, above)
+                await shared_threads.run(self.session, parent)
+                await session.do(note_record, self.box, parent)
             except NoSuchSession:  # it was removed
                 self.box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
         self.box.flow.share(parent, session.id)

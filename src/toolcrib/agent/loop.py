@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..builtin.ask_user import CAN_PAUSE
 from ..core.call import ToolCall
-from ..core.context import REFUSES
+from ..core.context import READ_ELSEWHERE, REFUSES
 from ..core.dataclass import dataclass
 from ..core.events import CallFinished, CallStarted
 from ..core.finish import BEHIND
@@ -66,7 +66,7 @@ from .model import (
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_entries, note_record, note_result, note_subagents, note_turn
+from .session_labels import note_entries, note_others, note_result, note_turn
 from .stopping import pause
 from .structured import NAME as FINAL
 from .structured import NOTE, AnswerForm
@@ -140,8 +140,6 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         last = session.last
         if isinstance(last, ModelTurn) and last.calls:
             await pause(session, spent, paused)
-            if resumed:
-                await session.do(note_record, parts.box, session)
             waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
             if waiting:
                 await session.do(session.wait_for, waiting)
@@ -154,7 +152,6 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         taken = await session.do(session.take_message, queued=answered)
         if taken is not None:
             await note_turn(parts.box, session, taken)
-            await note_subagents(parts.box, session)
             emit(MessageTaken(taken.words, taken.source))
             continue
         if answered or last is None:
@@ -172,7 +169,6 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
             continue  # a message may have come
         if isinstance(last, ModelTurn) and last.stop == "interrupted":
             await session.do(session.append, user(INTERRUPTED_NOTE, source="system"))
-        await session.do(note_record, parts.box, session)
         try:
             async with asyncio.timeout(spent.seconds_left):
                 if full and not await compact(parts, session, spent, emit, force=True):
@@ -184,7 +180,6 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         except ModelError as error:
             return ended(session, spent, "error", reason=str(error))
         resumed = False
-        await note_subagents(parts.box, session)
         turn = _stored(turn, session, _prefix(parts, session))
         cost = spent.add(turn.usage, model)
         await session.do(session.append, turn, cost)
@@ -327,7 +322,9 @@ async def _run_calls(
             if known.is_error and not shown:
                 emit(CallDone(call, run_id, ToolOutput.error(known.text, "denied" if refused else "tool"), 0.0))
             if not refused:
-                await session.do(note_result, parts.box, call, known, replace(ctx, session_id=session.id))
+                await session.do(
+                    note_result, parts.box, call, known, replace(ctx, session_id=session.id, call_id=run_id)
+                )
         else:
             fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))
     waiting: list[dict[str, Any]] = []
@@ -353,10 +350,12 @@ async def _run_calls(
     def refuses(name: str, arguments: Mapping[str, Any]) -> str:
         return parts.refusal(session.entries, ModelCall("", name, json.dumps(arguments)), ctx)
 
-    parts.box.flow.note_run((each.id for each in fresh), session.id)
+    session.has_subagents = session.has_subagents or any(call.name in SPAWNS for call in turn.calls)
+    read_elsewhere = functools.partial(note_others, parts.box, session)
+    await read_elsewhere()
     stop = parts.box.events.subscribe(listen)
     try:
-        metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses}
+        metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses, READ_ELSEWHERE: read_elsewhere}
         outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id, metadata=metadata))
     finally:
         stop()
@@ -371,7 +370,6 @@ async def _run_calls(
         results = [await session.do(session.stored_result, run_id) for run_id in calls]
         stored = ResultTurn(tuple(results))
         await session.do(session.append, stored)
-        session.has_subagents = session.has_subagents or any(call.name in SPAWNS for call in turn.calls)
         if session.row.parent is not None:  # which may read the files that its subagent writes from now on
             note_entries(parts.box, (turn, stored), session.row.parent)
     return waiting

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..builtin.ask_user import AskUserTool
-from ..core.call import outer_id
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
@@ -50,30 +49,35 @@ async def note_turn(box: Toolbox, session: AgentSession, turn: UserTurn) -> None
         _note_labels(box, LABELS[turn.labels], session.id, turn)
 
 
-async def note_subagents(box: Toolbox, session: AgentSession) -> None:
-    """Note that a session has read what its subagents have read so far: also in another process, and before their
-    reports."""
+async def note_others(box: Toolbox, session: AgentSession) -> None:
+    """Note that a session has read what its subagents and jobs have read so far: also in another process, and before
+    their reports."""
     if session.has_subagents:
         _note_subagents(box, session.id, await session.do(session.new_in_subagents))
+    await session.do(note_record, box, session.id)
 
 
 def _note_labels(box: Toolbox, labels: Labels, session_id: str, turn: UserTurn) -> None:
     """Note the labels of a message: of a report what it says, of a schedule's task what the session had read that made
-    it. Those texts are not known here, nor those that a script has read in another process."""
-    note_report(box, labels, session_id, turn.text)
-    if turn.known_by not in ("", box.flow.process):
+    it. Those texts are not known here, nor those that a script has read in another process, or for the session that
+    this one is a copy of."""
+    job = _REPORTED.match(turn.text) if turn.source == "job" else None
+    ids = [job[1]] if job is not None else []
+    known = turn.known_by == "" or (turn.known_by == box.flow.process and box.flow.knows(ids, session_id))
+    note_report(box, labels, session_id, turn.text, *ids)
+    if not known:
         box.flow.inherit(labels, session_id, elsewhere=True)
 
 
-def note_report(box: Toolbox, labels: Labels, parent: str, text: str) -> None:
+def note_report(box: Toolbox, labels: Labels, parent: str, text: str, job: str | None = None) -> None:
     """Note that a session gets a report: it now has read what a subagent or a job of it has read."""
-    ctx = replace(box.context, session_id=parent)
+    ctx = replace(box.context, session_id=parent, call_id=job)
     box.flow.label(box.registry.require(SpawnTool.name), {}, ToolOutput(text, labels=labels), ctx)
 
 
 def note_history(box: Toolbox, session: AgentSession) -> None:
     """Note what another process knew of a session: what the person wrote, and what its calls read."""
-    note_entries(box, session.entries, session.id)
+    note_entries(box, session.entries, session.id, 0)
     subagents = [*session.subagents_of_originals(), *session.subagents()]
     _note_subagents(box, session.id, subagents)
     calls = (call for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls)
@@ -101,62 +105,37 @@ def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSess
     """Note that a session has read what its subagents have read, also what is not in their reports: they may have
     stored it in a file."""
     for subagent in subagents:
-        note_entries(box, subagent.entries, subagent.id)
-        note_record(box, subagent)
+        note_entries(box, subagent.entries, subagent.id, 0)
+        note_record(box, subagent.id)
         box.flow.share(subagent.id, session_id)
         box.flow.inherit(box.session(subagent.id).labels, session_id)
 
 
-def note_record(box: Toolbox, session: AgentSession) -> None:
-    """Note untrusted results whose texts neither this process nor the history has: those of a script's calls, of a job
-    that still works, and of a call that was cut off. The record may have dropped them, and those of a copy are another
-    session's there, so the history of a session counts, too."""
-    ran, stored = box.flow.ran(session.id), _untrusted_results(box, session)
-    read = {*box.audit.untrusted(session.id), *stored}
-    if any(outer_id(each) not in ran and not stored.get(each) for each in read):
-        box.flow.inherit(LABELS[True, False], session.id, elsewhere=True)
+def note_record(box: Toolbox, session_id: str) -> None:
+    """Note untrusted results that the record has, while neither this process nor the history does: those of a job that
+    still works, of a script's calls, and of a call that was cut off."""
+    if not box.flow.knows(box.audit.untrusted(session_id), session_id):
+        box.flow.inherit(LABELS[True, False], session_id, elsewhere=True)
 
 
-def _untrusted_results(box: Toolbox, session: AgentSession) -> dict[str, bool]:
-    """Return the ids of the calls and jobs whose untrusted results are in the history of a session, and whether it has
-    what they read: of a script it has only the output."""
-    found: dict[str, bool] = {}
-    calls: dict[str, ModelCall] = {}
-    position = 0
-    for index, entry in enumerate(session.entries):
-        if isinstance(entry, ModelTurn):
-            position, calls = index, {call.id: call for call in entry.calls}
-        elif isinstance(entry, ResultTurn):
-            for result in entry.results:
-                if result.labels is not None and result.labels[0] and (call := calls.get(result.call_id)):
-                    found[f"{session.id}.{position}.{call.id}"] = not _is_script(box, call)
-        elif isinstance(entry, UserTurn) and entry.labels is not None and (job := _REPORTED.match(entry.text)):
-            found[job[1]] = not (entry.labels[0] and entry.known_by)
-    return found
-
-
-def _is_script(box: Toolbox, call: ModelCall) -> bool:
-    with suppress(ToolcribError):
-        return box.registry.resolve_forward(call.name, call.object)[1] == "run_code"
-    return True
-
-
-def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str) -> None:
-    """Note that a session has read what these turns have read, its own or a subagent's."""
+def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str, first: int | None = None) -> None:
+    """Note that a session has read what these turns have read: its own from `first` on, or those of a subagent."""
     ctx = replace(box.context, session_id=session_id)
     calls: dict[str, ModelCall] = {}
-    for entry in entries:
+    begun = 0
+    for index, entry in enumerate(entries):
         if isinstance(entry, UserTurn):
             note_message(box, session_id, entry)
             if entry.labels is not None:
                 _note_labels(box, LABELS[entry.labels], session_id, entry)
         elif isinstance(entry, ModelTurn):
-            calls = {call.id: call for call in entry.calls}
+            calls, begun = {call.id: call for call in entry.calls}, index
         elif isinstance(entry, ResultTurn):
             for result in entry.results:
                 call = calls.get(result.call_id)
                 if call is not None:
-                    note_result(box, call, result, ctx)
+                    run_id = None if first is None else f"{session_id}.{first + begun}.{call.id}"
+                    note_result(box, call, result, replace(ctx, call_id=run_id))
 
 
 def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> None:
@@ -171,13 +150,15 @@ def note_answer(box: Toolbox, session_id: str | None, result: CallResult) -> Non
 
 
 def note_result(box: Toolbox, call: ModelCall, result: CallResult, ctx: ToolContext) -> None:
-    """Note that a session has read a result that is stored."""
+    """Note that a session has read a result that is stored. `ctx` has the id under which its call ran."""
     labels = None if result.labels is None else LABELS[result.labels]
-    tool, arguments = None, call.object
+    tool, name, arguments = None, call.name, call.object
     with suppress(ToolcribError):  # it was refused
-        tool, _, arguments = box.registry.resolve_forward(call.name, call.object)
+        tool, name, arguments = box.registry.resolve_forward(call.name, call.object)
+    if name == "run_code" and labels is not None and not box.flow.knows([ctx.call_id or ""], ctx.session_id):
+        box.flow.inherit(labels, ctx.session_id, elsewhere=True)  # what its calls read is not in its output
     if tool is not None:
         box.flow.label(tool, arguments, ToolOutput(result.text, labels=labels), ctx)
     elif labels is not None:  # its tool is not here any more
-        note_report(box, labels, ctx.session_id or "", result.text)
+        note_report(box, labels, ctx.session_id or "", result.text, ctx.call_id)
     note_answer(box, ctx.session_id, result)

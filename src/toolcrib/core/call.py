@@ -32,11 +32,6 @@ def inner_id(call_id: str, number: object) -> str:
     return f"{call_id}#{number}"
 
 
-def outer_id(call_id: str) -> str:
-    """Return the id of the call that the model made: that of the script, if a script made the call with this id."""
-    return call_id.partition("#")[0]
-
-
 def is_inner(call_id: str) -> bool:
     """Return whether a script made the call with this id: then an answer to its request is for the script."""
     return "#" in call_id

@@ -36,6 +36,10 @@ REFUSES = "toolcrib_refuses"
 """A key in `ToolContext.metadata`: `ctx.metadata[REFUSES](tool, arguments)` returns why a call that another one makes
 (a script, a job, a schedule) must not run; empty if it may. With an empty name: whether any may not."""
 
+READ_ELSEWHERE = "toolcrib_read_elsewhere"
+"""A key in `ToolContext.metadata`: after `await ctx.metadata[READ_ELSEWHERE]()` the labels of the session are those of
+what others have read for it until now, too. A script does so before its calls."""
+
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
 COMMAND_OUTPUT = "toolcrib_command_output"

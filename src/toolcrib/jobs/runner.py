@@ -178,7 +178,6 @@ class JobRunner:
         flow.inherit(
             from_wire(body.labels) or Labels(), ctx.session_id, elsewhere=body.labels.get(KNOWN_BY) != flow.process
         )
-        flow.note_run([job.id], ctx.session_id)
         told = 0
 
         async def tell(text: str, stream: str) -> None:

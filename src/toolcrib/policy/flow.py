@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from itertools import islice
 from secrets import token_hex
@@ -41,6 +41,8 @@ MAX_ENDORSED = 10_000
 """How many approved values of a session are remembered, as digests. The oldest are asked about again."""
 RESULT_CHARS = 128
 """Characters that each result counts in addition to its text, because more than the text is stored."""
+MAX_KNOWN = MAX_CHARS // RESULT_CHARS
+"""How many calls of a session are known by their ids. After as many different results its texts are not all stored."""
 _C = ToolCategory
 _UNTRUSTED = frozenset({_C.NETWORK_READ, _C.NETWORK_WRITE})
 _PRIVATE = frozenset({_C.FILESYSTEM_READ, _C.FILESYSTEM_WRITE, _C.SHELL, _C.MEMORY, _C.HARDWARE, _C.MESSAGING})
@@ -70,8 +72,8 @@ class _ReadSession:
     trusted: dict[str, None] = field(default_factory=dict[str, None])
     trusted_size: int = 0
     endorsed: Recent[bytes, None] = field(default_factory=lambda: Recent[bytes, None](MAX_ENDORSED))
-    ran: set[str] = field(default_factory=set[str])
-    """The ids of the agent's calls that ran here: what these read, and the calls in them, is known."""
+    known: Recent[str, None] = field(default_factory=lambda: Recent[str, None](MAX_KNOWN))
+    """The ids of the calls whose untrusted results were noted here."""
 
 
 class LabelFlow:
@@ -111,6 +113,8 @@ class LabelFlow:
         if session.labels is not labels:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
+            if ctx.call_id is not None:
+                session.known[ctx.call_id] = None
             self._remember(session, tool, arguments, output)
         elif labels.integrity == "trusted" and self.policy == "destinations":
             self._note_trusted(session, output)
@@ -193,14 +197,10 @@ class LabelFlow:
         if (known is None or elsewhere) and labels.integrity == "untrusted":
             session.full = True
 
-    def note_run(self, call_ids: Iterable[str], session_id: str | None) -> None:
-        """Note calls of a session that run in this process: what they read is known here."""
-        (self._sessions.get(session_id) or self._session(session_id)).ran.update(call_ids)
-
-    def ran(self, session_id: str | None) -> Collection[str]:
-        """Return the ids of the calls that `note_run` noted for a session."""
+    def knows(self, call_ids: Collection[str], session_id: str | None) -> bool:
+        """Return whether the untrusted results of all these calls of a session were noted here."""
         session = self._sessions.get(session_id)
-        return () if session is None else session.ran
+        return not call_ids if session is None else session.known.keys() >= set(call_ids)
 
     def share(self, giver: str | None, taker: str | None) -> None:
         """Note that one session gives another its task: the other counts as having read the same. So does what the user

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import Field
 
 from ...core.call import ToolCall, inner_id
-from ...core.context import REFUSES, SHARED, ToolContext
+from ...core.context import READ_ELSEWHERE, REFUSES, SHARED, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...core.finish import HINT
@@ -194,6 +194,8 @@ class _Run:
     async def _make_calls(self, numbers: Sequence[int]) -> None:
         """Make calls: those that only read together, the others one by one, each after the state is stored. One that
         waits for a person is made again when it is answered."""
+        if read_elsewhere := self._ctx.metadata.get(READ_ELSEWHERE):
+            await read_elsewhere()
         if self._questions:
             waiting = await shared_threads.run(self._unanswered, numbers)
             numbers = [number for number in numbers if number not in waiting]
