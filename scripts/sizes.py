@@ -188,22 +188,24 @@ def print_rooms(modules: list[Module]) -> None:
     print(f"{'all':<12}{len(modules):>7}{sum(module.sloc for module in modules):>9,}")
 
 
-def wings(root: Path) -> dict[str, tuple[str, str]]:
-    """Return the wings as `core/wings.py` lists them: name → its package, and the package that has only its commands
-    ("" without one). None in a tree without that file."""
+def wings(root: Path) -> dict[str, tuple[str, list[str]]]:
+    """Return the wings as `core/wings.py` lists them: name → its package, and the modules that have only its commands.
+    None in a tree without that file."""
     path = root / "core/wings.py"
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "WINGS":
-            table = cast("ast.Dict", node.value)
-            calls = cast("list[ast.Call]", table.values)
-            return {
-                ast.literal_eval(cast("ast.expr", key)): (
-                    ast.literal_eval(call.args[0]), ast.literal_eval(call.args[2]) if len(call.args) > 2 else "",
-                )
-                for key, call in zip(table.keys, calls, strict=True)
-            }  # fmt: skip
-    return {}
+    named = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    found: dict[str, tuple[str, list[str]]] = {}
+    table = named.get("WINGS", ast.Dict([], []))
+    for key, call in zip(cast("ast.Dict", table).keys, cast("ast.Dict", table).values, strict=True):
+        package, *rest = cast("ast.Call", call).args
+        commands: list[str] = []
+        if len(rest) > 1:  # a package of its own
+            commands = [ast.literal_eval(rest[1])]
+        elif rest:
+            texts = named[rest[0].id] if isinstance(rest[0], ast.Name) else rest[0]
+            commands = [f"cli.{name}" for name in ast.literal_eval(texts)]
+        found[ast.literal_eval(cast("ast.expr", key))] = ast.literal_eval(package), commands
+    return found
 
 
 def print_wings(modules: list[Module], root: Path) -> None:
@@ -215,9 +217,9 @@ def print_wings(modules: list[Module], root: Path) -> None:
         rest -= size
         lines.append(f"  {name:<12}{len(inside):>5}{size:>9,}")
         if commands:
-            theirs = sum(module.sloc for module in below(modules, f"{root.name}.{commands}"))
+            theirs = sum(module.sloc for each in commands for module in below(modules, f"{root.name}.{each}"))
             doors += theirs
-            lines[-1] += f"  and {theirs:,} in {commands}"
+            lines[-1] += f"  and {theirs:,} in {', '.join(commands)}"
     print(f"main house: {rest:,} SLOC, {doors:,} of them only commands of wings; its wings, with files and SLOC:")
     print("\n".join(lines))
 
