@@ -233,6 +233,31 @@ def test_an_event_whose_judge_ended_is_refused_in_closed_mode(home: Home, host: 
         assert done.returncode == (0 if host == "copilot" else 2) if words else 1
 
 
+SLOW = """
+import asyncio, os, sys
+from toolcrib.cli import hook, hookd, hook_client
+
+async def judged(event, settings):
+    await asyncio.sleep(60)
+
+hook.answer, hook.DEADLINE, hookd._code = judged, 0.5, dict
+accept = hookd._accept
+hookd._accept = lambda listener, path: (print("listens", flush=True), accept(listener, path))
+hookd._serve(hook_client.private_folder())
+"""
+
+
+def test_a_call_that_takes_too_long_is_refused_here_too(home: Home) -> None:
+    home.folder.mkdir(parents=True, mode=0o700)
+    with subprocess.Popen([sys.executable, "-c", SLOW], env=home.env, stdout=subprocess.PIPE) as resident:
+        assert resident.stdout is not None
+        resident.stdout.readline()
+        said, code, itself = home.hook(home.event("rm -rf src"))
+        resident.kill()
+    assert (code, itself) == (2, False)
+    assert "longer than 0.5 s" in said
+
+
 def test_other_code_gets_nothing(home: Home) -> None:
     lying(home, lambda client: client.sendall(b"another\n"))
     said, code, itself = home.hook(home.event("git status"))

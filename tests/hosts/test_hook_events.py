@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.hosts import HOSTS, EventError, HostName
+from toolcrib.hosts import HOSTS, EventError, HostName, UnreadableCall
 from toolcrib.hosts.hook_events import read_event
 from toolcrib.hosts.mapping import calls_of
 
@@ -64,3 +64,9 @@ def test_what_is_not_a_call(text: str) -> None:
         assert read_event("claude", text).moment == "other"
     except EventError as error:
         assert "claude" in str(error)
+
+
+@pytest.mark.parametrize("rest", [b'"cat \xff"}', b"[" * 5_000, b"9" * 5_000])
+def test_an_event_that_its_arguments_make_unreadable_is_refused(rest: bytes) -> None:
+    with pytest.raises(UnreadableCall):
+        read_event("claude", b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": ' + rest + b"}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import threading
 from typing import Annotated
@@ -100,7 +99,7 @@ def _say(reply: HookAnswer, *, leave: bool = False) -> int:
             stream.write(text + "\n")
             stream.flush()
     if leave:
-        os._exit(reply.code)
+        hookd.leave(reply.code)
     return reply.code
 
 

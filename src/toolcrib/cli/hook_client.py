@@ -56,14 +56,17 @@ def ask(words: Sequence[str]) -> int | None:
         server.sendmsg([b"%8d" % len(text)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
     except OSError:
         return None
+    late = False
     try:  # from here on the event is theirs: they may have read it
         server.settimeout(LAST_SECONDS)
         server.sendall(text)
         if code := server.recv(1):
             return code[0]
+    except TimeoutError:
+        late = True  # what takes so long may be the model's call itself
     except OSError:
         pass
-    return _lost(words)
+    return _lost(words, late)
 
 
 def usable() -> bool:
@@ -89,13 +92,15 @@ def identity() -> bytes:
     return os.fsencode(repr((sys.prefix, sys.version, __file__, start))) + b"\n"
 
 
-def _lost(words: Sequence[str]) -> int:
-    """Answer for a process that ended without an answer: as if we had been killed, or a refusal."""
+def _lost(words: Sequence[str], late: bool) -> int:
+    """Answer for a process that ended without an answer: as if we had been killed, or a refusal. One that is too `late`
+    is refused."""
     from ..hosts import HOSTS, HostName, refusal
 
     found: list[HostName] = [host for host in HOSTS if any(word == host for word in words)]
     host = found[0] if found else HOSTS[0]
-    reply = refusal(host, "the process that judged it has ended", "--closed" in words)
+    why = f"it took longer than {LAST_SECONDS:g} s" if late else "the process that judged it has ended"
+    reply = refusal(host, why, late or "--closed" in words)
     for fd, text in ((1, reply.stdout), (2, reply.stderr)):
         if text:
             os.write(fd, text.encode() + b"\n")

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from ..boundary.own_files import lock_file
 from ..boundary.programs import interpreter
@@ -35,8 +36,8 @@ _MAX_TEXT = 32 << 20
 _CONFINED = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "CapEff", "CapBnd")
 _NAMESPACES = ("mnt", "user", "pid", "net", "ipc")
 
-_resident = False
-"""Whether this process is a child of the resident one."""
+_client: socket.socket | None = None
+"""Who waits for the exit code, in a child of the resident process."""
 
 
 def hookd(options: Options) -> None:
@@ -63,7 +64,7 @@ def hookd(options: Options) -> None:
 
 def start() -> None:
     """Start the resident process, if there is none. It loads what this process has loaded."""
-    if _resident or not hook_client.usable() or not _possible():
+    if _client is not None or not hook_client.usable() or not _possible():
         return
     if (lock := _lock(_own_folder())) is None:
         return
@@ -174,20 +175,28 @@ def _answer(client: socket.socket) -> None:
         client.sendall(hook_client.identity())
         if (words := _taken(client)) is None:
             os._exit(0)
-        global _resident
-        _resident = True
+        global _client
+        _client = client
         from . import main
 
         try:
             main(words)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        client.settimeout(_CLIENT_SECONDS)
-        client.sendall(bytes([code & 0xFF]))
+        leave(code)
     finally:
         os._exit(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once. A child of the resident process says its code to its client before."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if _client is not None:
+            _client.settimeout(_CLIENT_SECONDS)
+            _client.sendall(bytes([code & 0xFF]))
+    os._exit(code)
 
 
 def _taken(client: socket.socket) -> list[str] | None:

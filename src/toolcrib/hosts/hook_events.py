@@ -89,9 +89,9 @@ def read_event(host: HostName, text: str | bytes) -> HostEvent:
         data = json.loads(text)
     except RecursionError as error:
         raise UnreadableCall(f"what {host} wrote is nested too deeply") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except json.JSONDecodeError as error:
         raise EventError(f"what {host} wrote is not JSON: {error}") from error
-    except ValueError as error:  # a number that is too long
+    except ValueError as error:  # a number that is too long, or bytes that are no text
         raise UnreadableCall(f"what {host} wrote cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise EventError(f"what {host} wrote is no JSON object")
