@@ -362,10 +362,10 @@ print(count)
 """
 
 
-def _turned(box: Commands, name: str, steps: int) -> subprocess.CompletedProcess[str]:
+def _turned(python: str, box: Commands, name: str, steps: int) -> subprocess.CompletedProcess[str]:
     """Apply or undo in a process of its own that is killed before its n-th step."""
     what = "undo" if box.layers.get(name).state == "applied" else "redo"
-    command = [sys.executable, "-c", _KILLED, str(box.path), str(box.layers.path.parent.parent), what, name, str(steps)]
+    command = [python, "-c", _KILLED, str(box.path), str(box.layers.path.parent.parent), what, name, str(steps)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -373,7 +373,7 @@ def _texts(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
-def _kill_at(tmp_path: Path, workspace: Path, rounds: int) -> None:
+def _kill_at(python: str, tmp_path: Path, workspace: Path, rounds: int) -> None:
     box = make(workspace, tmp_path / "state")
     for name in range(40):
         (workspace / f"old{name}").write_text("before")
@@ -383,13 +383,13 @@ def _kill_at(tmp_path: Path, workspace: Path, rounds: int) -> None:
                       " echo new > new$i; done; rmdir dir; chmod 750 .")  # fmt: skip
     box.layers.apply(held.id)
     after = _texts(workspace)
-    undoing = int(_turned(box, held.id, -1).stdout)
+    undoing = int(_turned(python, box, held.id, -1).stdout)
     assert _texts(workspace) == before
-    total = min(undoing, int(_turned(box, held.id, -1).stdout))
+    total = min(undoing, int(_turned(python, box, held.id, -1).stdout))
     assert _texts(workspace) == after
     middle = 0
     for turn in range(rounds):
-        process = _turned(box, held.id, 1 + total * turn // rounds)
+        process = _turned(python, box, held.id, 1 + total * turn // rounds)
         assert process.returncode == -signal.SIGKILL, process.stderr
         middle += box.layers.get(held.id).state in ("applying", "undoing")
         for line in box.layers.recover():
@@ -404,20 +404,20 @@ def _kill_at(tmp_path: Path, workspace: Path, rounds: int) -> None:
     box.close()
 
 
-def test_killed_in_the_middle_of_an_apply(tmp_path: Path) -> None:
+def test_killed_in_the_middle_of_an_apply(tmp_path: Path, forked_python: str) -> None:
     (tmp_path / "work").mkdir()
-    _kill_at(tmp_path, tmp_path / "work", 7)
+    _kill_at(forked_python, tmp_path, tmp_path / "work", 7)
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_many_times(tmp_path: Path) -> None:
+def test_killed_in_the_middle_many_times(tmp_path: Path, forked_python: str) -> None:
     (tmp_path / "work").mkdir()
-    _kill_at(tmp_path, tmp_path / "work", 100)
+    _kill_at(forked_python, tmp_path, tmp_path / "work", 100)
     shm = Path("/dev/shm")
     if shm.is_dir() and shm.stat().st_dev != tmp_path.stat().st_dev:
         workspace = Path(tempfile.mkdtemp(dir=shm, prefix="toolcrib-test-"))
         try:
-            _kill_at(tmp_path / "other", workspace, 200)
+            _kill_at(forked_python, tmp_path / "other", workspace, 200)
         finally:
             shutil.rmtree(workspace)
 

@@ -5,7 +5,6 @@ import contextlib
 import os
 import sqlite3
 import subprocess
-import sys
 import time
 
 import pytest
@@ -168,17 +167,17 @@ asyncio.run(r.execute("wipe", {}))
 """
 
 
-async def test_a_call_cut_off_by_the_end_of_its_process_is_found_unfinished(audit):
-    ended = subprocess.run([sys.executable, "-c", CRASH, str(audit.path)], env={**os.environ}, check=False)
+async def test_a_call_cut_off_by_the_end_of_its_process_is_found_unfinished(audit, forked_python):
+    ended = subprocess.run([forked_python, "-c", CRASH, str(audit.path)], env={**os.environ}, check=False)
     assert ended.returncode == 9
     cut_off = audit.query(kind="intent", unfinished=True)
     assert [row["tool"] for row in cut_off] == ["wipe"]
 
 
-async def test_processes_that_write_at_once_lose_nothing(audit):
+async def test_processes_that_write_at_once_lose_nothing(audit, forked_python):
     many = 'async def many():\n for _ in range(50): await r.execute("wipe", {})\nasyncio.run(many())\naudit.close()'
     script = CRASH.replace("os._exit(9)", 'return "done"').replace('asyncio.run(r.execute("wipe", {}))', many)
-    running = [subprocess.Popen([sys.executable, "-c", script, str(audit.path)]) for _ in range(3)]
+    running = [subprocess.Popen([forked_python, "-c", script, str(audit.path)]) for _ in range(3)]
     assert [p.wait(60) for p in running] == [0, 0, 0]
     rows = [row for row in audit.query(limit=1000, kind=None) if row["kind"] != "writer"]
     assert len(rows) == 300

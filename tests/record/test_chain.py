@@ -52,10 +52,8 @@ audit.close()
 """
 
 
-def writer(path, name, count):
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True
-    )
+def writer(python, path, name, count):
+    return subprocess.Popen([python, "-c", WRITER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True)
 
 
 def check(path, kept=None):
@@ -95,10 +93,10 @@ def change(path, *statements):
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
-def test_processes_that_write_at_once_make_whole_chains_and_lose_nothing(where, count):
+def test_processes_that_write_at_once_make_whole_chains_and_lose_nothing(where, forked_python, count):
     path = where
     Audit(path).open().close()
-    running = [writer(path, f"w{n}", count) for n in range(4)]
+    running = [writer(forked_python, path, f"w{n}", count) for n in range(4)]
     for process in running:
         process.communicate(timeout=200)
     assert [p.returncode for p in running] == [0, 0, 0, 0]
@@ -117,7 +115,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(where):
     path = where
     Audit(path).open().close()
     for n in range(3):
-        process = writer(path, f"w{n}", -1)
+        process = writer(sys.executable, path, f"w{n}", -1)
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(0.05 * n)

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -227,9 +226,9 @@ journal.write("f", b"new", call_id="crashed")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_crash_leaves_something_consistent(room, when):
+def test_a_crash_leaves_something_consistent(room, forked_python, when):
     (room.root / "f").write_text("old")
-    done = subprocess.run([sys.executable, "-c", CRASH, room.root, room.state.path.parent, when])
+    done = subprocess.run([forked_python, "-c", CRASH, room.root, room.state.path.parent, when])
     assert done.returncode == 9
     assert (room.root / "f").read_text() == ("old" if when == "before" else "new")
     assert [c.status for c in room.journal.changes("crashed")] == ["pending"]
@@ -250,9 +249,9 @@ for n in range(40):
 """
 
 
-def test_several_processes_share_one_journal(room):
+def test_several_processes_share_one_journal(room, forked_python):
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, room.root, room.state.path.parent, name]) for name in "abc"
+        subprocess.Popen([forked_python, "-c", WRITER, room.root, room.state.path.parent, name]) for name in "abc"
     ]
     assert [w.wait() for w in writers] == [0, 0, 0]
     assert len(room.journal.changes(limit=1000)) == 3 * 41
@@ -432,10 +431,10 @@ for n in range(30):
 """
 
 
-def test_several_processes_undo_at_once(room):
+def test_several_processes_undo_at_once(room, forked_python):
     for n in range(30):
         room.journal.write(f"f{n}", b"x", call_id=str(n))
-    command = [sys.executable, "-c", UNDOER, str(room.root), str(room.state.path.parent)]
+    command = [forked_python, "-c", UNDOER, str(room.root), str(room.state.path.parent)]
     running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[1] for process in running] == ["", "", ""]
     assert room.tree() == {}
