@@ -26,6 +26,7 @@ RUNNING = 1_000
 # there in no time. Its arguments are a socket for `PYTHON` and the folders that it imports from; without any, as usual.
 NURSERY = """
 import gc, json, marshal, os, runpy, select, signal, socket, sys, traceback
+from contextlib import suppress
 door = socket.socket(socket.AF_UNIX)
 door.bind(sys.argv.pop(1))
 door.listen(64)
@@ -97,55 +98,26 @@ def live(run, files):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
-def keep(asker):
-    # A process of its own that starts what PYTHON asks for, says how it ended, and ends it when PYTHON was killed.
+def asked_by(asker):
+    # What a PYTHON wants to run, and its streams.
     size, files, _, _ = socket.recv_fds(asker, 4, 3)
     cwd, env, words = marshal.loads(asker.recv(int.from_bytes(size, "little"), socket.MSG_WAITALL))
-    pid = os.fork()
-    if pid == 0:
-        asker.close()
-        os.setsid()
-        run = {"cwd": cwd, "env": env, "starts": True, "args": words[2:]}
-        if words[0] == "-c":
-            run["code"] = words[1]
-        elif words[:2] != ["-m", "toolcrib"]:
-            run |= {"program": words[0], "args": words[1:]}
-        live(run, files)
-    for opened in files:
-        os.close(opened)
-    asker.sendall(pid.to_bytes(4, "little"))
-    ended = os.pidfd_open(pid)
-    if ended not in select.select([ended, asker], [], [])[0]:
-        os.killpg(pid, signal.SIGKILL)
-    asker.sendall(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]).to_bytes(4, "little", signed=True))
-keepers = set()
-while True:
-    if door in select.select([sys.stdin, door], [], [])[0]:
-        asker, _ = door.accept()
-        keepers = {keeper for keeper in keepers if os.waitpid(keeper, os.WNOHANG) == (0, 0)}
-        keeper = os.fork()
-        if keeper == 0:
-            try:
-                keep(asker)
-            finally:
-                os._exit(0)
-        keepers.add(keeper)
-        asker.close()
-        continue
-    line = sys.stdin.readline()  # never two at a time, of which the second would be in a buffer
-    if not line:
-        break
-    run = json.loads(line)
-    if "poll" in run:
-        pid, status = os.waitpid(run["poll"], os.WNOHANG)
-        print(os.waitstatus_to_exitcode(status) if pid else RUNNING, flush=True)
-        continue
-    files = [os.open(name, os.O_NOCTTY | (os.O_RDONLY if fd == 0 else os.O_WRONLY))
-             for fd, name in enumerate(run.get("files", ()))]
+    run = {"cwd": cwd, "env": env, "starts": True, "args": words[2:]}
+    if words[0] == "-c":
+        run["code"] = words[1]
+    elif words[:2] != ["-m", "toolcrib"]:
+        run |= {"program": words[0], "args": words[1:]}
+    return run, files
+running = {}  # by a descriptor of each process that somebody waits for: its pid, and the socket of its PYTHON if any
+def begin(run, files):
+    # Returns the pid; of one that gets a session of its own when it has it.
     is_ready, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(is_ready)
+        for opened in (door, *(asker for _, asker in running.values() if asker)):
+            opened.close()
+        for opened in (is_ready, *running):
+            os.close(opened)
         if "tty" in run:
             go_on_at(run)
         if run.get("starts"):
@@ -157,7 +129,50 @@ while True:
     if run.get("starts"):
         os.read(is_ready, 1)
     os.close(is_ready)
-    print(pid if run.get("starts") else os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    return pid
+while True:
+    askers = {asker: pid for pid, asker in running.values() if asker}
+    some = select.select([sys.stdin, door, *running, *askers], [], [])[0]
+    for ended in set(some) & set(running):
+        pid, asker = running.pop(ended)
+        askers.pop(asker, None)
+        os.close(ended)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if asker is None:
+            print(code, flush=True)
+            continue
+        with asker, suppress(OSError):  # it may be gone
+            asker.sendall(code.to_bytes(4, "little", signed=True))
+    for asker in set(some) & set(askers):  # it was killed
+        os.killpg(askers[asker], signal.SIGKILL)
+    if door in some:
+        asker, _ = door.accept()
+        try:
+            run, files = asked_by(asker)
+        except (OSError, EOFError, ValueError):  # it was killed before it said what it wants
+            asker.close()
+            continue
+        pid = begin(run, files)
+        running[os.pidfd_open(pid)] = pid, asker
+        with suppress(OSError):
+            asker.sendall(pid.to_bytes(4, "little"))
+    if sys.stdin not in some:
+        continue
+    line = sys.stdin.readline()  # never two at a time, of which the second would be in a buffer
+    if not line:
+        break
+    run = json.loads(line)
+    if "poll" in run:
+        pid, status = os.waitpid(run["poll"], os.WNOHANG)
+        print(os.waitstatus_to_exitcode(status) if pid else RUNNING, flush=True)
+        continue
+    files = [os.open(name, os.O_NOCTTY | (os.O_RDONLY if fd == 0 else os.O_WRONLY))
+             for fd, name in enumerate(run.get("files", ()))]
+    pid = begin(run, files)
+    if run.get("starts"):
+        print(pid, flush=True)
+    else:
+        running[os.pidfd_open(pid)] = pid, None
 """.replace("RUNNING", str(RUNNING))
 
 # A program that can be started in place of Python: as `-m toolcrib …`, `-c …` or `program.py …` it has a process forked
@@ -217,9 +232,8 @@ def nursery(_born: tuple[subprocess.Popen[str], str]) -> subprocess.Popen[str]:
 @pytest.fixture(scope="session")
 def forked_python(_born: tuple[subprocess.Popen[str], str]) -> str:
     """A program to start in place of `sys.executable`: what it runs is there in no time. Not for what a test must see
-    in a process of its own from the start, as what is imported, and not for a program within `run_command`, for whose
-    end the nursery waits. SIGKILL ends what it runs a moment after itself: who needs to know reads its output to the
-    end."""
+    in a process of its own from the start, as what is imported. SIGKILL ends what it runs a moment after itself: who
+    needs to know reads its output to the end."""
     return _born[1]
 
 
