@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.placing import placement, workspace_of
 from toolcrib.jobs.runner import AgentWork, JobRunner, Report, WorkDone, WorkOrder, effects_guarded
 from toolcrib.jobs.waits import Waits, wake
+from toolcrib.policy.call_limits import CallLimits
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.record.connection import RecordError
 from toolcrib.testing import temporary_toolbox
@@ -327,6 +329,18 @@ async def test_a_worker_without_its_lease_has_no_effect() -> None:
         job = Job("call", CallBody(tool="launch", arguments={"what": "x"}).to_json())
         outcome = await JobRunner(made.box, made.waits)(job, run)
         assert outcome.state == "failed" and "was not run" in outcome.reason and not ran
+
+
+async def test_the_calls_of_a_run_count_in_a_worker_of_another_process() -> None:
+    async with jobs(yes=True) as made, jobs(yes=True) as worker:
+        for each in (made, worker):
+            each.box.policy.change(limits=CallLimits(2))
+            each.box.registry.policy_changed()
+        started = [await made.job(action="start", tool="launch", arguments={"what": "x"}) for _ in range(2)]
+        for job in [(await made.engine.status(each.meta["job"])).job for each in started]:
+            await worker.engine.submit(replace(job, workspace=workspace_of(worker.box)))
+            ended = await worker.engine.result(job.id, 30)
+        assert ended.state == "failed" and "limits.calls" in ended.reason
 
 
 async def test_a_session_sees_its_own_jobs_only() -> None:

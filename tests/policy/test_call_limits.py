@@ -85,3 +85,30 @@ def test_a_tool_counts_under_every_name_it_has_or_had() -> None:
         assert limits.touches(renamed), pattern
         assert limits.count(renamed, ToolContext()) is None
         assert limits.count(renamed, ToolContext()) is not None, pattern
+
+
+def test_a_run_goes_on_in_another_process_and_ends_with_the_next_message() -> None:
+    asked, worker = CallLimits(3), CallLimits(3)
+    ctx = ToolContext(session_id="s")
+    assert [asked.count(think, ctx) for _ in range(2)] == [None, None]
+    carried = json.loads(json.dumps(asked.carried("s")))
+    worker.carry_on("s", carried)
+    assert worker.count(think, ctx) is None
+    worker.carry_on("s", carried)  # a second job of the same run
+    assert "limits.calls" in str(worker.count(think, ctx))
+    asked.reset("s")
+    assert asked.count(think, ctx) is None
+    worker.carry_on("s", asked.carried("s"))
+    assert worker.count(think, ctx) is None
+    asked.carry_on("s", carried)  # a job of an earlier run
+    assert [asked.count(think, ctx) for _ in range(2)] == [None, None]
+    asked.carry_on("s", carried)
+    assert asked.count(think, ctx) is not None
+
+
+def test_a_hostile_run_of_a_job_is_no_error() -> None:
+    limits, ctx = CallLimits(2), ToolContext(session_id="s")
+    for carried in {}, {"": "x", "\0": []}, {"\0": float("nan"), "": None}, {"a": {}}:
+        limits.carry_on("s", carried)
+        limits.count(think, ctx)
+    assert limits.count(think, ctx) is not None

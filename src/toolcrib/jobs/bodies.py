@@ -35,7 +35,7 @@ class JobBody:
 
     `labels` are those of the session in which a model wrote the body, as on the wire of MCP: what the job runs in has
     read the same. Without labels a person wrote it. `mode` is that of the process and moment in which a model made the
-    job: it runs in no looser one.
+    job: it runs in no looser one. `calls` is the run of the session in which it was made, for the limits of calls.
     """
 
     KIND: ClassVar[str]
@@ -45,13 +45,14 @@ class JobBody:
     schedule: str | None = None
     labels: Mapping[str, str] = EMPTY
     mode: str | None = None
+    calls: Mapping[str, Any] = EMPTY
 
     def to_json(self) -> dict[str, Any]:
         """Return the body as a job stores it; what is not set is left out."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.deliver is not None:
             found["deliver"] = {"channel": self.deliver.channel, "chat_id": self.deliver.chat_id}
-        found["labels"] = dict(self.labels) or None
+        found |= {"labels": dict(self.labels) or None, "calls": dict(self.calls) or None}
         return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
@@ -62,7 +63,7 @@ class JobBody:
         if unknown := values.keys() - known.keys():
             raise JobError(f"the body of a {cls.KIND} job has unknown keys: {', '.join(sorted(unknown))}")
         for name, value in values.items():
-            wanted = dict if name in ("arguments", "deliver", "labels") else str
+            wanted = dict if name in ("arguments", "deliver", "labels", "calls") else str
             if not isinstance(value, wanted):
                 raise JobError(
                     f"{name} in the body of a {cls.KIND} job is not {'an object' if wanted is dict else 'a text'}"

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ..core.call import ToolCall
 from ..core.context import JOB, REFUSES, SUBAGENT, ToolContext
+from ..core.empty import EMPTY
 from ..core.errors import ToolError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip, one_line
@@ -142,6 +143,7 @@ class JobTool(Tool):
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
             labels={} if labels == LABELS[False, False] else {**labels.wire, KNOWN_BY: flow.process},
             mode=self._box.policy.of(ctx.caller).mode, schedule=ctx.metadata.get(SCHEDULED_RUN),
+            calls=calls_of(self._box, ctx.session_id),
         )  # fmt: skip
         job = Job(
             CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,
@@ -173,6 +175,12 @@ class JobTool(Tool):
 
     def _labels(self, status: JobStatus) -> Labels:
         return labels_of(self._box, status)
+
+
+def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:
+    """Return the run of a session as a job stores it; nothing if no limits are set."""
+    limits = box.policy.limits
+    return EMPTY if limits is None or session_id is None else limits.carried(session_id)
 
 
 def refusal(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:

@@ -143,6 +143,9 @@ class JobRunner:
         return outcome
 
     async def _run(self, job: Job, run: JobRun) -> tuple[JobOutcome, Labels | None]:
+        limits, calls = self.box.policy.limits, job.body.get("calls")
+        if limits is not None and isinstance(calls, Mapping):
+            limits.carry_on(job.body.get("session") or job.id, cast("Mapping[str, Any]", calls))
         if job.kind == CallBody.KIND:
             return await self._call(job, CallBody.from_json(job.body), run)
         work = self.work.get(job.kind)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from ..core.context import ToolContext
 from ..core.recent import Recent
@@ -11,6 +13,8 @@ from ..core.text import matches
 from ..core.tool import Tool
 
 MAX_SESSIONS = 10_000
+_BEGAN = "\0"
+"""Among the counts of a run: when it began, in Unix seconds. No pattern for tools has this character."""
 
 
 class CallLimits:
@@ -20,7 +24,7 @@ class CallLimits:
     def __init__(self, calls: int | None = None, per_tool: Mapping[str, int] | None = None) -> None:
         self.calls = calls
         self.per_tool = dict(per_tool or {})
-        self._runs = Recent[str | None, Counter[str]](MAX_SESSIONS)  # by tool of the settings; "": all calls
+        self._runs = Recent[str | None, Any](MAX_SESSIONS)  # counters, by tool of the settings; "": all calls
 
     def touches(self, tool: Tool) -> bool:
         """Return whether calls of this tool are counted."""
@@ -34,10 +38,23 @@ class CallLimits:
         """Count the calls of one session (a subagent's) in the run of another."""
         self._runs[taker] = self._run(giver)
 
+    def carried(self, session_id: str | None) -> dict[str, float]:
+        """Return the run of a session as JSON data, for work that is done later or in another process."""
+        return dict(self._runs.get(session_id) or {})
+
+    def carry_on(self, session_id: str | None, carried: Mapping[str, Any]) -> None:
+        """Count on in a run that another process counts, if this one knows none, or only an earlier run of it."""
+        given = {name: count for name, count in carried.items() if isinstance(count, int | float)}
+        run = self._runs.get(session_id)
+        if run is None or run[_BEGAN] < given.get(_BEGAN, 0):
+            self._runs[session_id] = Counter(given)
+        elif run[_BEGAN] == given.get(_BEGAN):
+            run |= Counter(given)
+
     def _run(self, session_id: str | None) -> Counter[str]:
         run = self._runs.get(session_id)
         if run is None:
-            run = self._runs[session_id] = Counter()
+            run = self._runs[session_id] = Counter({_BEGAN: time.time()})
         return run
 
     def count(self, tool: Tool, ctx: ToolContext) -> str | None:

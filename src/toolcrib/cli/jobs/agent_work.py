@@ -19,7 +19,7 @@ from ...core.output import Labels, ToolOutput, from_wire
 from ...core.threads import shared_threads
 from ...jobs.bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, Delivery, MessageBody
 from ...jobs.engine import Job, JobEngine, JobError
-from ...jobs.job_tool import JobTool
+from ...jobs.job_tool import JobTool, calls_of
 from ...jobs.placing import placement
 from ...jobs.runner import AgentWork, Report, WorkDone, WorkOrder
 from ...jobs.tracing import trace_headers
@@ -163,7 +163,7 @@ class AgentJobs:
             labels = {**flow.labels_of_work(ctx.session_id).wire, KNOWN_BY: flow.process}
         body = MessageBody(
             text=task, session=ctx.session_id, deliver=deliver, mode=mode, labels=labels,
-            schedule=ctx.metadata.get(SCHEDULED_RUN),
+            schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
         ).to_json()  # fmt: skip
         job = Job(
             SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
@@ -222,7 +222,8 @@ class AgentJobs:
         made: Mapping[str, Any] = report.job.body
         to = Delivery(**made["deliver"]) if made.get("deliver") else None
         body = MessageBody(
-            text="", session=session_id, deliver=to, mode=made.get("mode"), schedule=made.get("schedule")
+            text="", session=session_id, deliver=to, mode=made.get("mode"), schedule=made.get("schedule"),
+            calls=calls_of(self._box, session_id) or made.get("calls", EMPTY),
         )  # fmt: skip
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
         goes_on = replace(
