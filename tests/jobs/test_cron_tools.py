@@ -17,7 +17,7 @@ from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput
-from toolcrib.jobs.bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody, body_of
+from toolcrib.jobs.bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from toolcrib.jobs.cron_tools import schedule_tools
 from toolcrib.jobs.engine import Job
 from toolcrib.jobs.schedule import Every
@@ -67,7 +67,8 @@ class Scheduled:
         return output.for_llm
 
     def body(self, name: str) -> MessageBody | CallBody:
-        return body_of(self.schedules.get(name).job)
+        job = self.schedules.get(name).job
+        return (CallBody if job.kind == CallBody.KIND else MessageBody).from_json(job.body)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
-from .engine import Job, JobError
+from .engine import JobError
 
 SCHEDULED_RUN = "toolcrib_scheduled_run"
 """A key in `ToolContext.metadata`, set by the runner of a job that has a schedule: its name. Such a run makes no
@@ -106,11 +106,3 @@ class CallBody(JobBody):
     def to_json(self) -> dict[str, Any]:
         """Return the body as a job stores it."""
         return {**JobBody.to_json(self), "arguments": dict(self.arguments)}
-
-
-def body_of(job: Job) -> MessageBody | CallBody:
-    """Return the body of a job of these kinds. Raises JobError for another kind or another form."""
-    for kind in (MessageBody, CallBody):
-        if job.kind == kind.KIND:
-            return kind.from_json(job.body)
-    raise JobError(f"{job.id} is a {job.kind!r} job: it is neither a message nor a call")

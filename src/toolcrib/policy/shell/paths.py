@@ -273,7 +273,7 @@ def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
     if kind == "link":
         return _judge_link(spot)
     if spot.where == "unknown":
-        return _judge_unknown_change(kind, spot, place)
+        return _judge_unknown_change(kind, place)
     if spot.where == "scratch":
         return Finding("ask", f"shell:{kind}-scratch", f"{verb} {_shown(spot)}, which ends with the command", True)
     if spot.where in ("outside", "readable"):
@@ -298,7 +298,7 @@ def _judge_link(spot: Spot) -> Finding | None:
     return None
 
 
-def _judge_unknown_change(kind: str, spot: Spot, place: CommandPlace) -> Finding:
+def _judge_unknown_change(kind: str, place: CommandPlace) -> Finding:
     verb = DOES[kind]
     if place.profile == "read-only":
         return Finding("deny", "shell:read-only", f"{verb} something, and this profile is read-only")

@@ -45,9 +45,7 @@ def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) ->
     reader.via, reader.stdin = via, outer_stdin
 
 
-def fed_script(
-    reader: ScriptWalk, command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]
-) -> Stdin | None:
+def fed_script(command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]) -> Stdin | None:
     """Return the script that a shell or `source` reads from a process substitution as its first operand."""
     words = command.words
     if plain_name(words[0].text) is None:

@@ -339,7 +339,7 @@ class Reader(ScriptWalk):
             if sure:
                 return self.state.cwds
         if processes and len(words) > 1 and any(word.start == "/dev/fd/" for word in words[1:]):
-            command.stdin = fed_script(self, command, processes)
+            command.stdin = fed_script(command, processes)
         self.emit(command)
         if name is None:
             program = next(iter(words))

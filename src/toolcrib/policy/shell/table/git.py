@@ -37,7 +37,7 @@ _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = lazy_regex(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
 
-def setting(word: Word, what: str = "gives git a setting for this command") -> Iterator[Effect]:
+def setting(word: Word) -> Iterator[Effect]:
     """`-c name=value`: git runs the values of some settings."""
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
