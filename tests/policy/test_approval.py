@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
@@ -641,6 +643,32 @@ async def test_one_caller_has_so_many_open_questions(world, monkeypatch):
     assert (await w.wipe("0", sender_id="bob")).error_kind == "pending"
     assert w.store.resolve(asked[0].meta["approval_id"], True, approver="me")
     assert (await w.wipe("4", sender_id="ann")).error_kind == "pending"
+
+
+async def test_a_client_has_no_more_open_questions_under_other_names(world, monkeypatch):
+    monkeypatch.setattr(approval, "MAX_OPEN", 3)
+    w = world()
+    ann, bob = Caller("ann"), Caller("bob")
+    for caller in (None, ann, bob):
+        asked = [await w.wipe(str(n), sender_id=f"client {n}", channel="mcp", caller=caller) for n in range(5)]
+        assert [each.error_kind for each in asked] == ["pending"] * 3 + ["denied"] * 2, caller
+
+
+async def test_long_arguments_are_searched_for_secrets_while_other_calls_go_on(world):
+    def redact(text: str) -> str:
+        time.sleep(len(text) / 1e6)
+        return text
+
+    w = world()
+    w.service.redact = redact
+    lags = []
+    asking = asyncio.create_task(w.wipe("a" * 1_000_000))
+    while not asking.done():
+        began = time.perf_counter()
+        await asyncio.sleep(0.01)
+        lags.append(time.perf_counter() - began)
+    assert asking.result().error_kind == "pending"
+    assert max(lags) < 0.6, max(lags)
 
 
 async def test_the_ids_of_a_host_are_stored_without_secrets_and_short(world):

@@ -29,7 +29,7 @@ from ..core.tool import Tool, ToolCategory
 from ..record.approvals import Approvals
 from ..record.rows import ApprovalRow, NewApproval
 from . import requests
-from .callers import caller_of, serves, this_process
+from .callers import caller_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Remember, Scope, denial
 from .shell.kinds import RULE_FETCH
@@ -140,7 +140,8 @@ class ApprovalService:
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
             return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
         caller = caller_of(self._as_stored(request.ctx))
-        if await shared_threads.run(self.store.open_by, caller, self._folder(request.ctx)) >= MAX_OPEN:
+        waiting_callers = await shared_threads.run(self.store.open_callers, self._folder(request.ctx))
+        if sum(is_same_asker(each, caller) for each in waiting_callers) >= MAX_OPEN:
             text = (
                 f"{request.tool.name} was not run: it needs approval, and {MAX_OPEN} questions of yours wait for a "
                 "person already. Ask for fewer things, or wait until some are answered."
@@ -290,7 +291,8 @@ class ApprovalService:
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes, hosts,
             self._wider(request, line) if "rule" in scopes else "",
         )  # fmt: skip
-        shown_arguments = map_texts(request.arguments, self.redact)  # the repeated call runs, bound by its digest
+        # Only to be shown: the repeated call runs, bound by its digest.
+        shown_arguments = await shared_threads.run(map_texts, request.arguments, self.redact)
         row = {
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
             "session_id": stored.session_id,

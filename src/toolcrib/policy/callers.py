@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import platform
+from typing import Any
 
 from ..core.context import ToolContext
 from ..record.rows import ApprovalRow
@@ -21,6 +22,20 @@ def caller_of(ctx: ToolContext) -> str:
     """Return the origin of a call, as JSON."""
     origin = [ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id]
     return json.dumps(origin if ctx.caller is None else [*origin, ctx.caller.name])
+
+
+def is_same_asker(one: str, other: str) -> bool:
+    """Return whether two origins count as one for how many questions may wait: a client over MCP chooses its own name,
+    so only its token tells it from others."""
+    return one == other or _asker(one) == _asker(other)
+
+
+def _asker(caller: str) -> Any:
+    try:
+        channel, chat, _, *more = json.loads(caller)
+    except (ValueError, TypeError):  # not one of ours
+        return caller
+    return (channel, chat, *more) if channel == "mcp" else caller
 
 
 def person_at(door: str) -> str:

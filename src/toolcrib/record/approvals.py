@@ -119,10 +119,11 @@ class Approvals(RecordPart):
         sql = "SELECT * FROM approval WHERE call_id=? AND state IN ('pending', 'approved') ORDER BY created DESC"
         return self._run(sql, call_id)
 
-    def open_by(self, caller: str, workspace: str | None = None) -> int:
-        """Return how many requests of a caller wait for an answer in a workspace (None: in any)."""
-        sql = f"SELECT id FROM approval WHERE state='pending' AND caller=?1 AND {_HERE} LIMIT 1000"  # noqa: S608
-        return len(self._run(sql, caller, workspace))
+    def open_callers(self, workspace: str | None = None) -> list[str]:
+        """Return the callers of the requests that wait for an answer in a workspace (None: in any)."""
+        here = "(workspace = ?1 OR workspace IS NULL OR ?1 IS NULL)"
+        sql = f"SELECT caller FROM approval WHERE state='pending' AND caller IS NOT NULL AND {here} LIMIT 10000"  # noqa: S608
+        return [row["caller"] or "" for row in self._run(sql, workspace)]
 
     def cut_off(self, digest: str, workspace: str | None = None) -> ApprovalRow | None:
         """Return the approval that the latest run of exactly this call in a workspace (None: in any) used, if no
