@@ -449,7 +449,7 @@ async def test_old_outputs_become_references_first() -> None:
     assert "was removed from this history" in shown[0]
     assert "lorem" in shown[-1]
     path = Path(shown[0].split("Read it again at ")[1].split(" if you")[0])
-    assert "-session-" in str(path) or "session-" in str(path)
+    assert ".1.call_0_0-" in str(path), "a file of the call that had this output"
     full = next(e for e in entries if isinstance(e, ResultTurn))
     assert "lorem" in full.results[0].text, "the transcript keeps all"
 

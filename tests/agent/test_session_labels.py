@@ -17,6 +17,7 @@ from toolcrib.agent import Agent
 from toolcrib.agent.history import (
     NOTHING,
     CallResult,
+    Compaction,
     Content,
     ModelCall,
     ModelTurn,
@@ -423,6 +424,34 @@ async def test_a_copy_of_a_session_knows_what_its_subagents_read(removed: bool, 
             made.store.remove(row.id)
         copy = made.session(made.store.fork(session.id).id)
         assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
+
+
+@pytest.mark.parametrize("copied", [False, True])
+async def test_what_a_subagent_read_is_not_known_after_its_session_was_removed(copied: bool, tmp_path: Path) -> None:
+    async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
+        session = made.new_session()
+        row = made.store.create(model="m", system="", parent=session.id, title="look")
+        session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
+        session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+        session.append(ModelTurn((Text("ok"),)))
+        goes_on = made.store.fork(session.id).id if copied else session.id
+        made.store.remove(row.id)
+        made.store.create(model="m", system="", parent=session.id, title="another")
+        assert [each["tool"] for each in (await made.run("send", made.session(goes_on))).waiting] == ["mail"]
+
+
+async def test_an_output_that_compaction_removed_has_its_labels_when_it_is_read_again(tmp_path: Path) -> None:
+    async with one_process(tmp_path, [{"calls": [call("read_file", path="big.txt")]}, {"text": "ok"}]) as made:
+        (made.box.workspace.root / "big.txt").write_text("good " * 200)
+        session = made.new_session()
+        await made.run("read", session)
+        session.say("go on " * 200)
+        assert await made.compact(session)
+        mark = session.entries[-1]
+        assert isinstance(mark, Compaction)
+        path = next(iter(mark.cleared.values())).split(" at ")[1].split(" if ")[0]
+        ctx = replace(made.box.context, session_id=session.id)
+        assert (await made.box.call("read_file", {"path": path}, ctx)).labels == LABELS[False, True]
 
 
 def _read(call_id: str, name: str, text: str) -> CallResult:

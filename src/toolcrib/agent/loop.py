@@ -456,8 +456,11 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
     if force:
         keep = min(keep, compaction.tokens_of(for_model(session.entries)) // 2)
 
-    def spill(result: CallResult) -> str:
-        return str(parts.box.spill.store(f"session-{session.id}", f"{result.call_id}.txt", result.text))
+    turns = ((index, turn) for index, turn in enumerate(session.entries) if isinstance(turn, ModelTurn))
+    run_ids = {call.id: f"{session.id}.{index}.{call.id}" for index, turn in turns for call in turn.calls}
+
+    def spill(result: CallResult) -> str:  # a file of its call: who reads it gets the labels that the record has
+        return str(parts.box.spill.store(run_ids[result.call_id], "output.txt", result.text))
 
     shorter = False
     mark = compaction.clear_outputs(session.entries, keep, fixed, spill)

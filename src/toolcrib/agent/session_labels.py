@@ -82,16 +82,17 @@ def note_history(box: Toolbox, session: AgentSession) -> None:
     _note_subagents(box, session.id, subagents)
     calls = (call for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls)
     session.has_subagents = bool(subagents) or any(call.name in SPAWNS for call in calls)
-    if session.row.extra.get("forked_from") and _untrusted_reports(session.entries) > len(subagents):
-        box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)  # some are gone: what they read is not known
+    if not _are_there(subagents, session.entries):  # what the others read is not known
+        box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
     session.noted = session.entries
 
 
-def _untrusted_reports(entries: Sequence[Entry]) -> int:
-    """Return how many reports of subagents that have read something untrusted are in a history."""
+def _are_there(subagents: Sequence[AgentSession], entries: Sequence[Entry]) -> bool:
+    """Return whether all are there whose untrusted reports a history has: a session can be removed."""
     given = [(e.text, e.labels) for e in entries if isinstance(e, UserTurn)]
     given += [(r.text, r.labels) for e in entries if isinstance(e, ResultTurn) for r in e.results]
-    return sum(labels is not None and labels[0] and text.startswith(REPORT) for text, labels in given)
+    there = tuple(f"{REPORT}{each.row.title!r} " for each in subagents)
+    return all(text.startswith(there) for text, labels in given if labels and labels[0] and text.startswith(REPORT))
 
 
 def note_changes(box: Toolbox, session: AgentSession) -> None:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..boundary.process_tree import end_left_behind
 from ..core.errors import ToolcribError, ToolError
-from ..core.output import LABELS, Labels, ToolOutput
+from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
 from . import opening
 from .bodies import CallBody
 from .cron_tools import schedule_tools
-from .engine import FINAL, JobEngine, JobError, JobState, JobStatus, Limits, Served
+from .engine import FINAL, JobEngine, JobError, JobState, Limits, Served
 from .job_tool import JobTool, labels_of
 from .opening import MEMORY
 from .placing import schedules_of, workspace_of
@@ -287,7 +287,7 @@ class JobHost:
         if status.state == "cancelled":  # while it asked
             await shared_threads.run(self.waits.withdraw, job_id)
         if status.state in (*FINAL, "parked") and status.job.workspace in self.serves.workspaces:
-            report = replace(report_of(status), labels=await shared_threads.run(self._labels, status))
+            report = replace(report_of(status), labels=await shared_threads.run(labels_of, self.box, status))
             if status.state == "unknown" and not await shared_threads.run(self._has_begun, job_id):
                 report = replace(report, text=f"{report.text}\nThe record has no sign that its call began to run.")
             try:
@@ -299,11 +299,6 @@ class JobHost:
                 log.exception("the report of %s could not be sent; the next look comes in a moment", job_id)
                 return
             await shared_threads.run(self.waits.end, job_id)
-
-    def _labels(self, status: JobStatus) -> Labels:
-        """Return the labels of what a job says: those that the record has for its call, too."""
-        rows = self.box.audit.query(call_id=status.job.id, label="untrusted", limit=1)
-        return labels_of(self.box, status).join(LABELS[bool(rows), True])
 
     def _has_begun(self, job_id: str) -> bool:
         return bool(self.box.audit.query(call_id=job_id, kind="intent", limit=1))

@@ -18,6 +18,7 @@ from ..core.empty import EMPTY
 from ..core.errors import ToolError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip, one_line
+from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
 from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody, Delivery
 from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_job_id
@@ -83,7 +84,7 @@ class JobTool(Tool):
             engine = await self._engine()
             if action == "list":
                 found = [status for status in await engine.jobs(limit=200) if _is_of(status, ctx)]
-                labels = reduce(Labels.join, (self._labels(each) for each in found if each.reason), LABELS[False, True])
+                labels = await self._labels(*(each for each in found if each.reason))
                 text = "\n".join(line_of(status) for status in found[:MAX_LISTED]) or "No jobs."
                 return ToolOutput(text, labels=labels)
             if id is None:
@@ -96,7 +97,7 @@ class JobTool(Tool):
                 return ToolOutput(f"{id} is cancelled." if counts else f"{id} is {status.state} already.")
             if action == "output":
                 return await self._output(engine, status, wait)
-            return ToolOutput(line_of(status), labels=self._labels(status) if status.reason else None)
+            return ToolOutput(line_of(status), labels=await self._labels(status) if status.reason else None)
         except JobError as error:
             raise ToolError(str(error)) from error
 
@@ -171,10 +172,11 @@ class JobTool(Tool):
             status = await engine.status(status.job.id)  # it may have ended meanwhile
             printed = (status.state in FINAL and text_of_output(status.output)) or printed
         shown = printed if len(printed) <= MAX_SHOWN else f"[…]\n{printed[-MAX_SHOWN:]}"
-        return ToolOutput(f"{line_of(status)}\n{shown}".rstrip(), labels=self._labels(status))
+        return ToolOutput(f"{line_of(status)}\n{shown}".rstrip(), labels=await self._labels(status))
 
-    def _labels(self, status: JobStatus) -> Labels:
-        return labels_of(self._box, status)
+    async def _labels(self, *found: JobStatus) -> Labels:
+        labels = [await shared_threads.run(labels_of, self._box, each) for each in found]
+        return reduce(Labels.join, labels, LABELS[False, True])
 
 
 def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:
@@ -195,13 +197,15 @@ def refusal(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
 
 
 def labels_of(box: Toolbox, status: JobStatus) -> Labels:
-    """Return the labels of what a job says: those of its call; what another job has read is not known here."""
+    """Return the labels of what a job says: those of its call, also by the record; what another job has read is not
+    known here. Blocks."""
     name = status.job.body.get("tool")
     arguments: Mapping[str, Any] = status.job.body.get("arguments") or {}
     tool = box.registry.find(name) if isinstance(name, str) else None
     if tool is None or tool.name == "run_code":
         return LABELS[True, True]
-    return LABELS[False, True].join(box.flow.expected(tool, arguments))
+    rows = box.audit.query(call_id=status.job.id, label="untrusted", limit=1)
+    return LABELS[bool(rows), True].join(box.flow.expected(tool, arguments))
 
 
 async def stored_events(engine: JobEngine, job_id: str) -> list[JobEvent]:

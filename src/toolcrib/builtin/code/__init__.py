@@ -53,4 +53,4 @@ def code_tools(
     interpreter, store = MontyInterpreter(binary), ScriptStore(state)
     closers += [interpreter.close, store.close]
     inherit = functools.partial(flow.inherit, elsewhere=True)
-    return [RunCodeTool(ScriptServices(registry, interpreter, store, began, approvals.get, inherit))]
+    return [RunCodeTool(ScriptServices(registry, interpreter, store, began, approvals.get, inherit, audit.flush))]

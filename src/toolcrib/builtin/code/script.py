@@ -49,7 +49,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ScriptServices:
     """What scripts need of a toolbox. `began(call_id)` says whether the record has a call that began to run, `approval`
-    returns a stored request, and `inherit` notes the labels of what a session has read in another process."""
+    returns a stored request, `inherit` notes the labels of what a session has read in another process, and `flush`
+    writes to the record what waits: what a script has read, before it has an effect."""
 
     registry: ToolRegistry
     interpreter: MontyInterpreter
@@ -57,6 +58,7 @@ class ScriptServices:
     began: Callable[[str], bool]
     approval: Callable[[str], ApprovalRow | None]
     inherit: Callable[[Labels, str | None], None]
+    flush: Callable[[], None]
 
 
 class RunCodeTool(Tool):
@@ -277,6 +279,7 @@ class _Run:
         state = ScriptState(
             self._run_id, snapshot, self._calls, self._approvals, self._printed(), self._made, self._labels.pair
         )  # fmt: skip
+        await shared_threads.run(self._services.flush)
         await shared_threads.run(self._services.store.save, self._key, state, self._results)
 
     def _answer(self, step: ScriptEnded | ScriptFailed) -> ToolOutput:
