@@ -21,9 +21,10 @@ from toolcrib.core.events import CallFinished
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.policy import callers
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.record import chain, postgres
-from toolcrib.record.approvals import Approvals
+from toolcrib.record.approvals import LIVES, Approvals
 from toolcrib.record.audit import Audit
 from toolcrib.record.connection import RecordError, shown
 from toolcrib.record.database import connect
@@ -386,6 +387,25 @@ async def test_a_yes_holds_only_in_its_workspace(
         await other.aclose()
 
 
+async def test_a_machine_of_the_same_name_is_not_this_one_started_again(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await machine(tmp_path, postgres_url, "one", "work", monkeypatch, tools=[deploy])
+    two = await machine(tmp_path, postgres_url, "two", "work", monkeypatch, tools=[deploy])
+    try:
+        asked = await one.call("deploy", {"version": "1"}, ToolContext(session_id="s1"))
+        assert answer(two.approvals, asked.meta["approval_id"], Decision(True, approver="ann")).kept
+        name, _, namespace = callers._machine()  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(callers, "_machine", lambda: (name, "another boot", namespace))
+        other = await two.call("deploy", {"version": "1"}, ToolContext(session_id="s2"))
+        assert other.error_kind == "pending" and other.meta["approval_id"] != asked.meta["approval_id"]
+        monkeypatch.undo()
+        assert (await one.call("deploy", {"version": "1"}, ToolContext(session_id="s1"))).for_llm == "deployed 1"
+    finally:
+        await one.aclose()
+        await two.aclose()
+
+
 def test_one_of_many_machines_uses_up_a_yes(postgres_url: str) -> None:
     stores = [Approvals(postgres_url) for _ in range(6)]
     now = time.time()
@@ -417,7 +437,7 @@ def test_who_asked_and_does_nothing_is_not_taken_for_ended_when_its_connection_w
     run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
     with contextlib.suppress(RecordError):
         other.get("ap_1")
-    wait_until(lambda: [row["process"] for row in other.of_call("d")] == ["far"])
+    wait_until(lambda: [row["process"] for row in other.of_call("d")] == [LIVES])
     asker.close()
     wait_until(lambda: [row["process"] for row in other.of_call("d")] == [None])
     other.close()
@@ -432,7 +452,7 @@ def test_what_a_process_of_another_machine_asked_is_free_when_it_has_ended(postg
     })  # fmt: skip
     other.resolve("ap_1", True, approver="me")
     for each in (asker, other):
-        assert [row["process"] for row in each.of_call("d")] == ["far"]
+        assert [row["process"] for row in each.of_call("d")] == [LIVES]
     others = "pid <> pg_backend_pid() AND datname = current_database()"  # not those of a test that runs beside this one
     run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
     with contextlib.suppress(RecordError):
@@ -440,7 +460,7 @@ def test_what_a_process_of_another_machine_asked_is_free_when_it_has_ended(postg
     asker.get("ap_1")  # on a new connection, with its lock
     with contextlib.suppress(RecordError):
         other.get("ap_1")
-    assert [row["process"] for row in other.of_call("d")] == ["far"]
+    assert [row["process"] for row in other.of_call("d")] == [LIVES]
     asker.close()
     wait_until(lambda: [row["process"] for row in other.of_call("d")] == [None])
     other.close()

@@ -89,7 +89,8 @@ def has_ended(process: str) -> bool:
 
 @functools.cache
 def _machine() -> tuple[str, str, str]:
-    return platform.node(), _read("/proc/sys/kernel/random/boot_id"), _namespace()
+    own = f"{platform.node()} {_read('/etc/machine-id')}"  # machines of one name are not one that was restarted
+    return own, _read("/proc/sys/kernel/random/boot_id"), _namespace()
 
 
 def _namespace() -> str:

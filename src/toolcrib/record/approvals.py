@@ -20,6 +20,8 @@ from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
 KEPT_SECONDS = 90 * 86400.0
 """Seconds that answered requests are stored for inspection."""
+LIVES = "lives"
+"""In place of the name of a process: it has not ended. Its name says so only on its own machine."""
 STAY_SECONDS = 1.0
 """Seconds between two looks whether a process that has asked is still connected to Postgres."""
 CLOCK_SLACK = 300.0
@@ -107,10 +109,10 @@ class Approvals(RecordPart):
             f" (state='denied' AND expires > ?3)) AND {_HERE} ORDER BY created, id"
         )
         rows = self._run(sql, digest, workspace, time.time())
-        for row in rows:  # of a process on another machine only the record knows
-            if row["process"] is not None:
+        for row in rows:  # of a process that may be on another machine only the record knows
+            if row["process"] is not None and self._connection.shared:
                 with self._lock:
-                    row["process"] = row["process"] if self._connection.lives(row["process"]) else None
+                    row["process"] = LIVES if self._connection.lives(row["process"]) else None
         return rows
 
     def open_of(self, call_id: str) -> list[ApprovalRow]:
