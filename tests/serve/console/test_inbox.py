@@ -395,6 +395,7 @@ def test_a_rule_needs_a_second_yes(room: Room, page: Any) -> None:
         ({"answer": "rule", "sure": "y"}, "type yes"),
         ({"answer": "edited", "arguments": "[]"}, "should be a JSON object"),
         ({"answer": "edited", "arguments": "{"}, "are not JSON"),
+        ({"answer": "edited", "arguments": "[" * 200_000}, "are not JSON"),
     ],
 )
 def test_wrong_answers(room: Room, console: Open, given: dict[str, str], said: str) -> None:

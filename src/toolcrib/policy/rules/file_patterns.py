@@ -287,10 +287,8 @@ def _segment(text: str) -> Callable[[str], object]:
             expression, index = _bracket(text, index)
             pieces[-1].append(expression)
         elif character == "\\":
-            if index == len(text):
-                raise ConfigError("the path ends with a backslash that quotes nothing; write \\\\ for a backslash")
-            pieces[-1].append(re.escape(text[index]))
-            index += 1
+            literal, index = _quoted(text, index - 1)
+            pieces[-1].append(re.escape(literal))
         else:
             pieces[-1].append(re.escape(character))
     joined = ["".join(piece) for piece in pieces]

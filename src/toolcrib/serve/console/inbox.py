@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ...config.remembered import remember
 from ...core.dataclass import dataclass
@@ -18,7 +18,7 @@ from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow
 from .calls import has_read
 from .html import Child, Markup, el
-from .page import Frame, arguments_of, check_sure, clock, exact, facts, folded, form, link, page, sure
+from .page import Frame, arguments_of, check_sure, clock, exact, facts, folded, form, link, page, read_arguments, sure
 from .rules import Build, allowed_by
 from .sessions import askers
 
@@ -157,13 +157,7 @@ def _decision(given: Mapping[str, str], person: str) -> Decision:
     if said == "once" or said == "session":
         return Decision(True, scope=said, approver=person)
     if said == "edited":
-        try:
-            arguments = json.loads(given.get("arguments", ""))
-        except ValueError as error:
-            raise ConfigError(f"the arguments are not JSON: {error}") from None
-        if not isinstance(arguments, dict):
-            raise ConfigError("the arguments should be a JSON object, in braces")
-        return Decision(True, arguments=cast("dict[str, object]", arguments), approver=person)
+        return Decision(True, arguments=read_arguments(given), approver=person)
     if said == "rule":
         check_sure(given, "to write a rule")
         return Decision(True, scope="rule", approver=person)

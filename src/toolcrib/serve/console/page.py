@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from ...builtin.diffs import changed_words
@@ -179,6 +180,17 @@ def _line(line: str, marks: Iterable[tuple[int, int]]) -> Markup:
 def as_json(value: object) -> str:
     """Return data as text, a line for each part."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def read_arguments(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments that a form has as JSON. Raises ConfigError."""
+    try:
+        found: Any = json.loads(given.get("arguments", ""))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the arguments are not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError("the arguments should be a JSON object, in braces")
+    return cast("dict[str, Any]", found)
 
 
 def arguments_of(text: str) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError
 from ...core.finish import HINT
 from ...core.output import ToolOutput
 from ...core.threads import shared_threads
@@ -17,7 +15,7 @@ from ...policy.preview import fit
 from ...record.connection import Where
 from .acts import note_act
 from .html import el
-from .page import MAX_ARGUMENTS, Frame, as_json, exact, facts, folded, form, link, live, page
+from .page import MAX_ARGUMENTS, Frame, as_json, exact, facts, folded, form, link, live, page, read_arguments
 from .rules import Build
 from .servers import Open
 
@@ -96,14 +94,9 @@ async def call_tool(
 ) -> str:
     """Call a tool as a form says, and keep the output. Raises ToolcribError if it cannot be called at all."""
     name = given.get("name", "")
-    try:
-        arguments: Any = json.loads(given.get("arguments", ""))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the arguments are not JSON: {error}") from None
-    if not isinstance(arguments, dict):
-        raise ConfigError("the arguments should be a JSON object, in braces")
+    arguments = read_arguments(given)
     async with opened() as box:
         await shared_threads.run(note_act, record, person, "call", name)
         ctx = replace(box.context, channel="console", session_id=session, sender_id=person)
-        outputs.append(await box.call(name, cast("dict[str, Any]", arguments), ctx))
+        outputs.append(await box.call(name, arguments, ctx))
     return ""
