@@ -205,6 +205,7 @@ async def test_a_pause_that_is_too_long_is_not_waited_for() -> None:
         (429, b'{"error": {"message": "x", "code": "insufficient_quota"}}', "key"),
         (400, b'{"error": "model does not support tools"}', "refused"),
         (400, b"\xff not json", "refused"),
+        (400, b"[" * 100_000, "refused"),
     ],
 )
 async def test_an_error_that_stays_is_reported_at_once(status: int, body: bytes, kind: str) -> None:

@@ -161,7 +161,15 @@ def test_reading_arguments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "text"), [(["x", "y"], None), (["a:={"], None), (["a=@/nowhere"], None), (["a=1"], "{}"), (["=x"], None)]
+    ("pairs", "text"),
+    [
+        (["x", "y"], None),
+        (["a:={"], None),
+        (["a:=" + "[" * 100_000], None),
+        (["a=@/nowhere"], None),
+        (["a=1"], "{}"),
+        (["=x"], None),
+    ],
 )
 def test_wrong_arguments(pairs: list[str], text: str | None) -> None:
     with pytest.raises(Usage):

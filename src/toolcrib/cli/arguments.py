@@ -44,7 +44,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
         if sign == ":=":
             try:
                 value = json.loads(given)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise Usage(f"{key}:= takes JSON: {error}") from None
         elif given == "-":
             if stdin_used:

@@ -58,6 +58,12 @@ async def test_answers_are_read_as_their_fields_want() -> None:
     assert ("on", ("yes", "no")) in [(question, options) for question, options in person.asked]
 
 
+async def test_a_list_of_brackets_is_one_word() -> None:
+    params = form({"tags": {"type": "array", "items": {"type": "string"}}}, required=["tags"])
+    result = await answer(params, "s", Person(tags="[" * 100_000))
+    assert result.content == {"tags": ["[" * 100_000]}
+
+
 async def test_who_gives_no_answer_that_fits_has_not_agreed() -> None:
     result = await answer(form({"age": {"type": "integer"}}, ["age"]), "s", Person(age="never"))
     assert (result.action, result.content) == ("cancel", None)

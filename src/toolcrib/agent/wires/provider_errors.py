@@ -67,7 +67,7 @@ def _said(body: str) -> tuple[str, str]:
     """Return (message, code) of an error's body, in the forms of the known servers."""
     try:
         value: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return body.strip(), ""
     error: Any = value.get("error", value) if isinstance(value, dict) else value  # type: ignore[reportUnknownMemberType]
     if isinstance(error, str):

@@ -93,7 +93,7 @@ def _read(text: str, field: Mapping[str, Any]) -> Any:
     if kind == "array":
         try:
             found: Any = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [part.strip() for part in text.split(",") if part.strip()]
         return cast("list[Any]", found) if isinstance(found, list) else [text]
     return text
