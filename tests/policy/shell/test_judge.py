@@ -293,3 +293,22 @@ def test_installing_packages_that_the_host_loads_asks(command: str) -> None:
     assert (found.verdict, found.rule) == ("ask", RULE_HOST_FILES)
     assert "node_modules" in found.reason
     assert judge_command("pip install x", replace(WALLED, host_files=(packages,))).rule != RULE_HOST_FILES
+
+
+ANSWERS = (
+    "toolcrib approvals approve ap_1", "toolcrib -w . approvals deny ap_1", "toolcrib trust", "toolcrib undo",
+    "toolcrib rules add allow 'Bash(*)'", "toolcrib config set sandbox.backend none", "toolcrib mcp accept x",
+    "toolcrib call --yes exec 'rm x'", "toolcrib changes apply", "python3 -P -m toolcrib trust", "xargs toolcrib trust",
+    "/opt/x/bin/toolcrib trust", ".venv/bin/toolcrib undo", "sh -c 'toolcrib trust'", "timeout 5 toolcrib console",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ANSWERS)
+def test_no_command_answers_for_the_person(command: str) -> None:
+    assert judged(command) == "deny"
+
+
+@pytest.mark.parametrize("command", ["toolcrib approvals list", "toolcrib call exec ls", "toolcrib $X", "toolcrib log"])
+def test_other_commands_of_ours_are_not_known(command: str) -> None:
+    found = judge_command(command, PLACE)
+    assert (found.verdict, found.rule) == ("ask", "shell:unknown-program")

@@ -63,19 +63,24 @@ def _of_program(command: Command) -> Iterable[Effect]:
     if name is None:
         if command.name is None:
             return [Effect("unknown", command.words[0], "names its program only when it runs", "shell:unknown-program")]
-        return [Effect("execute", command.words[0], f"runs {command.name}, whose code is not known", "shell:script")]
+        script = Effect("execute", command.words[0], f"runs {command.name}, whose code is not known", "shell:script")
+        ours = lookup("toolcrib") if command.name.endswith("/toolcrib") else None
+        return [script, *(of_words("toolcrib", ours, command.args, command) if ours is not None else ())]
     known = lookup(name)
     if known is None:
         unknown = Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")
         return [unknown, *of_words(name, _OTHER, command.args, command)]
     found = of_words(name, known, command.args, command)
-    pip = lookup("pip") if name.startswith(("python", "pypy")) else None
-    for at, word in enumerate(command.args):
-        if pip is not None and (word.text == "-mpip" or (word.text == "pip" and command.words[at].text == "-m")):
-            return [*found, *of_words("pip", pip, command.args[at + 1 :], command)]
+    for at, word in enumerate(command.args if name.startswith(("python", "pypy")) else ()):
+        module = word.text if command.words[at].text == "-m" else (word.text or "").partition("-m")[2]
+        program = lookup(module) if module in _MODULES else None
+        if module is not None and program is not None:
+            return [*found, *of_words(module, program, command.args[at + 1 :], command)]
     return found
 
 
+_MODULES = ("pip", "toolcrib")
+"""What `python -m` runs as the program of this name."""
 _HELP = ("--help", "--version")
 _OTHER = Program("maybe*")
 

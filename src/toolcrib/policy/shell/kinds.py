@@ -44,6 +44,7 @@ KINDS: dict[str, Kind] = {
     "desktop": Kind("ask", "acts on the desktop session"),
     # known harm
     "system": Kind("deny", "changes the system"),
+    "person": Kind("deny", "answers for the person, or changes what a person decided; only a person can do that"),
     "power": Kind("deny", "turns the machine off or restarts it"),
     "kernel": Kind("deny", "changes the kernel's settings or modules"),
     "mount": Kind("deny", "changes what is mounted"),

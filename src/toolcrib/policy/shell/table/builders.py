@@ -52,6 +52,20 @@ def by_verb(call: SortedWords) -> Iterator[Effect]:
         yield Effect("execute", None, "runs the project's own code or settings", "shell:project-code")
 
 
+_DECIDES = words("trust undo console install")
+_MAY_DECIDE = words("approvals rules config mcp changes")
+_SHOWS = words("list show path test try suggest")
+
+
+def own_command(call: SortedWords) -> Iterator[Effect]:
+    """toolcrib: what a person says by it is not for a tool to say."""
+    yield from of_options(call)
+    first, verb = (*call.texts(), "", "")[:2]
+    if first in _DECIDES or (first in _MAY_DECIDE and verb and verb not in _SHOWS):
+        yield Effect("person")
+    yield Effect("unknown", None, "runs Toolcrib, which can call tools", "shell:unknown-program")
+
+
 def npx(call: SortedWords) -> Iterator[Effect]:
     """npx runs a program that the project has installed; another one it fetches first."""
     yield from of_options(call)

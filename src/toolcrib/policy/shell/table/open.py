@@ -146,6 +146,7 @@ docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \
   install network
 pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text* | | @by_verb
+toolcrib | text* | -w= --workspace= --config= --mode= --db= -y!person --yes!person | @own_command
 npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | @by_verb
 npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | @npx
 nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
