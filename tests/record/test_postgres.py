@@ -23,7 +23,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.policy import callers
 from toolcrib.policy.requests import Decision, answer
-from toolcrib.record import chain, postgres
+from toolcrib.record import approvals, chain, postgres
 from toolcrib.record.approvals import LIVES, Approvals
 from toolcrib.record.audit import Audit
 from toolcrib.record.connection import RecordError, shown
@@ -404,6 +404,23 @@ async def test_a_machine_of_the_same_name_is_not_this_one_started_again(
     finally:
         await one.aclose()
         await two.aclose()
+
+
+@pytest.mark.parametrize("wrong", [-3600.0, 48 * 3600.0])
+def test_a_machine_with_a_wrong_clock_ends_no_question_of_others(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    asker, other = Approvals(postgres_url), Approvals(postgres_url)
+    now = time.time()
+    for ident, expires in ("ap_1", now + 60), ("ap_2", now - 1):
+        asker.add({
+            "id": ident, "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "",
+            "reason": "", "digest": "d", "created": now - 2, "expires": expires,
+        })  # fmt: skip
+    monkeypatch.setattr(approvals.time, "time", lambda: now + wrong)
+    assert [row["id"] for row in other.pending()] == ["ap_1"]
+    asker.close()
+    other.close()
 
 
 def test_one_of_many_machines_uses_up_a_yes(postgres_url: str) -> None:

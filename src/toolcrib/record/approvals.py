@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.homes import state_home
-from .connection import Database, RecordError, Where
+from .connection import Database, RecordError, Where, naming
 from .database import RecordPart
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
@@ -29,6 +29,8 @@ CLOCK_SLACK = 300.0
 wrong."""
 
 
+_SERVER_CLOCK = "extract(epoch FROM clock_timestamp())::double precision"
+"""On Postgres, where one machine with a wrong clock must not end the questions of all."""
 _COMMON_KEY = "CREATE TABLE IF NOT EXISTS common_key (id BIGINT PRIMARY KEY, secret BLOB NOT NULL)"
 _HERE = "(workspace = ?2 OR workspace IS NULL OR ?2 IS NULL)"
 """The condition for requests of one workspace: on Postgres all workspaces share the table."""
@@ -223,8 +225,11 @@ class Approvals(RecordPart):
             super().close()
 
     def _expire(self) -> None:
-        over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
-        self._update("state='expired'", over, time.time(), CLOCK_SLACK)
+        with self._lock, naming(self._where):
+            shared = self._connection.shared
+        now, values = (_SERVER_CLOCK, []) if shared else ("?2", [time.time()])
+        over = f"state IN ('pending', 'approved') AND (expires < {now} OR created > {now} + ?1)"
+        self._update("state='expired'", over, CLOCK_SLACK, *values)
 
     def _update(self, change: str, where: str, *values: Any) -> None:
         """Change the rows that match, and take the lock for writing only if there are any."""
