@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ..builtin.ask_user import chosen
 from ..core.bound import safe
@@ -18,11 +16,12 @@ from ..core.context import Ask
 from ..core.errors import ToolError
 from ..core.text import in_lines
 from ..policy.plain import plain_line
-from ..policy.preview import fit, visible
-from ..policy.requests import ApprovalRequest, Decision, Scope, host_rule, rules_of
+from ..policy.preview import visible
+from ..policy.requests import ApprovalRequest, Decision, Scope, rules_of
 from ..policy.starts import Starts
 from ..toolbox import Toolbox
 from . import show
+from .approval_screen import BAR, explain, indented, present, preview, say
 from .arguments import json_object
 from .editor import in_editor
 from .exit_codes import Usage
@@ -33,9 +32,6 @@ Floor = Callable[[], contextlib.AbstractAsyncContextManager[None]]
 Tried = Callable[[str], str]
 """`tried(rule)` says which calls of the record a rule would have allowed. It blocks."""
 
-_BAR = "  │ "
-_LINE = 1_500  # characters of one line of a preview: it must not fill the screen alone
-_BESIDES = 10  # lines of a screen that are not for the preview
 _TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
 _QUIET = 0.25  # seconds without a key before a question takes one: who is typing does not mean it
 _BURST = 0.03  # seconds in which the rest of a pasted text, or of a key's sequence, follows its first character
@@ -176,7 +172,7 @@ class TerminalApprover:
                     return decision
             elif key == "w":
                 explain(request)
-                await self._page(f"{request.preview}\nits arguments:\n{visible(_indented(request.arguments))}".rstrip())
+                await self._page(f"{request.preview}\nits arguments:\n{visible(indented(request.arguments))}".rstrip())
             else:
                 means = ", ".join(f"{each} {_MEANS[each]}" for each in offered)
                 show.note(f"Please answer with one key: {means}.", "yellow")
@@ -190,11 +186,11 @@ class TerminalApprover:
             if request.hosts:
                 fetching = f"every command that only fetches from {', '.join(request.hosts)}"
                 what = [fetching] if rule == lines[-1] else [*what, fetching]
-            _say(f"[{number}] {', and '.join(what)}:")
+            say(f"[{number}] {', and '.join(what)}:")
             preview("\n".join(map(plain_line, lines)))
             if self._tried is not None and rule != request.rule:
                 told = await asyncio.to_thread(self._tried, rule)
-                _say(f"    it would have allowed {told}")
+                say(f"    it would have allowed {told}")
         numbers = "".join(str(number) for number in range(1, len(rules) + 1))
         keys = "  ".join([*(f"[{each}]" for each in numbers), "[q] back"])
         key, _ = await self._choice(f"Always allow?  {keys} ", f"{numbers}q")
@@ -205,7 +201,7 @@ class TerminalApprover:
 
     async def _edited(self, request: ApprovalRequest, text: str | None) -> Decision | None:
         text = text or await asyncio.to_thread(
-            in_editor, self._starts, _indented(request.arguments), "arguments.json", "nothing was approved"
+            in_editor, self._starts, indented(request.arguments), "arguments.json", "nothing was approved"
         )
         try:
             return None if text is None else Decision(True, arguments=json_object(text), approver=APPROVER)
@@ -215,10 +211,10 @@ class TerminalApprover:
 
     async def _page(self, text: str) -> None:
         """Show a long text a screen at a time. No program is started for it."""
-        lines = show.wrapped(text, words=False, margin=len(_BAR))
+        lines = show.wrapped(text, words=False, margin=len(BAR))
         room = max(5, shutil.get_terminal_size().lines - 2)
         for start in range(0, len(lines), room):
-            show.diff("\n".join(lines[start : start + room]), _BAR)
+            show.diff("\n".join(lines[start : start + room]), BAR)
             left = len(lines) - start - room
             if left > 0:
                 key, _ = await self._choice(f"{in_lines(left, 'more ')}: [space] goes on, [q] ends ", " q")
@@ -325,83 +321,6 @@ def _choices(offered: str, used: int) -> str:
     room = shutil.get_terminal_size().columns - 2 - used
     lines = [*("  ".join(words[key] for key in offered) for words in _CHOICES), f"{'/'.join(offered)}, ? explains"]
     return next((line for line in lines if len(line) <= room), "/".join(offered))
-
-
-# --- what is shown
-
-
-def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
-    """Show the question on stderr: the call, which the model wrote, behind a bar; then Toolcrib's own words."""
-    show.say()
-    which = f"  [{number} of {of}]" if of > 1 else ""
-    show.say(f"{request.tool} wants to run{which}", "bold")
-    preview(request.preview, max(8, shutil.get_terminal_size().lines - _BESIDES))
-    _say(f"why it asks: {plain_line(request.reason)}")
-    if request.hosts:
-        _say(f"a yes opens {', '.join(request.hosts)} to this command alone")
-    if "session" in request.scopes:
-        _say(f"session: {_of_session(request)}")
-
-
-def _of_session(request: ApprovalRequest) -> str:
-    if request.rule == host_rule(request.tool, request.hosts):
-        return f"also whatever else only fetches from {', '.join(request.hosts)}"
-    if any(line.startswith(f"a yes for this session covers: every {request.tool} call") for line in request.about_rule):
-        return f"also every other {request.tool} call"
-    return "also the same again"
-
-
-def _say(text: str) -> None:
-    """Print a sentence of ours. What follows in further lines is indented, so that quoted text cannot begin a line."""
-    first, *rest = show.wrapped(text)
-    show.say(first)
-    for line in show.wrapped("    " + " ".join(map(str.strip, rest))) if rest else ():
-        show.say(line)
-
-
-def explain(request: ApprovalRequest) -> None:
-    """Show all details of a question that are not the model's."""
-    _say(f"request {request.id}, call {request.call_id}, session {plain_line(request.session_id or '(none)')}")
-    _say(f"the tool's category: {request.category}")
-    _say(f"why it asks: {plain_line(request.reason)}")
-    if request.asked_by is not None:
-        _say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
-    _say(f"a yes is valid only for exactly this call (SHA-256 of its arguments: {request.digest[:16]}…), in full:")
-
-
-def _indented(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
-
-
-def preview(text: str, lines: int | None = None) -> None:
-    """Show a text line by line, behind a bar that it cannot forge; a diff has colours. Of a text longer than so many
-    lines it shows the beginning and the end, and how much is left out."""
-    show.diff(text.rstrip("\n") if lines is None else _fitting(text.rstrip("\n"), lines), _BAR)
-
-
-def _fitting(text: str, most: int) -> str:
-    parts = [fit(line, _LINE, "w shows it") for line in text.split("\n")]
-    heights = [len(show.wrapped(line, words=False, margin=len(_BAR))) for line in parts]
-    if sum(heights) <= most:
-        return "\n".join(parts)
-    head, tail = _within(heights, most * 2 // 3), _within(heights[::-1], most // 3)
-    tail = min(tail, len(parts) - head)
-    left = len(parts) - head - tail
-    if left <= 0:
-        return "\n".join(parts)
-    return "\n".join(
-        [*parts[:head], f"⟨… {in_lines(left)} not shown here; w shows them …⟩", *parts[len(parts) - tail :]]
-    )
-
-
-def _within(heights: Sequence[int], most: int) -> int:
-    """Return how many of these lines fit, at least one."""
-    used = 0
-    for number, height in enumerate(heights):
-        used += height
-        if used > most:
-            return max(1, number)
-    return len(heights)
 
 
 def _forget_typed_ahead() -> None:
