@@ -33,6 +33,17 @@ def test_the_first_on_path_that_no_tool_may_write(tmp_path: Path, monkeypatch: p
     assert find_program("none") is None
 
 
+def test_a_shim_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `.tool-versions` of the workspace says what it runs."""
+    shim = program(tmp_path / ".asdf" / "shims" / "tool")
+    program(tmp_path / "manager" / "mise")
+    (tmp_path / "manager" / "tool").symlink_to("mise")
+    good = program(tmp_path / "opt" / "tool")
+    monkeypatch.setenv("PATH", f"{shim.parent}:{tmp_path}/manager:{good.parent}")
+    assert find_program("tool") == str(good)
+    assert next(look_up("tool", shims=True)) == (str(shim), None)
+
+
 @pytest.mark.parametrize("how", ["file", "folder", "folder above", "chain"])
 def test_links_through_the_workspace_are_seen(tmp_path: Path, how: str) -> None:
     """Whoever may change a link on the way decides what runs, wherever it leads to now."""

@@ -27,6 +27,11 @@ def relative(ws: Path, words: Sequence[str]) -> list[str]:
     return sorted(os.path.relpath(path, ws) for path in fingerprint(loaded_by(words, ws, [ws])))
 
 
+@pytest.fixture(autouse=True)
+def no_shims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -170,6 +175,18 @@ def test_what_the_manifest_of_an_archive_names_counts(tmp_path: Path) -> None:
     assert found == sorted(["build/s.jar", "build/lib/a b.jar", f"build/{long}", "build/lib/c"])
     (tmp_path / "build/s.jar").write_bytes(b"PK no archive")
     assert relative(tmp_path, ["java", "-jar", "build/s.jar"]) == ["build/s.jar"]
+
+
+def test_a_shim_brings_the_files_that_choose_what_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shim = tmp_path / "home/.asdf/shims/node"
+    fill(tmp_path, "home/.asdf/shims/node", "home/bin/mise", "ws/.tool-versions")
+    shim.chmod(0o755)
+    (tmp_path / "home/bin/mise").chmod(0o755)
+    (tmp_path / "home/bin/npm").symlink_to("mise")
+    monkeypatch.setenv("PATH", f"{shim.parent}:{tmp_path}/home/bin")
+    for words in (["node", "-v"], ["sh", "-c", "exec node -v"], ["npm", "-v"], ["env", "node"]):
+        found = fingerprint(loaded_by(words, tmp_path / "ws", [tmp_path / "ws"]))
+        assert {f"{tmp_path}/ws/.tool-versions", f"{tmp_path}/ws/mise.toml"} <= set(found), words
 
 
 def test_a_launcher_looks_in_the_folders_above(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..core.text import lazy_regex
+from .programs import is_shim, named_programs
 
 SIGNS = lazy_regex(r"[\s:;&|()<>\"'=`{},]+")  # between the words of a text
 DOCKERFILE = "Dockerfile"
@@ -50,6 +51,12 @@ WITH_COMMANDS = frozenset({
 """Those that name the scripts that a launcher runs."""
 NOT_ABOVE = frozenset({"src", "build.rs", DOCKERFILE, "Containerfile"})
 """Those that lie next to a launcher's own file; the others are looked for in the folders above, too."""
+_VERSIONS = (
+    ".tool-versions", *_MISE, ".mise/config.toml", "mise/config.toml", ".config/mise.toml", ".config/mise/config.toml",
+    ".python-version", ".ruby-version", ".node-version", ".nvmrc", ".go-version", ".java-version", ".lua-version",
+)  # fmt: skip
+"""By these a version manager (asdf, mise, pyenv, rbenv …) chooses what its shims run; some can name a folder."""
+_MAX_NAMES = 20
 _RUNS_PACKAGES = frozenset({"npx", "bunx", "pnpx"})
 _PACKAGE = lazy_regex(r"((?:@[\w.-]+/)?[A-Za-z][\w.-]*)(?:@.*)?")
 
@@ -59,7 +66,15 @@ def looked_for_by(words: Sequence[str]) -> frozenset[str]:
     texts = [text for word in words if len(word) <= 65_536 for text in SIGNS.split(word)]
     there = {re.sub(r"(?<=.)@.*", "", os.path.basename(text)) for text in texts}
     rows = (names for key, names in _LOOKED_FOR.items() if there.issuperset(key.split()))
-    return frozenset(name for names in (*rows, _packages(texts)) for name in names)
+    return frozenset(name for names in (*rows, _packages(texts), _chosen_by(texts)) for name in names)
+
+
+def _chosen_by(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the files by which it is chosen what runs, if a program in a command is a shim."""
+    for text in list(dict.fromkeys(filter(None, texts)))[:_MAX_NAMES]:
+        if is_shim(next(named_programs(text), "")):
+            return _VERSIONS
+    return ()
 
 
 def _packages(texts: Sequence[str]) -> Iterator[str]:

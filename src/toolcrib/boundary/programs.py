@@ -47,12 +47,21 @@ def find_program(name: str, writable: Iterable[str | Path] = (), path: str | Non
 
 
 def look_up(
-    name: str, writable: Iterable[str | Path] = (), path: str | None = None
+    name: str, writable: Iterable[str | Path] = (), path: str | None = None, *, shims: bool = False
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield each program of this name, and why the host must not run it: None if it may."""
+    """Yield each program of this name, and why the host must not run it: None if it may. `shims` may run only where
+    the files that they obey are protected (`launchers.py`)."""
     roots = (*writable, *(() if os.path.dirname(name) else temporary_folders()))
     for found in named_programs(name, path):
-        yield found, doubt(found, roots)
+        shim = None if shims or not is_shim(found) else f"{found} is a shim: files of the workspace say what it runs"
+        yield found, doubt(found, roots) or shim
+
+
+def is_shim(path: str) -> bool:
+    """Return whether a program is a shim of a version manager (asdf, mise, pyenv …): what it runs is chosen by files in
+    the folder where it starts, and above."""
+    of_manager = os.path.basename(os.path.realpath(path)) in ("asdf", "mise", "rtx")
+    return "shims" in path.split(os.sep)[:-1] or (of_manager and os.path.basename(path) not in ("asdf", "mise", "rtx"))
 
 
 def named_programs(name: str, path: str | None = None) -> Iterator[str]:

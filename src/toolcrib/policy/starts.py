@@ -76,7 +76,7 @@ class Starts:
         if os.path.dirname(name):
             return [os.path.join(cwd or os.getcwd(), name), *words[1:]]
         doubts: list[str] = []
-        for found, why in look_up(name, self.writable, path):
+        for found, why in look_up(name, self.writable, path, shims=True):
             if why is None:
                 return [found, *words[1:]]
             doubts.append(f"{found} is not run: {why}")
