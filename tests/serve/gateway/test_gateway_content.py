@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -137,6 +139,25 @@ async def test_no_secret_is_passed_on(given: Any, connect: Connect, era: str) ->
             completed = await client.complete(ref, {"name": "who", "value": "sesame-open-up"})
     for said in (read, filled, completed):
         assert "sesame-open-up" not in said.model_dump_json()
+
+
+async def test_a_long_answer_is_searched_for_secrets_while_other_requests_go_on(
+    given: Any, connect: Connect, era: str
+) -> None:
+    def redact(text: str) -> str:
+        time.sleep(len(text) / 4e5)
+        return text
+
+    async with Toolbox.open(**given()) as box, connect(box, era) as client:
+        await client.read_resource("note://1")
+        box.registry.stages.redact = redact
+        lags: list[float] = []
+        reading = asyncio.create_task(client.read_resource("note://" + "x" * 400_000))
+        while not reading.done():
+            began = time.perf_counter()
+            await asyncio.sleep(0.01)
+            lags.append(time.perf_counter() - began)
+        assert reading.result().contents and max(lags) < 0.8, max(lags)
 
 
 async def test_a_wrong_request_is_an_error_of_the_protocol(given: Any, connect: Connect, era: str) -> None:

@@ -22,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...core.caller import Caller
 from ...core.errors import ToolError
 from ...core.output import META_KEY, ToolOutput
+from ...core.threads import shared_threads
 from ...core.tool import Tool
 from ...sources.mcp.fields import result_meta
 from ...sources.mcp.servers import McpServers
@@ -73,7 +74,7 @@ class Gateway:
         entries = await self._catalogue.entries(what, self._who(ctx))
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
-        return {key: self._calls.shown(entries), "resultType": "complete"}
+        return {key: await shared_threads.run(self._calls.shown, entries), "resultType": "complete"}
 
     # --- reading resources and prompts
 
@@ -155,7 +156,8 @@ class Gateway:
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
         try:
-            return cast("Json", self._calls.shown(await place.server.use(ask, self._who(ctx))))
+            found = await place.server.use(ask, self._who(ctx))
+            return cast("Json", await shared_threads.run(self._calls.shown, found))
         except ToolError as error:
             if isinstance(error.__cause__, MCPError):
                 raise self._calls.shown_error(error.__cause__) from error
