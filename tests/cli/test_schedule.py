@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolcrib.jobs.bodies import CallBody, MessageBody, body_of
+from toolcrib.jobs.bodies import CallBody, MessageBody
 from toolcrib.jobs.schedules import Schedules
 
 from .conftest import Cli
@@ -81,8 +81,8 @@ def test_what_a_person_schedules_has_no_labels(cli: Cli) -> None:
     assert "Each run asks first" in done.stderr
     (record,) = cli.home.glob(".local/state/toolcrib/*/record.db")
     schedules = Schedules(record)
-    assert body_of(schedules.get("s").job) == MessageBody("Stretch", schedule="s")
-    assert body_of(schedules.get("d").job) == CallBody("delete_file", {"path": "a"}, schedule="d")
+    assert MessageBody.from_json(schedules.get("s").job.body) == MessageBody("Stretch", schedule="s")
+    assert CallBody.from_json(schedules.get("d").job.body) == CallBody("delete_file", {"path": "a"}, schedule="d")
     schedules.close()
 
 
