@@ -286,6 +286,16 @@ async def test_open_connections_keep_no_sender_out(tmp_path: Path) -> None:
                 each.close()
 
 
+@pytest.mark.parametrize("key", ["whsec_", "whsec_AAAAAAA=", "short"])
+async def test_a_key_that_others_could_guess_is_refused(tmp_path: Path, key: str) -> None:
+    settings = ChannelSettings("webhook", url="http://127.0.0.1:9/", listen=f"127.0.0.1:{free_port()}", secret="K")
+    hook = WebhookChannel("hook", settings, GuardSettings(), lambda name: key, lambda key, until: True)
+    with pytest.raises(ConfigError, match="in K is shorter than 8 bytes"):
+        await hook.listen(Sender(0).deliver)
+    with pytest.raises(MessageNotSent, match="shorter"):
+        await hook.send(OutboundMessage("hook", "c1", "x"))
+
+
 async def test_a_taken_port_is_an_error_of_the_settings(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         hook = channel(ChannelSettings("webhook", listen=f"127.0.0.1:{taken.getsockname()[1]}", secret="K"))

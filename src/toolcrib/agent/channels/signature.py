@@ -18,6 +18,8 @@ from ...core.text import lazy_regex
 MAX_AGE = 300.0
 """Seconds that the time of a message may differ from ours."""
 MAX_SIGNATURES = 5
+MIN_KEY = 8
+"""Bytes of a key: a shorter one can be guessed."""
 PREFIX = "whsec_"
 _ID = lazy_regex(r"[\x21-\x7e]{1,200}")
 _TIME = lazy_regex(r"[0-9]{1,12}")
@@ -58,6 +60,11 @@ def _decoded(signature: str) -> bytes:
         return b64decode(value, validate=True) if version == "v1" else b""
     except (binascii.Error, ValueError):
         return b""
+
+
+def is_long_enough(secret: str) -> bool:
+    """Return whether nobody guesses the key that a secret stands for: `whsec_` alone is an empty one."""
+    return len(_key(secret)) >= MIN_KEY
 
 
 def _digest(secret: str, message_id: str, stamp: str, body: bytes) -> bytes:

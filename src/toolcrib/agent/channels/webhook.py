@@ -17,7 +17,7 @@ from ...core.errors import AddressRefused, ConfigError, ToolError
 from ...core.json_values import as_object
 from ...core.threads import shared_threads
 from ..bus import Deliver, InboundMessage, NotSetUp, OutboundMessage, not_sent
-from .signature import MAX_AGE, SignatureRefused, check_signature, signed_headers
+from .signature import MAX_AGE, MIN_KEY, SignatureRefused, check_signature, is_long_enough, signed_headers
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
@@ -48,7 +48,13 @@ class WebhookChannel:
 
     @property
     def _secret(self) -> str:
-        return self._secret_of(self._settings.secret or "")
+        secret = self._secret_of(self._settings.secret or "")
+        if not is_long_enough(secret):
+            raise ConfigError(
+                f"channels.{self._name}: the key in {self._settings.secret} is shorter than {MIN_KEY} bytes, so others "
+                "could guess it; `openssl rand -base64 32` makes one"
+            )
+        return secret
 
     async def send(self, message: OutboundMessage) -> None:
         """Post a message. One that failed is sent again with the same id, so that the receiver can know it.
