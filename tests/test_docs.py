@@ -208,3 +208,18 @@ def test_every_subcommand_is_on_the_page_of_the_command_line() -> None:
         if not re.search(rf"\b{sub}\b", rows[name])
     ]  # fmt: skip
     assert missing == []
+
+
+def test_the_map_of_rooms_names_files_that_are_there() -> None:
+    source = ROOT / "src" / "toolcrib"
+    rows = re.findall(r"^\| `(\w+)/` \|(.*)", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    named = [(room, name) for room, row in rows for name in re.findall(r"`([a-z_/]+)`", row)]
+    there = {room: {path.stem for path in (source / room).rglob("*")} for room, _ in rows}
+    others = {"prune_folder", "web_fetch", "exec"}  # a function, and names of tools
+    missing = [
+        f"{room}: {name}" for room, name in named
+        if not name.startswith("/") and name.rstrip("/").rpartition("/")[2] not in there[room] | others
+        and not (source / f"{name}.py").exists()
+    ]  # fmt: skip
+    assert len(named) > 300
+    assert missing == []
