@@ -350,6 +350,24 @@ def test_a_killed_process_makes_no_call_twice(folder: Path, forked_python: str) 
     assert ended[1].stdout.rstrip().endswith("sent")
 
 
+READS_AND_DIES = (
+    CUT_OFF.replace('return "sent"', 'return ToolOutput("sent", labels=LABELS[True, False])')
+    .replace("import asyncio, os, sys", "import asyncio, os, sys\nfrom toolcrib.core.output import LABELS, ToolOutput")
+    .replace(").for_llm)", ").labels.integrity)")
+)
+
+
+def test_what_a_call_read_is_not_forgotten_when_the_process_is_killed_in_the_next_one(
+    folder: Path, forked_python: str
+) -> None:
+    code = "import asyncio\nawait asyncio.gather(send(text='first'), send(text='second'))"
+    words = [forked_python, "-c", READS_AND_DIES.replace("-> str", "-> ToolOutput"), code]
+    ended = [subprocess.run(words, cwd=folder / "work", capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [each.returncode for each in ended] == [9, 0], ended
+    assert (folder / "sent").read_text().split() == ["first", "second"]
+    assert ended[1].stdout.strip() == "untrusted"
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

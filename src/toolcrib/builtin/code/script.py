@@ -157,6 +157,8 @@ class _Run:
         self._run_id, self._before, self._made, self._stored = state.run, state.printed, state.made, True
         self._calls, self._results, self._approvals = dict(state.calls), results, dict(state.approvals)
         self._labels, self._ended = LABELS[state.labels], state.made - len(state.calls)
+        for result in results.values():  # of calls that ended after the state was stored
+            self._labels = self._labels.join(LABELS[tuple(result.get("labels", (False, False)))])
         if state.elsewhere:
             self._services.inherit(self._labels, self._ctx.session_id)
         for number, (name, _) in self._calls.items():
@@ -215,9 +217,8 @@ class _Run:
                 self._tool(number).name, self._calls[number][1], self._inner(), call_id=self._call_id(number)
             )
             if await self._note(number, output):
-                await shared_threads.run(
-                    self._services.store.add_result, self._key, self._run_id, number, self._results[number]
-                )
+                result = {**self._results[number], "labels": self._labels.pair}
+                await shared_threads.run(self._services.store.add_result, self._key, self._run_id, number, result)
 
     def _state_of(self, number: int) -> str | None:
         row = self._services.approval(self._approvals[number])

@@ -213,7 +213,9 @@ class _CleanSpans:
         name = given.get("name")
         params = {"name": clean_id(name, self._redact)} if isinstance(name, str) else None
         ident = ctx.request_id if ctx.request_id is None else clean_id(str(ctx.request_id), self._redact)
-        shown = replace(ctx, method=clean_id(ctx.method, self._redact), params=params, request_id=ident)
+        meta: dict[str, Any] = ctx.meta or {}
+        trace = {key: value for key, value in meta.items() if key == "traceparent"}
+        shown = replace(ctx, method=clean_id(ctx.method, self._redact), params=params, request_id=ident, meta=trace)
         try:
             return await self._spans(shown, go_on)
         except Exception:
