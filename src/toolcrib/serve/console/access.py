@@ -168,7 +168,7 @@ async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raises FormRefused if it is none or too long, or does not have the secret of this
     browser's forms (where the browser has one)."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-        raise FormRefused("this is no form")
+        raise FormRefused("this is not a form")
     body = b""
     try:
         async for chunk in request.stream():

@@ -202,7 +202,7 @@ def _judged(build: Build, rows: Sequence[CallRow]) -> list[str]:
     with build() as box:
         tool = box.registry.find(row["tool"])
         if tool is None:
-            return ["the tool is not there any more"]
+            return ["the tool does not exist any more"]
         checker = box.checker()
         try:
             bound = json.loads(tool.bind(json.loads(arguments))[1])
