@@ -21,7 +21,7 @@ from toolcrib.cli.jobs.agent_work import AgentJobs
 from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
 from toolcrib.core.output import LABELS
 from toolcrib.jobs import host as host_module
-from toolcrib.jobs.bodies import CallBody, MessageBody
+from toolcrib.jobs.bodies import KNOWN_BY, CallBody, MessageBody
 from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.runner import Report, WorkOrder
@@ -130,10 +130,12 @@ async def test_a_message_whose_call_asks_is_parked_and_goes_on() -> None:
         assert (status.state, status.output["text"], ran) == ("done", "It flies.", ["rocket"])
 
 
-async def test_the_session_of_a_schedule_has_read_in_each_process_what_its_maker_had_read() -> None:
-    job = message("send it", schedule="daily", labels=Labels("untrusted", "public").wire)
+@pytest.mark.parametrize("here", [True, False])
+async def test_the_session_of_a_schedule_has_read_in_each_process_what_its_maker_had_read(here: bool) -> None:
     send = {"calls": [call("mail", to="ann@example.com")]}
     async with hosted(send, {"text": "ok"}, send, {"text": "ok"}) as (agent, _, engine):
+        labels = {**Labels("untrusted", "public").wire, **({KNOWN_BY: agent.box.flow.process} if here else {})}
+        job = message("send it", schedule="daily", labels=labels)
         agent.box.registry.register(mail)
         await engine.submit(job)
         waits = (await parked(engine, job.id)).waits_for[0].removeprefix("approval:")

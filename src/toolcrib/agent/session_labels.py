@@ -63,10 +63,9 @@ def _note_labels(box: Toolbox, labels: Labels, session_id: str, turn: UserTurn) 
     this one is a copy of."""
     job = _REPORTED.match(turn.text) if turn.source == "job" else None
     ids = [job[1]] if job is not None else []
-    known = turn.known_by == "" or (turn.known_by == box.flow.process and box.flow.knows(ids, session_id))
-    note_report(box, labels, session_id, turn.text, *ids)
-    if not known:
+    if turn.known_by and not (ids and turn.known_by == box.flow.process and box.flow.knows(ids, session_id)):
         box.flow.inherit(labels, session_id, elsewhere=True)
+    note_report(box, labels, session_id, turn.text, *ids)
 
 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str, job: str | None = None) -> None:
