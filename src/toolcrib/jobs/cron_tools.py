@@ -117,7 +117,7 @@ class Scheduling:
             body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode)
             repeatable = tool.is_read_only or tool.idempotent is True
         text = json.dumps(body.to_json(), ensure_ascii=False)
-        if self.box.redactor.redact(text) != text:
+        if await shared_threads.run(self.box.redactor.redact, text) != text:
             raise ToolError(
                 "there is a secret in it, and schedules are stored. Leave it out: a tool gets the secrets that the "
                 "settings grant to it ([secrets])"

@@ -132,7 +132,7 @@ class JobTool(Tool):
             kind = "invalid" if check.step == 0 else "denied"
             return ToolOutput.error(f"{tool.name} was not started: {check.reason}", kind, meta={"rule": check.rule})
         text = json.dumps(arguments, ensure_ascii=False)
-        if self._box.redactor.redact(text) != text:
+        if await shared_threads.run(self._box.redactor.redact, text) != text:
             raise ToolError(
                 f"the arguments of {tool.name} have a secret in them, and jobs are stored. Use a secret that the "
                 "settings grant to the tool ([secrets]), or call it directly"
