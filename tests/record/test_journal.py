@@ -54,6 +54,22 @@ def room(tmp_path):
     room.journal.close()
 
 
+def test_the_contents_before_and_after_a_change(room):
+    room.journal.write("d/f.txt", b"one", call_id="1")
+    room.journal.write("d/f.txt", b"two", call_id="2")
+    (second,), first = room.journal.changes("2"), room.journal.changes("1")[0]
+    assert room.journal.contents(second, 100) == (b"one", b"two")
+    assert room.journal.contents(first, 100) == (None, b"two")
+    with pytest.raises(ToolError, match="too long"):
+        room.journal.contents(second, 2)
+    outside = room.root.parent / "outside"
+    (room.root / "d").rename(outside)
+    (room.root / "d").symlink_to(outside)  # what lies behind a link is not shown as this file
+    (outside / "f.txt").write_bytes(b"secret")
+    with pytest.raises((ToolError, OSError)):
+        room.journal.contents(second, 100)
+
+
 def test_a_new_file_and_its_directories_go_again(room):
     room.journal.write("a/b/c.txt", b"new", call_id="1")
     assert (room.root / "a/b/c.txt").read_bytes() == b"new"

@@ -187,6 +187,23 @@ class Journal:
         except sqlite3.Error:  # the change itself is refused with a text about it
             return False
 
+    def contents(self, change: Change, most: int) -> tuple[bytes | None, bytes | None]:
+        """Return the content of a file before a change, and as it is now; None where there was no file. Raises
+        ToolError or OSError if one is gone, is not a file, is behind a link, or has more than `most` bytes."""
+        if {change.before_kind, change.after_kind} - {"file", "absent"}:
+            raise ToolError(f"{change.path} is not a file")
+
+        def read(fd: int | Path) -> bytes:
+            with open(fd, "rb") as file:
+                data = file.read(most + 1)
+            if len(data) > most:
+                raise ToolError(f"{change.path} is too long to be shown")
+            return data
+
+        before = read(self.images.path(change)) if change.before_kind == "file" else None
+        path = os.path.join(change.root, change.path)
+        return before, read(self.ws.open_read(path, follow=False)) if change.after_kind == "file" else None
+
     def close(self) -> None:
         """Close the database. It opens again when needed."""
         self.table.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.dataclass import dataclass
@@ -41,23 +40,15 @@ def made_diffs(box: Toolbox, call_id: str) -> list[FileDiff]:
 
 
 def _made(box: Toolbox, change: Change) -> FileDiff | None:
-    if change.of_command or {change.before_kind, change.after_kind} - {"file", "absent"} or change.status == "pending":
+    if change.of_command or change.status == "pending":
         return None
-    path = os.path.join(change.root, change.path)
-    old, new = None, b""
     try:
-        if change.before_kind == "file":
-            kept = box.journal.images.path(change)
-            if kept.stat().st_size > MAX_TEXT:
-                return None
-            old = kept.read_bytes()
-        if change.after_kind == "file":
-            new = _current(box, path)
-            if new is None or sha_of(new) != change.after_sha:
-                return None  # something else has changed it since
+        old, new = box.journal.contents(change, MAX_TEXT)
     except (OSError, ToolcribError):
         return None
-    return _diff(box, path, old, new)
+    if new is not None and sha_of(new) != change.after_sha:
+        return None  # something else has changed it since
+    return _diff(box, os.path.join(change.root, change.path), old, new or b"")
 
 
 def planned_diffs(box: Toolbox, name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> list[FileDiff]:
@@ -78,13 +69,6 @@ def _planned(box: Toolbox, file: PlannedFile) -> FileDiff | None:
     if max(len(file.before or b""), len(file.after or b"")) > MAX_TEXT:
         return None
     return _diff(box, os.path.join(box.workspace.root, file.path), file.before, file.after or b"")
-
-
-def _current(box: Toolbox, path: str | Path) -> bytes | None:
-    """Return the content of a file; None if it is too large. Raises OSError or ToolError."""
-    with open(box.workspace.open_read(path, follow=False), "rb") as file:
-        data = file.read(MAX_TEXT + 1)
-    return data if len(data) <= MAX_TEXT else None
 
 
 def _diff(box: Toolbox, path: str, old: bytes | None, new: bytes) -> FileDiff | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
-
 from ...builtin.diffs import bounded_diff
 from ...core.dataclass import dataclass
-from ...core.errors import ToolError
+from ...core.errors import ToolcribError
 from ...record.change import Change
 from ...record.journal import Journal
 
@@ -45,19 +41,8 @@ def file_changes(journal: Journal, call_id: str) -> list[FileChange]:
 
 def _change(journal: Journal, change: Change) -> FileChange:
     try:
-        before = None if change.before_kind == "absent" else _text(journal.images.path(change))
-        after = None if change.after_kind == "absent" else _text(Path(change.root, change.path))
-    except (OSError, ValueError, ToolError):  # cleaned up, too large, not text, or gone already
+        before, after = (None if each is None else each.decode() for each in journal.contents(change, MAX_BYTES))
+    except (OSError, ValueError, ToolcribError):  # cleaned up, too large, not text, or gone already
         return FileChange(change.path, change.action)
     diff = bounded_diff(before, after, change.path).splitlines()
     return FileChange(change.path, change.action, tuple(line for line in diff[2:] if not line.startswith("@@")))
-
-
-def _text(path: Path) -> str:
-    """Return the text of a plain file. Raises OSError or ValueError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-            raise ValueError(f"{path} is not shown")
-        return file.read().decode()

@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import Any
 
 from ...builtin.diffs import bounded_diff
 from ...core.call import inner_id
 from ...core.dataclass import dataclass
-from ...core.errors import ConfigError, ToolcribError, ToolError, UnknownName
+from ...core.errors import ConfigError, ToolcribError, UnknownName
 from ...core.finish import HINT, HINT_TEXT
 from ...core.json_values import as_object
 from ...core.text import clip
@@ -365,20 +364,13 @@ def _what(change: Change) -> str:
 
 def _difference(journal: Journal, change: Change) -> str:
     """Return what an undo would change in a file, as a diff; "" where that cannot be shown."""
-    if change.of_command or "dir" in (change.before_kind, change.after_kind):
+    if change.of_command:
         return ""
-
-    def read(fd: Any) -> str:
-        with open(fd, "rb") as file:
-            found = file.read(HASH_LIMIT + 1)
-        if len(found) > HASH_LIMIT or b"\0" in found:
-            raise ToolError("too long, or no text")
-        return found.decode("utf-8", "replace")
-
-    shown = journal.ws.relative(os.path.join(change.root, change.path))
     try:
-        before = read(journal.images.path(change)) if change.before_kind == "file" else None
-        now = read(journal.ws.open_read(shown)) if change.after_kind == "file" else None
+        contents = journal.contents(change, HASH_LIMIT)
     except (ToolcribError, OSError):
         return ""
-    return bounded_diff(now, before, shown)
+    if any(each and b"\0" in each for each in contents):
+        return ""
+    before, now = (None if each is None else each.decode("utf-8", "replace") for each in contents)
+    return bounded_diff(now, before, journal.ws.relative(os.path.join(change.root, change.path)))
