@@ -76,3 +76,14 @@ def test_looking_makes_no_record(cli: Cli, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         found = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'toolcrib%'").fetchall()
     assert found == []
+
+
+def test_the_doctor_says_that_every_role_may_connect(cli: Cli, postgres_url: str) -> None:
+    shared = {"TOOLCRIB_RECORD__URL": postgres_url}
+    rows = {row["name"]: row for row in cli.json("doctor", "--json", env=shared, code=None)["findings"]}
+    assert "every role of its server may connect" in rows["record"]["detail"]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC".encode())
+    rows = {row["name"]: row for row in cli.json("doctor", "--json", env=shared, code=None)["findings"]}
+    assert rows["record"]["ok"]

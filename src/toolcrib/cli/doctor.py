@@ -25,7 +25,8 @@ from ..core.errors import ToolcribError
 from ..core.text import size
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
-from ..record.connection import is_full
+from ..record.connection import is_full, shown
+from ..record.database import is_open_to_all
 from ..record.state import StateFolder
 from ..toolbox.declared import declared_starts
 from . import show
@@ -129,6 +130,11 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         remedy = "its disk is full: make room; `toolcrib clean` frees some" if full else "make it writable"
         usable = not full and os.access(state.path, os.W_OK)
         yield DoctorFinding("state folder", usable, f"{state.path} ({sizes})", remedy)
+        if url := settings.record.address:
+            detail = "every role of its server may connect, and have calls with effects refused by holding locks"
+            remedy = "REVOKE CONNECT ON DATABASE … FROM PUBLIC"
+            shut = not is_open_to_all(url)
+            yield DoctorFinding("record", shut, shown(url) if shut else f"{shown(url)}: {detail}", remedy, needed=False)
         with options.open(settings) as box:
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for (name, *others), why in show.by_reason(box.missing):

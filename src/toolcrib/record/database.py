@@ -40,6 +40,13 @@ def is_there(url: str) -> bool:
         return connection.execute("SELECT to_regclass('toolcrib.part')").fetchone()[0] is not None
 
 
+def is_open_to_all(url: str) -> bool:
+    """Return whether every role of its server may connect to a Postgres database. Raises as `connect` does."""
+    asked = "SELECT has_database_privilege('public', current_database(), 'CONNECT')"
+    with contextlib.closing(_on_postgres(url)) as connection, naming(url):
+        return connection.execute(asked).fetchone()[0]
+
+
 def _on_postgres(url: str) -> Database:
     if not has_wing("postgres"):
         raise ConfigError(f"a record on Postgres: {absent('postgres')}")
