@@ -70,7 +70,7 @@ def dataclass(
 
 def _methods(cls: Any, frozen: bool, slots: bool, eq: bool, unsafe_hash: bool) -> list[tuple[str, Any]]:
     fields = dataclasses.fields(cls)
-    found: list[tuple[str, Any]] = [("__init__", _Init(cls, frozen)), ("__repr__", _repr(fields))]
+    found: list[tuple[str, Any]] = [("__init__", _Init(cls, frozen)), ("__repr__", _shown)]
     if eq:
         found.append(("__eq__", _eq(_values([f.name for f in fields if f.compare]))))
     if unsafe_hash or (eq and frozen):
@@ -109,14 +109,10 @@ def _hash(values: Callable[[Any], Any]) -> Callable[[Any], int]:
     return hashed
 
 
-def _repr(fields: Sequence[dataclasses.Field[Any]]) -> Callable[[Any], str]:
-    names = [field.name for field in fields if field.repr]
-
-    @recursive_repr()
-    def shown(self: Any) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
-
-    return shown
+@recursive_repr()
+def _shown(self: Any) -> str:
+    shown = (field.name for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 def _refusing(cls: type[Any], names: frozenset[str]) -> list[tuple[str, Any]]:
