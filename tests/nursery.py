@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ for found in walk_packages(toolcrib.__path__, "toolcrib."):
             pass  # it needs an extra that is not there
 gc.freeze()
 def open_stream(fd):
-    setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "rww"[fd], 1, "utf-8", closefd=False))
+    name = ("stdin", "stdout", "stderr")[fd]
+    setattr(sys, name, open(fd, "rww"[fd], 1, "utf-8", getattr(sys, name).errors, closefd=False))
 def go_on_at(terminal):
     # The child gets the terminal for its own, and a child in turn, whose exit code it leaves in a file. The nursery's
     # child waits until the terminal is open.
@@ -109,12 +111,12 @@ def asked_by(asker):
         run |= {"program": words[0], "args": words[1:]}
     return run, files
 running = {}  # by a descriptor of each process that somebody waits for: its pid, and the socket of its PYTHON if any
-def begin(run, files):
+def begin(run, files, asked=None):
     # Returns the pid; of one that gets a session of its own when it has it.
     is_ready, ready = os.pipe()
     pid = os.fork()
     if pid == 0:
-        for opened in (door, *(asker for _, asker in running.values() if asker)):
+        for opened in filter(None, (door, asked, *(asker for _, asker in running.values()))):
             opened.close()
         for opened in (is_ready, *running):
             os.close(opened)
@@ -152,7 +154,7 @@ while True:
         except (OSError, EOFError, ValueError):  # it was killed before it said what it wants
             asker.close()
             continue
-        pid = begin(run, files)
+        pid = begin(run, files, asker)
         running[os.pidfd_open(pid)] = pid, asker
         with suppress(OSError):
             asker.sendall(pid.to_bytes(4, "little"))
@@ -206,22 +208,34 @@ def nursery_in(*folders: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def nursery_at(door: Path, *folders: Path) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-c", NURSERY, *map(str, [door, *folders])]
+def nursery_at(door: Path, *folders: Path, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
+    words = [python, "-c", NURSERY, *map(str, [door, *folders])]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()  # a run that a test left behind would keep it from ending by itself
 
 
 @pytest.fixture(scope="session")
-def _born() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    with tempfile.TemporaryDirectory() as place:
+def _born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Of the processes that run the tests, the first one imports the package; the others have theirs forked from it."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         python, door = Path(place, "python"), Path(place, "door")
         python.write_text(PYTHON.format(python=sys.executable, door=str(door)))
         python.chmod(0o755)
-        with nursery_at(door) as process:
+        with (shared / "nursery").open("a+") as first:
+            fcntl.flock(first, fcntl.LOCK_EX)
+            first.seek(0)
+            mother = first.read()
+            if not mother or not Path(mother).exists():  # there is none, or its process of tests has ended
+                mother = sys.executable
+                first.truncate(0)
+                first.write(str(python))
+            process = stack.enter_context(nursery_at(door, python=mother))
             wait_until(door.exists)
-            yield process, str(python)
+        yield process, str(python)
 
 
 @pytest.fixture(scope="session")
