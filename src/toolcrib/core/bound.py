@@ -243,9 +243,15 @@ def _encode(data: Any) -> str:
 
 def is_long(output: ToolOutput) -> bool:
     """Return whether the texts of an output together are long."""
-    left, parts = LONG, [output.for_llm, output.for_user, output.data, output.meta]
+    parts = [output.for_llm, output.for_user, output.data, output.meta]
     with contextlib.suppress(TypeError):  # a host's own output may have any attributes: `bound` refuses it
         parts += [getattr(block, "text", None) for block in output.content]
+    return are_long(parts)
+
+
+def are_long(parts: list[Any]) -> bool:
+    """Return whether the texts in JSON data together are long. It empties the list."""
+    left = LONG
     while parts and left >= 0:
         part: Any = parts.pop()
         if isinstance(part, str):

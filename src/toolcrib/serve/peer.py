@@ -27,6 +27,7 @@ from ..core.caller import Caller
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.threads import shared_threads
 from .defaults import CALLER
 from .running_call import RunningCall
 from .sanitize import Redact, sanitize_model
@@ -203,7 +204,7 @@ class Peer:
             if not self.can_answer(request):
                 self.require(_REQUESTS[type(request)][0])
                 raise ToolError("This tool needs a client that can open pages for its person; this one cannot.")
-        requests = {key: sanitize_model(each, self._redact) for key, each in requests.items()}
+        requests = {key: await shared_threads.run(sanitize_model, each, self._redact) for key, each in requests.items()}
         if not self.modern:
             return {key: await self._send(_with_id(request)) for key, request in requests.items()}
         if all(fits(request, self._early.get(key)) for key, request in requests.items()):

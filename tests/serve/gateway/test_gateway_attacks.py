@@ -131,6 +131,19 @@ async def test_no_secret_in_what_servers_tell_and_ask(given: Any, connect: Conne
     assert [each for each in heard if SECRET in each] == []
 
 
+async def test_a_log_message_without_end_is_left_out(given: Any, connect: Connect, era: str) -> None:
+    heard: list[str] = []
+
+    async def logged(params: Any) -> None:
+        heard.append(params.model_dump_json())
+
+    say = [note("message", level="error", data={"x": ["a" * 30_000] * 3})]
+    async with Toolbox.open(**given(one={})) as box, connect(box, era, logging_callback=logged) as client:
+        await client.call_tool("mcp_one_do", {"say": say}, meta={"io.modelcontextprotocol/logLevel": "debug"})
+        await until(lambda: heard)
+    assert "was left out" in heard[0] and len(heard[0]) < 500
+
+
 async def test_no_secret_in_what_servers_hold(given: Any, connect: Connect, era: str) -> None:
     import base64
 

@@ -15,7 +15,7 @@ from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 
-from ...core.bound import safe
+from ...core.bound import LONG, are_long, safe
 from ...core.errors import ToolError
 from . import server_questions
 from .client_services import ClientServices
@@ -81,6 +81,9 @@ class Callbacks:
         A message that belongs to no call goes to every session. A message that may belong to calls of several
         clients is dropped.
         """
+        if are_long([params.data, params.logger]):  # to look for secrets in it would hold up everything else
+            left_out = f"(a log message of more than {LONG:,} characters was left out)"
+            params = params.model_copy(update={"data": left_out, "logger": None})
         mine = self.calls.asked()
         client = downstream_of(mine.ctx) if mine is not None else None
         if mine is not None and client is not None:
