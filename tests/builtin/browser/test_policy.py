@@ -232,8 +232,9 @@ GRABS = """<input id="i"><script>setInterval(() => {
 
 
 @pytest.mark.parametrize("append", [False, True])
-async def test_a_frame_that_takes_the_focus_gets_no_secret(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, append: bool
+@pytest.mark.parametrize("text", ["${secret:SHOP}", "correct-horse-battery"])
+async def test_a_frame_that_takes_the_focus_gets_nothing_that_is_typed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, append: bool, text: str
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "correct-horse-battery")
     evil = desk.site(lambda got: Reply(GRABS))
@@ -245,7 +246,7 @@ async def test_a_frame_that_takes_the_focus_gets_no_secret(
     secret = 'env = "SHOP_PASSWORD"\ntools = ["browser_type"]\n'
     box = desk.box(config=f'allowed_domains = ["site.example"]\n[secrets.SHOP]\n{secret}')
     page = await ok(box, "browser_open", url=site.url())
-    typed = await ok(box, "browser_type", ref=ref_of(page, 'textbox "Query"'), text="${secret:SHOP}", append=append)
+    typed = await ok(box, "browser_type", ref=ref_of(page, 'textbox "Query"'), text=text, append=append)
     assert "[secret:SHOP]" in typed
     await ok(box, "browser_click", ref=ref_of(page, 'button "Send"'))
     assert site.asked[-1].body == (b"q=my+correct-horse-battery" if append else b"q=correct-horse-battery")

@@ -36,7 +36,8 @@ MAX_TEXT = 100_000
 _PUT = """(field, [text, append, origin]) => {
   if (self !== top || location.href.split("/").slice(0, 3).join() !== origin.join()) return "the page has changed";
   const kind = field instanceof HTMLTextAreaElement ? HTMLTextAreaElement : HTMLInputElement;
-  if (!(field instanceof kind) || field.type === "file") return "secrets are typed into text fields only";
+  const fits = field instanceof kind && field.type !== "file" && !field.readOnly;
+  if (!fits) return "secrets are typed into text fields only";
   const value = Object.getOwnPropertyDescriptor(kind.prototype, "value");
   value.set.call(field, (append ? value.get.call(field) : "") + text);
   field.dispatchEvent(new InputEvent("input", {bubbles: true, composed: true, inputType: "insertText"}));
@@ -105,12 +106,12 @@ class ActingTools:
 
         async def act(session: BrowserSession, found: Ref, locator: Locator) -> str:
             whole = await self._with_secrets(session, found, text)
-            if whole != text:
-                await self._put(locator, found, whole, append)
-            elif append:
+            secret = whole != text
+            there = (secret or _has_strangers(found)) and await self._put(locator, found, whole, append, must=secret)
+            if not there and append:
                 await locator.press("End")
                 await locator.press_sequentially(whole)
-            else:
+            elif not there:
                 await locator.fill(whole)
             if submit:
                 await locator.press("Enter")
@@ -163,14 +164,16 @@ class ActingTools:
             raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
         return await shared_threads.run(self._resolve, text, "browser_type")
 
-    async def _put(self, locator: Locator, found: Ref, text: str, append: bool) -> None:
-        """Put a text with secrets into a field itself. Keys would go to whatever has the focus, and a frame of another
-        site can take it. Raises ToolError if it is no field for text, or on another page by now."""
-        if not await locator.is_editable():
-            raise ToolError("the field cannot be changed now; take a new browser_snapshot")
-        wrong = await locator.evaluate(_PUT, [text, append, found.url.split("/")[:3]])
-        if wrong:
+    async def _put(self, locator: Locator, found: Ref, text: str, append: bool, *, must: bool) -> bool:
+        """Put a text into a field itself. Keys would go to whatever has the focus, and a frame of another site can take
+        it. Returns whether it is there. Raises ToolError if it `must` be, and the field is none for text, or is on
+        another page by now."""
+        wrong: str | None = "the field cannot be changed now; take a new browser_snapshot"
+        if await locator.is_visible() and await locator.is_enabled():
+            wrong = await locator.evaluate(_PUT, [text, append, found.url.split("/")[:3]])
+        if wrong and must:
             raise ToolError(wrong)
+        return not wrong
 
     # --- before the tools run
 
@@ -192,6 +195,14 @@ class ActingTools:
             return f"{arguments.get('ref')} (no element of the last snapshot)\n{rest}"
         frame = ", in a frame" if found.element.framed else ""
         return f"{found.element.said} ({arguments.get('ref')}{frame}) on {found.url}\n{rest}".rstrip()
+
+
+def _has_strangers(found: Ref) -> bool:
+    """Return whether a page has frames of other sites."""
+    from .browser_session import same_page
+
+    page = found.tab.page
+    return any(not frame.url.startswith("about:") and not same_page(frame.url, page.url) for frame in page.frames)
 
 
 class SavingTool:
