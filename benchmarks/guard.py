@@ -240,9 +240,9 @@ class Column:
 def tools(rows: dict[str, tuple[str, str, str, int]], memory: dict[str, str], prepare: str = "") -> Ratios:
     """Rows of (operation, our column, floor's column, rounds), in turns; `memory` names rows of the peak of another."""
     names = {column for _, ours, floor, _ in rows.values() for column in (ours, floor)}
-    with tempfile.TemporaryDirectory(prefix="bench-") as home:
+    with tempfile.TemporaryDirectory(prefix="bench-") as home, tempfile.TemporaryDirectory() as scratch:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # the same ripgrep as ours
-        env = {**os.environ, "PEERBENCH_HOME": home, "PATH": path}
+        env = {**os.environ, "PEERBENCH_HOME": home, "PATH": path, "TMPDIR": scratch}  # the columns leave folders there
         if prepare:
             subprocess.run(
                 [sys.executable, "-c", f"import f_worker; f_worker.{prepare}()"], cwd=HERE, env=env, check=True
