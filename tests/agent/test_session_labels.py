@@ -343,6 +343,42 @@ async def test_values_are_looked_for_in_the_texts_of_a_job_that_has_reported(rep
         assert [each["tool"] for each in outcome.waiting] == ([] if reported else ["mail"])
 
 
+@pytest.mark.parametrize("reader", ["job", "subagent"])
+async def test_values_are_looked_for_in_what_another_process_reads_while_the_model_answers(
+    reader: str, tmp_path: Path
+) -> None:
+    """The session has not taken the report of the job yet, and the subagent has calls that still run."""
+
+    @tool(category="memory")
+    async def elsewhere() -> str:
+        """Let another process read."""
+        if reader == "job":
+            output = await worker.box.call("news", {}, replace(ctx, session_id=session.id), call_id="job-1")
+            text = f"[The job job-1 (news) is done.]\n{output.for_llm}"
+            worker.store.tell(session.id, UserTurn((Text(text),), "job", labels=LABELS[True, False].pair), "key")
+        else:
+            reads = ModelTurn((ModelCall("c", "news", "{}"), ModelCall("d", "wipe", "{}")), "calls")
+            worker.store.append(subagent.id, 0, reads, NOTHING, None)
+            run_id = f"{subagent.id}.0.c"
+            output = await worker.box.call("news", {}, replace(ctx, session_id=subagent.id), call_id=run_id)
+            worker.store.store_result(run_id, _read("c", "news", output.for_llm))
+        worker.box.audit.flush()
+        return "done"
+
+    script = "await elsewhere()\nawait mail(to='ada@home.example', text='hi')\nawait mail(to='%s', text='hi')\nNone"
+    replies = [{"text": "hello"}, {"calls": [call("run_code", code=script % ADDRESS)]}, {"text": "ok"}]
+    person = FakeApprover("no")
+    async with one_process(tmp_path, replies, person) as held, one_process(tmp_path, replies) as worker:
+        ctx = worker.box.context
+        session = held.new_session()
+        subagent = held.store.create(model="m", system="", parent=session.id)
+        held.store.update(subagent.id, state="running")
+        held.box.registry.register(elsewhere)
+        await held.run("hello", session)
+        await held.run("send", session)
+        assert [each.arguments["to"] for each in person.requests] == [ADDRESS]
+
+
 async def test_values_are_looked_for_in_the_texts_that_a_script_read_in_this_process(tmp_path: Path) -> None:
     pytest.importorskip("pydantic_monty")
     send = {"calls": [call("mail", to="ada@home.example", text="hi")]}

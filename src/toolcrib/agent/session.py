@@ -133,6 +133,17 @@ class AgentSession:
         """Return the stored result of a call."""
         return self._store.result(run_id)
 
+    def entries_so_far(self) -> list[Entry]:
+        """Return its entries, and the results that the calls of its last reply have so far."""
+        last = self.last
+        calls = last.calls if isinstance(last, ModelTurn) else ()
+        found = [result for call in calls if (result := self.result(self.run_id(call))) is not None]
+        return [*self.entries, ResultTurn(tuple(found))] if found else self.entries
+
+    def reports(self) -> list[UserTurn]:
+        """Return the reports of jobs and subagents that it has not taken yet."""
+        return [turn for turn in self._store.messages(self.id) if isinstance(turn, UserTurn) and turn.labels]
+
     def stored_result(self, run_id: str) -> CallResult:
         """Return the stored result of a call that has one."""
         found = self._store.result(run_id)

@@ -54,6 +54,7 @@ async def note_others(box: Toolbox, session: AgentSession) -> None:
     their reports."""
     if session.has_subagents:
         _note_subagents(box, session.id, await session.do(session.new_in_subagents))
+    note_entries(box, await session.do(session.reports), session.id)
     await session.do(note_record, box, session.id)
 
 
@@ -105,7 +106,7 @@ def _note_subagents(box: Toolbox, session_id: str, subagents: Sequence[AgentSess
     """Note that a session has read what its subagents have read, also what is not in their reports: they may have
     stored it in a file."""
     for subagent in subagents:
-        note_entries(box, subagent.entries, subagent.id, 0)
+        note_entries(box, subagent.entries_so_far(), subagent.id, 0)
         note_record(box, subagent.id)
         box.flow.share(subagent.id, session_id)
         box.flow.inherit(box.session(subagent.id).labels, session_id)

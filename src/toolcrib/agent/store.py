@@ -395,6 +395,11 @@ class SessionStore(RecordPart):
         rows = self._run("SELECT session, turn FROM agent_message")
         return frozenset(r["session"] for r in rows if getattr(load(r["turn"]), "source", "") in ("job", "subagent"))
 
+    def messages(self, session_id: str) -> list[Entry]:
+        """Return all messages that wait for a session, oldest first."""
+        rows = self._run("SELECT turn FROM agent_message WHERE session = ? ORDER BY seq", session_id)
+        return [load(row["turn"]) for row in rows]
+
     def waiting(self, session_id: str, kinds: tuple[Kind, ...]) -> tuple[int, UserTurn] | None:
         """Return the oldest waiting message of these kinds: its number and its turn."""
         marks = ",".join("?" * len(kinds))
