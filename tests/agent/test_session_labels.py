@@ -261,6 +261,21 @@ async def test_what_it_read_in_a_turn_that_was_cut_off_is_known(reads: Any, tmp_
         assert [each["tool"] for each in outcome.waiting] == ["mail"]
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_what_a_script_read_that_was_cut_off_is_known_in_a_copy(goes_on: bool, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_monty")
+    script = {"calls": [call("run_code", code="await news()\nawait wipe()\nNone")]}
+    replies = [script, *([{"text": "ok"}] if goes_on else []), SEND, {"text": "ok"}]
+    async with one_process(tmp_path, replies) as made:
+        session = made.new_session()
+        assert (await made.run("go", session)).waiting
+        if goes_on:
+            await made.run("something else", session)
+    async with one_process(tmp_path, replies) as made:
+        outcome = await made.run("go on", made.session(made.store.fork(session.id).id))
+        assert [each["tool"] for each in outcome.waiting] == ["mail"]
+
+
 async def test_what_another_process_read_meanwhile_is_known(tmp_path: Path) -> None:
     replies = [{"text": "hello"}, {"calls": [call("news")]}, {"text": "ok"}, SEND, {"text": "ok"}]
     async with one_process(tmp_path, replies) as held, one_process(tmp_path, replies) as other:

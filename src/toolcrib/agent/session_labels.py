@@ -80,9 +80,13 @@ def note_history(box: Toolbox, session: AgentSession) -> None:
     note_entries(box, session.entries, session.id, 0)
     subagents = [*session.subagents_of_originals(), *session.subagents()]
     _note_subagents(box, session.id, subagents)
-    calls = (call for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls)
+    calls = [call for entry in session.entries if isinstance(entry, ModelTurn) for call in entry.calls]
     session.has_subagents = bool(subagents) or any(call.name in SPAWNS for call in calls)
-    if not _are_there(subagents, session.entries):  # what the others read is not known
+    results = (result for entry in session.entries if isinstance(entry, ResultTurn) for result in entry.results)
+    ended = {result.call_id for result in results if result.labels is not None}
+    cut_off = any(call.name == "run_code" and call.id not in ended for call in calls)
+    # What a subagent that is gone has read is not known, nor, in a copy, what a script read that did not end.
+    if not _are_there(subagents, session.entries) or (cut_off and session.row.extra.get("forked_from")):
         box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
     session.noted = session.entries
 
