@@ -423,12 +423,15 @@ def test_path_rules_hold_for_what_commands_are_known_to_change(room, command, ve
 PUTS_BACK = {
     "deny": ("git checkout -- src/a.py", "git checkout src/a.py", "git checkout HEAD~1 src/a.py",
              "git restore src/a.py", "git restore -s HEAD~1 -- src/a.py", "git restore -SW src/a.py",
+             "git restore -S --work src/a.py",
              "git -C src checkout -- a.py", "git --work-tree src restore a.py", "cd src && git restore a.py",
              "git-checkout -- src/a.py"),
     "ask": ("git checkout -- src", "git checkout .", "git restore :/", "git checkout -- 's*'", "git checkout -- $X",
             "git checkout --pathspec-from-file=x", "git checkout -f", "git reset --hard", "git stash", "git stash pop",
             "git clean -fdx", "git checkout-index -a", "git -c alias.x=checkout x -- src/a.py",
-            "cd pub && git restore :/", "git read-tree -u HEAD"),
+            "cd pub && git restore :/", "git read-tree -u HEAD",
+            "git reset --har", "git checkout --forc", "git checkout -qf main", "git checkout -p", "git switch -f main",
+            "git switch --discard main", "git sparse-checkout set pub"),
     None: ("git checkout main", "git checkout -b new", "git checkout -- pub", "git restore --staged src/a.py",
            "git reset HEAD src/a.py", "git stash list", "git clean -n", "git status", "git switch -c x", "git log src"),
 }  # fmt: skip

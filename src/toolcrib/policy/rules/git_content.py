@@ -92,10 +92,15 @@ def shown_by(command: Command, cwd: str) -> tuple[str, ...] | None:
     return None if quiet else tuple(named) if all(map(_PLAIN_PATH.fullmatch, named)) else ()
 
 
-_WHOLE = {"reset": ("--hard", "--merge", "--keep"), "read-tree": ("-u", "--reset", "-m"), "clean": ("",),
-          "checkout-index": ("-a", "--all", "-f", "--force", "--stdin"), "stash": ("",)}  # fmt: skip
-"""Commands that put back or delete files that they need not name, with one of these options."""
-_KEEPS = {"stash": {"list", "show", "drop", "clear", "create", "store"}, "clean": {"-n", "--dry-run"}}
+_WHOLE = {"reset": lazy_regex(r"--(?:h|me|k)"), "read-tree": lazy_regex(r"-(?!-)\w*[um]|--r"), "stash": lazy_regex(""),
+          "clean": lazy_regex(""), "checkout-index": lazy_regex(""), "sparse-checkout": lazy_regex(""),
+          "switch": lazy_regex(r"-(?!-)\w*f|--(?:f|di)")}  # fmt: skip
+"""Commands that put back or delete files that they need not name, with one of these options, however they are cut."""
+_FORCED = lazy_regex(r"-(?!-)\w*[fp]|--(?:f|p(?!r))")
+"""Options with which checkout and restore do so."""
+_WORK_TREE = lazy_regex(r"-(?!-)\w*W|--w")
+_KEEPS = {"stash": {"list", "show", "drop", "clear", "create", "store"}, "clean": {"-n", "--dry-run"},
+          "sparse-checkout": {"list"}}  # fmt: skip
 
 
 def put_back_by(command: Command, cwd: str) -> tuple[str, ...]:
@@ -122,13 +127,13 @@ def put_back_by(command: Command, cwd: str) -> tuple[str, ...]:
         return ()
     texts = [word.text for word in given]
     if sub in _WHOLE:
-        whole = any(text is None or text.startswith(_WHOLE[sub]) for text in texts or [""])
+        whole = any(text is None or _WHOLE[sub].match(text) for text in texts or [""])
         return everything if whole and (texts[:1] or [""])[0] not in _KEEPS.get(sub, ()) else ()
     staged = any(text in ("--staged", "-S") for text in texts)
-    if sub not in ("checkout", "restore") or (staged and not any(text in ("--worktree", "-W") for text in texts)):
+    if sub not in ("checkout", "restore") or (staged and not any(map(_WORK_TREE.match, filter(None, texts)))):
         return ()
     named = [text for text in texts if text is None or not text.startswith("-")]
-    given_otherwise = any(text is None or text.startswith(("--path", "-f", "--force")) for text in texts)
+    given_otherwise = any(text is None or _FORCED.match(text) for text in texts)
     if given_otherwise or not all(text is not None and _PLAIN_PATH.fullmatch(text) for text in named):
         return everything
     return tuple(os.path.join(cwd, text) for text in named if text is not None)
