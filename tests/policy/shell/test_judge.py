@@ -299,7 +299,9 @@ ANSWERS = (
     "toolcrib approvals approve ap_1", "toolcrib -w . approvals deny ap_1", "toolcrib trust", "toolcrib undo",
     "toolcrib rules add allow 'Bash(*)'", "toolcrib config set sandbox.backend none", "toolcrib mcp accept x",
     "toolcrib call --yes exec 'rm x'", "toolcrib changes apply", "python3 -P -m toolcrib trust", "xargs toolcrib trust",
-    "/opt/x/bin/toolcrib trust", ".venv/bin/toolcrib undo", "sh -c 'toolcrib trust'", "timeout 5 toolcrib console",
+    "python3 -Im toolcrib trust", "python3 -Pmtoolcrib trust", "python3 -m toolcrib.__main__ undo",
+    "toolcrib sessions answer s x", "/opt/x/bin/toolcrib trust",
+    ".venv/bin/toolcrib undo", "sh -c 'toolcrib trust'", "timeout 5 toolcrib console",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...core.text import lazy_regex
 from .effect import Effect
 from .parts import Command, Redirect, Word
 from .roles import PATHISH, of_options, of_unsure, plain
@@ -72,13 +73,17 @@ def _of_program(command: Command) -> Iterable[Effect]:
         return [unknown, *of_words(name, _OTHER, command.args, command)]
     found = of_words(name, known, command.args, command)
     for at, word in enumerate(command.args if name.startswith(("python", "pypy")) else ()):
-        module = word.text if command.words[at].text == "-m" else (word.text or "").partition("-m")[2]
+        option = _MODULE.fullmatch(command.words[at].text or "")
+        named = word if option is not None and not option[1] else _MODULE.fullmatch(word.text or "")
+        module = ((named.text if isinstance(named, Word) else named[1]) if named is not None else None) or ""
+        module = module.removesuffix(".__main__")
         program = lookup(module) if module in _MODULES else None
-        if module is not None and program is not None:
+        if program is not None:
             return [*found, *of_words(module, program, command.args[at + 1 :], command)]
     return found
 
 
+_MODULE = lazy_regex(r"-[A-Za-z]*?m(.*)")
 _MODULES = ("pip", "toolcrib")
 """What `python -m` runs as the program of this name."""
 _HELP = ("--help", "--version")

@@ -61,7 +61,8 @@ def own_command(call: SortedWords) -> Iterator[Effect]:
     """toolcrib: what a person says by it is not for a tool to say."""
     yield from of_options(call)
     first, verb = (*call.texts(), "", "")[:2]
-    if first in _DECIDES or (first in _MAY_DECIDE and verb and verb not in _SHOWS):
+    speaks = first == "sessions" and verb in ("answer", "steer", "resume")
+    if speaks or first in _DECIDES or (first in _MAY_DECIDE and verb and verb not in _SHOWS):
         yield Effect("person")
     yield Effect("unknown", None, "runs Toolcrib, which can call tools", "shell:unknown-program")
 
