@@ -509,13 +509,17 @@ def _read(call_id: str, name: str, text: str) -> CallResult:
     return CallResult(call_id, name, text, labels=LABELS[True, False].pair)
 
 
-async def test_a_subagent_that_a_person_goes_on_with_has_read_what_its_parent_has_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+async def test_a_subagent_that_a_person_goes_on_with_has_read_what_its_parent_has_read(
+    copied: bool, tmp_path: Path
+) -> None:
     async with one_process(tmp_path, [{"calls": [call("news")]}, {"text": "ok"}]) as made:
         parent = made.new_session()
         await made.run("read", parent)
         subagent = made.store.create(model="m", system="", parent=parent.id)
     async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
-        assert [each["tool"] for each in (await made.run("go", made.session(subagent.id))).waiting] == ["mail"]
+        goes_on = made.store.fork(subagent.id).id if copied else subagent.id
+        assert [each["tool"] for each in (await made.run("go", made.session(goes_on))).waiting] == ["mail"]
 
 
 async def test_what_a_subagent_reads_in_another_process_is_known_before_its_report(tmp_path: Path) -> None:

@@ -369,8 +369,9 @@ class Agent:
 
     async def _take_over(self, session: AgentSession) -> None:
         """Note that a subagent has read what its parent has read, who wrote its task, and that its calls count for the
-        run of its parent; also where an earlier process began it, and where only a worker runs it."""
-        parent = session.row.parent
+        run of its parent; also where an earlier process began it, and where only a worker runs it. A copy of it has
+        read the same."""
+        parent: str | None = session.row.parent or session.row.extra.get("task_from")
         if parent is None:
             return
         if parent not in self._live:
@@ -380,7 +381,7 @@ class Agent:
             except NoSuchSession:  # it was removed
                 self.box.flow.inherit(LABELS[True, True], session.id, elsewhere=True)
         self.box.flow.share(parent, session.id)
-        if self.box.policy.limits is not None:
+        if self.box.policy.limits is not None and session.row.parent:
             self.box.policy.limits.share(parent, session.id)
 
     async def _watch_subagents(self, session: AgentSession, ctx: ToolContext) -> None:

@@ -254,7 +254,8 @@ class SessionStore(RecordPart):
                 " WHERE session = ? AND position < ?",
                 copy.id, source.id, 1 << 60 if before is None else before,
             )  # fmt: skip
-            self.update(copy.id, extra={**source.extra, "forked_from": source.id})
+            task_from = {"task_from": source.parent} if source.parent else {}
+            self.update(copy.id, extra={**source.extra, **task_from, "forked_from": source.id})
         return self.get(copy.id)
 
     @contextlib.contextmanager
