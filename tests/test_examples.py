@@ -293,6 +293,7 @@ def test_the_assistant_ends_at_ctrl_c_and_its_conversation_goes_on(tmp_path, for
     process.stdin.flush()
     read_until(process, "? At what time?")
     os.kill(process.pid, signal.SIGINT)
+    process.wait(60)  # its input stays open until then: the end of it would be an answer
     finish(process, 130)
     again = start(forked_python, tmp_path, "assistant.py", "--model", replies("assistant"), "--session", "last")
     again.stdin.write("At nine.\n")

@@ -235,8 +235,7 @@ async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import asyncio, sys, time
         from pathlib import Path
-        from toolcrib.builtin.browser.downloads import MAX_KEPT
-from toolcrib.builtin.browser.launch import launch
+        from toolcrib.builtin.browser.launch import launch
         from toolcrib.builtin.settings import BrowserSettings
         async def main():
             chromium = await launch(BrowserSettings(), Path(sys.argv[1]) / "one")
