@@ -30,7 +30,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-EACH_IS_LONG = ("test_options_for_real.py", "test_reading_against_bash.py", "test_versions.py", "test_wings.py")
+EACH_IS_LONG = (
+    "test_kill.py",
+    "test_options_for_real.py",
+    "test_reading_against_bash.py",
+    "test_versions.py",
+    "test_wings.py",
+)
 """Files in which each slow test takes a minute: one process for all would run alone at the end."""
 
 

@@ -279,10 +279,11 @@ def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_killed_at_two_hundred_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_killed_at_two_hundred_points(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    kills, number = 0, 0
+    kills, number = 0, 1_000 * part
     with task_provider(REPLIES, counts=True) as provider:
-        while kills < 200:
+        while kills < 50:
             kills += one_session(tmp_path / str(number), random.Random(number), provider)
             number += 1
