@@ -27,6 +27,7 @@ from toolcrib.agent.history import (
     file_text,
 )
 from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.session import AgentSession
 from toolcrib.cli.agent.attachments import read_files
 from toolcrib.core.output import LABELS
 from toolcrib.policy.requests import Decision, answer
@@ -438,6 +439,17 @@ async def test_what_a_job_that_ran_a_script_read_is_known_in_a_copy(tmp_path: Pa
         assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
 
 
+def subagent_that_read(made: Agent, session: AgentSession) -> str:
+    """Store a subagent that has read the news, and its report. Returns its id."""
+    row = made.store.create(model="m", system="", parent=session.id)
+    read = [ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))]
+    for position, entry in enumerate(read):
+        made.store.append(row.id, position, entry, NOTHING, None)
+    session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
+    session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+    return row.id
+
+
 async def test_a_file_that_a_subagent_wrote_does_not_make_its_untrusted_texts_known(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"labels": {"policy": "destinations"}, "mode": "autonomous"}')
     (tmp_path / "work").mkdir()
@@ -447,12 +459,7 @@ async def test_a_file_that_a_subagent_wrote_does_not_make_its_untrusted_texts_kn
         await Agent.open(box, model) as made,
     ):
         session = made.new_session()
-        row = made.store.create(model="m", system="", parent=session.id)
-        read = [ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))]
-        for position, entry in enumerate(read):
-            made.store.append(row.id, position, entry, NOTHING, None)
-        session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
-        session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+        subagent_that_read(made, session)
         session.append(ModelTurn((ModelCall("d", "read_file", '{"path": "note.txt"}'),), "calls"))
         session.append(ResultTurn((CallResult("d", "read_file", ADDRESS, labels=LABELS[False, True].pair),)))
         session.append(ModelTurn((Text("ok"),)))
@@ -464,15 +471,10 @@ async def test_a_file_that_a_subagent_wrote_does_not_make_its_untrusted_texts_kn
 async def test_a_copy_of_a_session_knows_what_its_subagents_read(removed: bool, tmp_path: Path) -> None:
     async with one_process(tmp_path, [SEND, {"text": "ok"}]) as made:
         session = made.new_session()
-        row = made.store.create(model="m", system="", parent=session.id)
-        read = [ModelTurn((ModelCall("c", "news", "{}"),), "calls"), ResultTurn((_read("c", "news", ADDRESS),))]
-        for position, entry in enumerate(read):
-            made.store.append(row.id, position, entry, NOTHING, None)
-        session.append(ModelTurn((ModelCall("c", "spawn", "{}"),), "calls"))
-        session.append(ResultTurn((_read("c", "spawn", "[The subagent 'look' is done.]\nI wrote it down"),)))
+        subagent = subagent_that_read(made, session)
         session.append(ModelTurn((Text("ok"),)))
         if removed:
-            made.store.remove(row.id)
+            made.store.remove(subagent)
         copy = made.session(made.store.fork(session.id).id)
         assert [each["tool"] for each in (await made.run("send", copy)).waiting] == ["mail"]
 

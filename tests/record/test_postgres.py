@@ -406,6 +406,15 @@ async def test_a_machine_of_the_same_name_is_not_this_one_started_again(
         await two.aclose()
 
 
+def question(**given: Any) -> Any:
+    """A request that waits for a minute."""
+    now = time.time()
+    return {
+        "id": "ap_1", "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "", "reason": "",
+        "digest": "d", "created": now, "expires": now + 60, **given,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("wrong", [-3600.0, 48 * 3600.0])
 def test_a_machine_with_a_wrong_clock_ends_no_question_of_others(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, wrong: float
@@ -413,10 +422,7 @@ def test_a_machine_with_a_wrong_clock_ends_no_question_of_others(
     asker, other = Approvals(postgres_url), Approvals(postgres_url)
     now = time.time()
     for ident, expires in ("ap_1", now + 60), ("ap_2", now - 1):
-        asker.add({
-            "id": ident, "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "",
-            "reason": "", "digest": "d", "created": now - 2, "expires": expires,
-        })  # fmt: skip
+        asker.add(question(id=ident, created=now - 2, expires=expires))
     monkeypatch.setattr(approvals.time, "time", lambda: now + wrong)
     assert [row["id"] for row in other.pending()] == ["ap_1"]
     asker.close()
@@ -425,11 +431,7 @@ def test_a_machine_with_a_wrong_clock_ends_no_question_of_others(
 
 def test_one_of_many_machines_uses_up_a_yes(postgres_url: str) -> None:
     stores = [Approvals(postgres_url) for _ in range(6)]
-    now = time.time()
-    stores[0].add({
-        "id": "ap_1", "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "", "reason": "",
-        "digest": "d", "created": now, "expires": now + 60,
-    })  # fmt: skip
+    stores[0].add(question())
     stores[1].resolve("ap_1", True, approver="me")
     used: list[object] = []
     threads = [threading.Thread(target=lambda each=each: used.append(each.consume("ap_1", "run"))) for each in stores]
@@ -444,11 +446,7 @@ def test_one_of_many_machines_uses_up_a_yes(postgres_url: str) -> None:
 
 def test_who_asked_and_does_nothing_is_not_taken_for_ended_when_its_connection_was_cut(postgres_url: str) -> None:
     asker, other = Approvals(postgres_url), Approvals(postgres_url)
-    now = time.time()
-    asker.add({
-        "id": "ap_1", "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "", "reason": "",
-        "digest": "d", "created": now, "expires": now + 60, "process": "far",
-    })  # fmt: skip
+    asker.add(question(process="far"))
     other.resolve("ap_1", True, approver="me")
     others = "pid <> pg_backend_pid() AND datname = current_database()"
     run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
@@ -462,11 +460,7 @@ def test_who_asked_and_does_nothing_is_not_taken_for_ended_when_its_connection_w
 
 def test_what_a_process_of_another_machine_asked_is_free_when_it_has_ended(postgres_url: str) -> None:
     asker, other = Approvals(postgres_url), Approvals(postgres_url)
-    now = time.time()
-    asker.add({
-        "id": "ap_1", "call_id": "c", "tool": "t", "category": "shell", "arguments": "{}", "preview": "", "reason": "",
-        "digest": "d", "created": now, "expires": now + 60, "process": "far",
-    })  # fmt: skip
+    asker.add(question(process="far"))
     other.resolve("ap_1", True, approver="me")
     for each in (asker, other):
         assert [row["process"] for row in each.of_call("d")] == [LIVES]

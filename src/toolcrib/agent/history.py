@@ -213,6 +213,11 @@ Entry = Turn | Compaction
 """What a session stores."""
 
 
+def run_id_of(session_id: str, position: int, call_id: str) -> str:
+    """Return the id under which a call of the reply at a position runs: unique, and the same in every process."""
+    return f"{session_id}.{position}.{call_id}"
+
+
 def user(text: str, *files: Content, source: str = "user") -> UserTurn:
     """Return a person's turn: what they said, and the texts and images of files."""
     return UserTurn((Text(text), *files), source)

@@ -51,6 +51,7 @@ from .history import (
     TokenUsage,
     Turn,
     for_model,
+    run_id_of,
     user,
 )
 from .limits import Spent
@@ -457,7 +458,7 @@ async def compact(parts: LoopParts, session: AgentSession, spent: Spent, emit: E
         keep = min(keep, compaction.tokens_of(for_model(session.entries)) // 2)
 
     turns = ((index, turn) for index, turn in enumerate(session.entries) if isinstance(turn, ModelTurn))
-    run_ids = {call.id: f"{session.id}.{index}.{call.id}" for index, turn in turns for call in turn.calls}
+    run_ids = {call.id: run_id_of(session.id, index, call.id) for index, turn in turns for call in turn.calls}
 
     def spill(result: CallResult) -> str:  # a file of its call: who reads it gets the labels that the record has
         return str(parts.box.spill.store(run_ids[result.call_id], "output.txt", result.text))

@@ -9,7 +9,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..record.journal import Journal
 from ..record.undoing import undo
-from .history import ModelTurn
+from .history import ModelTurn, run_id_of
 from .session import AgentSession
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _take_back_turns(box: Toolbox, session: AgentSession, turn: int, done: Rewou
     for position in range(len(session.entries) - 1, turn - 1, -1):
         entry = session.entries[position]
         for call in reversed(entry.calls) if isinstance(entry, ModelTurn) else ():
-            run_id = f"{session.id}.{position}.{call.id}"
+            run_id = run_id_of(session.id, position, call.id)
             subagents = session.subagents(run_id)
             for subagent in reversed(subagents):
                 _take_back_turns(box, subagent, 0, done)

@@ -22,6 +22,7 @@ from .history import (
     TokenUsage,
     Turn,
     UserTurn,
+    run_id_of,
     user,
     whole_characters,
 )
@@ -125,9 +126,9 @@ class AgentSession:
         self.row = self._store.get(self.id)
 
     def run_id(self, call: ModelCall) -> str:
-        """Return the id under which a call of the last reply runs: unique, and the same in every process."""
+        """Return the id under which a call of the last reply runs."""
         position = max(index for index, entry in enumerate(self.entries) if isinstance(entry, ModelTurn))
-        return f"{self.id}.{position}.{call.id}"
+        return run_id_of(self.id, position, call.id)
 
     def result(self, run_id: str) -> CallResult | None:
         """Return the stored result of a call."""

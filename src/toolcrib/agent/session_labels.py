@@ -13,7 +13,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import lazy_regex
-from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn
+from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn, run_id_of
 from .subagents import REPORT, SPAWNS, SpawnTool
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def note_entries(box: Toolbox, entries: Sequence[Entry], session_id: str, first:
             for result in entry.results:
                 call = calls.get(result.call_id)
                 if call is not None:
-                    run_id = None if first is None else f"{session_id}.{first + begun}.{call.id}"
+                    run_id = None if first is None else run_id_of(session_id, first + begun, call.id)
                     note_result(box, call, result, replace(ctx, call_id=run_id))
 
 

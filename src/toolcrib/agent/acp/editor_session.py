@@ -39,7 +39,7 @@ from ..events import (
     RequestStarted,
     TurnPaused,
 )
-from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn
+from ..history import CallResult, Content, ModelTurn, ResultTurn, Text, Thinking, UserTurn, run_id_of
 from ..model import TextDelta, ThinkingDelta, TryFailed
 from ..waiting import POLL_SECONDS, news_of
 from . import updates
@@ -366,7 +366,7 @@ class EditorSession:
                     if part.text:
                         self.update(updates.thought(part.text))
                 case call:
-                    run_id = f"{self.id}.{position}.{call.id}"
+                    run_id = run_id_of(self.id, position, call.id)
                     self._replay_call(updates.call_of(self.box, run_id, call), results.get(call.id))
 
     def _replay_call(self, call: ShownCall, result: CallResult | None) -> None:

@@ -166,8 +166,8 @@ class ActingTools:
 
     async def _put(self, locator: Locator, found: Ref, text: str, append: bool, *, must: bool) -> bool:
         """Put a text into a field itself. Keys would go to whatever has the focus, and a frame of another site can take
-        it. Returns whether it is there. Raises ToolError if it `must` be, and the field is none for text, or is on
-        another page by now."""
+        it. Returns whether it is there. Raises ToolError if it `must` be, and the field takes no text, or is on another
+        page by now."""
         wrong: str | None = "the field cannot be changed now; take a new browser_snapshot"
         if await locator.is_visible() and await locator.is_enabled():
             wrong = await locator.evaluate(_PUT, [text, append, found.url.split("/")[:3]])
