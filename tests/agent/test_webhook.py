@@ -291,7 +291,8 @@ async def test_a_key_that_others_could_guess_is_refused(tmp_path: Path, key: str
     settings = ChannelSettings("webhook", url="http://127.0.0.1:9/", listen=f"127.0.0.1:{free_port()}", secret="K")
     hook = WebhookChannel("hook", settings, GuardSettings(), lambda name: key, lambda key, until: True)
     with pytest.raises(ConfigError, match="in K is shorter than 8 bytes"):
-        await hook.listen(Sender(0).deliver)
+        async with asyncio.timeout(5):
+            await hook.listen(Sender(0).deliver)
     with pytest.raises(MessageNotSent, match="shorter"):
         await hook.send(OutboundMessage("hook", "c1", "x"))
 
