@@ -130,14 +130,16 @@ def test_a_run_that_was_killed_is_said_to_be_interrupted_and_so_is_its_call(cli:
     command = {"name": "exec", "arguments": {"command": "echo begun > begun; sleep 60"}}
     path.write_text(json.dumps([{"calls": [command]}, {"text": "Done.", "after": "interrupted"}]))
     words = [*cli.command, "run", "--model", f"scripted:{path}", "wait"]
-    process = subprocess.Popen(words, cwd=cli.work, env=cli.env, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        words, cwd=cli.work, env=cli.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         wait_until((cli.work / "begun").exists)
         assert " running " in cli("sessions").stdout
         assert "sessions steer" in cli("run", "--session", "last", "x", code=1).stderr
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # until what it ran has ended, too
     assert " interrupted " in cli("sessions").stdout
     again = cli("run", "--session", "last")
     assert again.stdout == "Done.\n"
