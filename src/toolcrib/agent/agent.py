@@ -22,12 +22,13 @@ from ..core.tool import Tool
 from . import loop
 from .choose import ModelPlace, model_of
 from .cost import Prices
-from .events import AgentEvent, Outcome
+from .events import AgentEvent, Emit, Outcome
 from .history import Content, Entry, ModelCall, ModelTurn, UserTurn, user
 from .limits import RunLimits, Spent
-from .loop import LoopParts
+from .loop_parts import LoopParts
 from .model import Model, ToolDefinition
 from .prompt import now, system_prompt
+from .reply_calls import known_result
 from .session import AgentSession
 from .session_labels import note_changes, note_entries, note_history, note_message, note_record, note_report
 from .skill_limits import SkillLimits
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from ..core.context import ToolContext
     from ..toolbox import Toolbox
     from .bus import MessageBus
-
-Emit = Callable[[AgentEvent], None]
 
 
 class Agent:
@@ -208,7 +207,7 @@ class Agent:
             elif text is not None:
                 for waits in session.row.waiting:  # these calls do not run any more
                     await shared_threads.run(self.box.approvals.expire, waits.get("approval") or "")
-                closed = await session.do(session.close_calls, partial(loop.known_result, self.box, session))
+                closed = await session.do(session.close_calls, partial(known_result, self.box, session))
                 await session.do(note_entries, self.box, closed, session.id, len(session.entries) - len(closed))
                 said = await session.do(session.say, text, *files, note=now())
                 self.box.new_turn(session.id)

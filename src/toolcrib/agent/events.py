@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Literal
 
@@ -120,3 +121,5 @@ AgentEvent = (
     | TurnPaused
     | Outcome
 )
+
+Emit = Callable[[AgentEvent], None]

@@ -7,33 +7,19 @@ the same way: a last message or result wants a reply, a reply with calls wants t
 from __future__ import annotations
 
 import asyncio
-import functools
-import json
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from ..builtin.ask_user import CAN_PAUSE
-from ..core.call import ToolCall
-from ..core.context import READ_ELSEWHERE, REFUSES
 from ..core.dataclass import dataclass
-from ..core.events import CallFinished, CallStarted
-from ..core.finish import BEHIND
-from ..core.output import ImageBlock, ToolOutput
 from ..core.text import lazy_regex
 from . import compaction
 from .events import (
-    AgentEvent,
-    CallDone,
-    CallRun,
     Compacted,
     MessageTaken,
     Outcome,
-    PlanChanged,
     ReplyDone,
     ReplyDropped,
     RequestStarted,
@@ -42,11 +28,8 @@ from .events import (
 from .history import (
     NOTHING,
     CallResult,
-    Entry,
-    Image,
     ModelCall,
     ModelTurn,
-    ResultTurn,
     Text,
     TokenUsage,
     Turn,
@@ -57,31 +40,27 @@ from .history import (
 from .limits import Spent
 from .model import (
     AGAIN,
-    Effort,
     Model,
     ModelError,
     ModelRequest,
     ReplyEnd,
     TextDelta,
-    ToolDefinition,
     TryFailed,
     UsageSeen,
 )
-from .session_labels import note_entries, note_others, note_result, note_turn
+from .reply_calls import run_calls
+from .session_labels import note_turn
 from .stopping import pause
-from .structured import NAME as FINAL
-from .structured import NOTE, AnswerForm
-from .subagents import SPAWNS
+from .structured import NOTE
 from .wires.shared import make_id
 
 if TYPE_CHECKING:
     from ..core.context import ToolContext
-    from ..toolbox import Toolbox
+    from .events import Emit
+    from .loop_parts import LoopParts
     from .session import AgentSession
 
 log = logging.getLogger("toolcrib.agent")
-
-Emit = Callable[[AgentEvent], None]
 
 DROPPED_REPLIES = 2
 """How often a reply that failed in the middle is asked for again, with each model."""
@@ -91,38 +70,6 @@ MAX_COMPACTIONS = 2
 LENGTH_NOTE = "Your reply was cut by the limit on its length. Go on where it ended."
 NO_ROOM = "the model's reasoning filled the whole reply: raise agent.max_output_tokens, or lower agent.effort"
 INTERRUPTED_NOTE = "Your reply was interrupted. Go on where it ended."
-CUT_CALL = (
-    "This call was not run: your reply was cut by the limit on its length before the call was complete. "
-    "Repeat it, in smaller parts if it is long."
-)
-
-
-@dataclass(frozen=True)
-class LoopParts:
-    """What the loop needs: the toolbox, the models (the first, then those to fall back to), and the limits."""
-
-    box: Toolbox
-    models: Sequence[Model]
-    tools: Sequence[ToolDefinition]
-    window: int
-    max_tokens: int | None = None
-    effort: Effort | None = None
-    allowed: Callable[[str, Any], bool] | None = None
-    """Which calls (name, arguments) may run; None for all."""
-    refusal: Callable[[Sequence[Entry], ModelCall, ToolContext], str] = lambda entries, call, ctx: ""
-    """Why a call may not run after this history; empty if it may."""
-    form: AnswerForm | None = None
-    """The form of the answer; None for text."""
-
-    @functools.cached_property
-    def offered(self) -> tuple[ToolDefinition, ...]:
-        """The tools that the model sees."""
-        return tuple(self.tools) if self.form is None else (*self.tools, self.form.definition)
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """A digest of those tools."""
-        return _digest(json.dumps([[t.name, t.description, t.parameters] for t in self.offered], sort_keys=True))
 
 
 async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext, spent: Spent, emit: Emit) -> Outcome:
@@ -141,7 +88,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         last = session.last
         if isinstance(last, ModelTurn) and last.calls:
             await pause(session, spent, paused)
-            waiting = await _run_calls(parts, session, last, ctx, emit, resumed=resumed)
+            waiting = await run_calls(parts, session, last, ctx, emit, resumed=resumed)
             if waiting:
                 await session.do(session.wait_for, waiting)
                 return ended(session, spent, "waiting", waiting=tuple(waiting))
@@ -181,7 +128,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
         except ModelError as error:
             return ended(session, spent, "error", reason=str(error))
         resumed = False
-        turn = _stored(turn, session, _prefix(parts, session))
+        turn = _stored(turn, session, parts.prefix(session.row.system))
         cost = spent.add(turn.usage, model)
         await session.do(session.append, turn, cost)
         emit(ReplyDone(turn, cost))
@@ -280,16 +227,8 @@ async def _reply(
 
 def _request(parts: LoopParts, session: AgentSession) -> ModelRequest:
     history = for_model(session.entries)
-    prefix = _prefix(parts, session)
+    prefix = parts.prefix(session.row.system)
     return ModelRequest(session.row.system, history, parts.offered, parts.max_tokens, parts.effort, prefix)
-
-
-def _prefix(parts: LoopParts, session: AgentSession) -> str:
-    return _digest(session.row.system + parts.digest)
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _stored(turn: ModelTurn, session: AgentSession, prefix: str) -> ModelTurn:
@@ -303,133 +242,6 @@ def _stored(turn: ModelTurn, session: AgentSession, prefix: str) -> ModelTurn:
             taken.add(part.id)
         parts.append(part)
     return replace(turn, parts=tuple(parts), prefix=prefix)
-
-
-# --- the calls
-
-
-async def _run_calls(
-    parts: LoopParts, session: AgentSession, turn: ModelTurn, ctx: ToolContext, emit: Emit, *, resumed: bool
-) -> list[dict[str, Any]]:
-    """Run the calls of a reply that have no result yet, and store their results. Returns what waits for a person."""
-    calls = {session.run_id(call): call for call in turn.calls}
-    fresh: list[ToolCall] = []
-    for run_id, call in calls.items():
-        refused = _not_run(parts, session, call, ctx)
-        known = refused or (await session.do(known_result, parts.box, session, run_id, call) if resumed else None)
-        if known is not None:
-            shown = await session.do(session.result, run_id) is not None  # by an earlier run
-            await session.do(session.store_result, run_id, known)
-            if known.is_error and not shown:
-                emit(CallDone(call, run_id, ToolOutput.error(known.text, "denied" if refused else "tool"), 0.0))
-            if not refused:
-                await session.do(
-                    note_result, parts.box, call, known, replace(ctx, session_id=session.id, call_id=run_id)
-                )
-        else:
-            fresh.append(ToolCall(run_id, call.name, call.arguments or "{}"))
-    waiting: list[dict[str, Any]] = []
-    begun: dict[str, float] = {}
-    writing: list[asyncio.Task[None] | None] = []
-
-    def listen(event: Any) -> None:  # a result is stored as soon as its call has ended, whatever the others do
-        call = calls.get(getattr(event, "call_id", ""))
-        if call is not None and isinstance(event, CallStarted):
-            begun[event.call_id] = time.monotonic()
-            emit(CallRun(call, event.call_id))
-        elif call is not None and isinstance(event, CallFinished):
-            done(event.call_id, call, event.output)
-
-    def done(run_id: str, call: ModelCall, output: ToolOutput) -> None:
-        if not output.pause_for_input and output.error_kind not in ("pending", "cancelled"):
-            writing.append(session.begin_store_result(run_id, _result(call, output)))
-        now = time.monotonic()
-        emit(CallDone(call, run_id, output, now - begun.pop(run_id, now)))
-        if call.name == "todo" and not output.is_error:
-            emit(PlanChanged(tuple(call.object.get("items") or ())))
-
-    def refuses(name: str, arguments: Mapping[str, Any]) -> str:
-        return parts.refusal(session.entries, ModelCall("", name, json.dumps(arguments)), ctx)
-
-    session.has_subagents = session.has_subagents or any(call.name in SPAWNS for call in turn.calls)
-    read_elsewhere = functools.partial(note_others, parts.box, session)
-    await read_elsewhere()
-    stop = parts.box.events.subscribe(listen)
-    try:
-        metadata = {**ctx.metadata, CAN_PAUSE: True, REFUSES: refuses, READ_ELSEWHERE: read_elsewhere}
-        outputs = await parts.box.call_many(fresh, replace(ctx, session_id=session.id, metadata=metadata))
-    finally:
-        stop()
-        for write in filter(None, writing):
-            await write
-    for call, output in zip(fresh, outputs, strict=True):
-        waiting += _waits(call.id, calls[call.id], output)
-        ended = not output.pause_for_input
-        if ended and await session.do(session.result, call.id) is None:  # refused before it was a call: no event
-            await session.do(session.store_result, call.id, _result(calls[call.id], output))
-    if not waiting:
-        results = [await session.do(session.stored_result, run_id) for run_id in calls]
-        stored = ResultTurn(tuple(results))
-        await session.do(session.append, stored)
-        if session.row.parent is not None:  # which may read the files that its subagent writes from now on
-            note_entries(parts.box, (turn, stored), session.row.parent)
-    return waiting
-
-
-def _not_run(parts: LoopParts, session: AgentSession, call: ModelCall, ctx: ToolContext) -> CallResult | None:
-    """Return the result of a call that must not run at all."""
-    if call.cut:
-        return CallResult(call.id, call.name, CUT_CALL, is_error=True)
-    if parts.allowed is not None and not parts.allowed(call.name, call.arguments):
-        return CallResult(call.id, call.name, f"{call.name} is not one of your tools.", is_error=True)
-    refused = parts.refusal(session.entries, call, ctx)
-    if refused:
-        return CallResult(call.id, call.name, refused, is_error=True)
-    return parts.form.result(call) if parts.form is not None and call.name == FINAL else None
-
-
-def known_result(box: Toolbox, session: AgentSession, run_id: str, call: ModelCall) -> CallResult | None:
-    """Return the result of a call that an earlier run began; None if it may run (again).
-
-    The record says how far it came: an intent is committed before an effect, an outcome after it.
-    """
-    stored = session.result(run_id)
-    if stored is not None:
-        return stored
-    tool = box.registry.find(call.name)
-    rows = box.audit.query(call_id=run_id, kind=None, after=0, limit=1000)
-    if not rows or (tool is not None and tool.is_read_only):
-        return None
-    last = rows[-1]
-    begun = last["kind"] == "intent" or last["intent"] is not None
-    if not begun and last["outcome"] != "ok":
-        return None  # refused, asked about or cancelled, before it had an effect
-    if last["kind"] == "intent" or last["outcome"] == "cancelled":
-        said = "This call began to run, and was interrupted. It may have had all, some or none of its effects."
-    else:
-        said = f"This call ran (outcome: {last['outcome']}), but its output was lost when the process ended."
-    return CallResult(call.id, call.name, f"{said} Look at what is there before you call it again.", is_error=True)
-
-
-def _waits(run_id: str, call: ModelCall, output: ToolOutput) -> list[dict[str, Any]]:
-    """Return what a call waits for, as JSON data: of a script, each of its calls that ask."""
-    if BEHIND in output.meta:  # for the answer to an earlier call
-        return []
-    if output.error_kind == "pending":
-        approvals = output.meta.get("approvals") or [output.meta.get("approval_id")]
-        waits = {"kind": "approval", "run_id": run_id, "tool": call.name, "text": output.for_llm}
-        return [{**waits, "approval": approval} for approval in approvals]
-    if output.pause_for_input:
-        asked = output.meta.get("question") or output.for_llm
-        options = list(output.meta.get("options") or ())
-        return [{"kind": "question", "run_id": run_id, "tool": call.name, "question": asked, "options": options}]
-    return []
-
-
-def _result(call: ModelCall, output: ToolOutput) -> CallResult:
-    images = tuple(Image(b.data, b.mime_type) for b in output.content if isinstance(b, ImageBlock))
-    labels = None if output.labels is None else output.labels.pair
-    return CallResult(call.id, call.name, output.for_llm, images, output.is_error, labels)
 
 
 # --- compaction
@@ -486,7 +298,7 @@ async def _summary(parts: LoopParts, session: AgentSession, spent: Spent) -> str
     """Return a summary of the history, by the first model that gives one. What it costs is counted. Where the history
     does not fit the model's window, the oldest half of it is left out, again and again."""
     history: Sequence[Turn] = for_model(compaction.summary_request(session.entries))
-    prefix = _prefix(parts, session)
+    prefix = parts.prefix(session.row.system)
     number = spent.model
     while True:
         model = parts.models[number]
