@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -208,14 +209,18 @@ def lying(home: Home, answer: Callable[[socket.socket], None]) -> threading.Thre
     return thread
 
 
+def identity(home: Home) -> bytes:
+    """What a resident process of the same code says first."""
+    program = "from toolcrib.cli.hook_client import identity; print(identity())"
+    return ast.literal_eval(subprocess.check_output([sys.executable, "-c", program], env=home.env, text=True))
+
+
 @pytest.mark.parametrize("host", ["claude", "copilot"])
 def test_an_event_whose_judge_ended_is_refused_in_closed_mode(home: Home, host: str, tmp_path: Path) -> None:
-    own = subprocess.check_output(
-        [sys.executable, "-c", "from toolcrib.cli.hook_client import identity; print(identity())"], env=home.env
-    )
+    own = identity(home)
 
     def take(client: socket.socket) -> None:
-        client.sendall(eval(own))
+        client.sendall(own)
         for fd in socket.recv_fds(client, 8, 4)[1]:
             os.close(fd)
 
@@ -231,6 +236,27 @@ def test_an_event_whose_judge_ended_is_refused_in_closed_mode(home: Home, host: 
         assert "has ended" in done.stderr
         assert ("deny" in done.stdout) == bool(words)
         assert done.returncode == (0 if host == "copilot" else 2) if words else 1
+
+
+def test_an_event_whose_judge_says_nothing_is_refused(home: Home) -> None:
+    own, ended = identity(home), threading.Event()
+
+    def take(client: socket.socket) -> None:
+        client.sendall(own)
+        fds = socket.recv_fds(client, 8, 4)[1]
+        ended.wait(20)
+        for fd in fds:
+            os.close(fd)
+
+    thread = lying(home, take)
+    client = (
+        "from toolcrib.cli import hook_client as c; c.LAST_SECONDS = 0.5; raise SystemExit(c.ask(['hook', 'claude']))"
+    )
+    said, code, _ = home.hook(home.event("git status"), start=[sys.executable, "-c", client])
+    ended.set()
+    thread.join()
+    assert code == 2
+    assert "longer than 0.5 s" in said
 
 
 SLOW = """
