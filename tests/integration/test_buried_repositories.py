@@ -10,6 +10,8 @@ import pytest
 
 from toolcrib import Toolbox
 from toolcrib.policy.requests import ApprovalRequest, Decision
+from toolcrib.policy.shell.judge import judge_command
+from toolcrib.policy.shell.parts import CommandPlace
 
 PROGRAMS = [
     "[core]\n\tfsmonitor = {}\n",
@@ -69,6 +71,64 @@ async def test_without_a_sandbox_it_is_asked(ground: Ground, settings: str) -> N
     assert len(ground.asked) == len(commands)
     assert all("the repository's own settings name" in reason for reason in ground.asked)
     assert not ground.marker.exists()
+
+
+FORMS = {  # how a repository hides from a reader that reads less exactly than git
+    "a pattern": "git init -q r; cp evil r/.git/config # git -C r* status",
+    "the pattern of a loop": 'git init -q r; cp evil r/.git/config # for d in r*; do git -C "$d" status; done',
+    "a link into it": "git init -q r; mkdir r/d; ln -s r/d l; cp evil r/.git/config # git -C l status",
+    "a link into it, cd": "git init -q r; mkdir r/d; ln -s r/d l; cp evil r/.git/config # cd l && git status",
+    "above a link": "git init -q r; mkdir r/d; ln -s r/d l; cp evil r/.git/config # git -C l/.. status",
+    "blanks": "mkdir r; git init -q r/a; mv r/a/.git 'r/ g'; cp evil 'r/ g/config'; git init -q --bare r/g;"
+    " rm -r r/a; echo 'gitdir:  g' > r/.git # git -C r status",
+    "bytes": "mkdir r; git init -q r/a; mv r/a/.git $'r/\\xff'; cp evil $'r/\\xff/config'; rm -r r/a;"
+    " printf 'gitdir: \\xff\\n' > r/.git # git -C r status",
+    "a link in its pointer": "mkdir -p r s/d; git init -q s/a; mv s/a/.git s/g; cp evil s/g/config; ln -s ../s/d r/l;"
+    " echo 'gitdir: l/../g' > r/.git # git -C r status",
+    "a long comment": "git init -q r; { yes '# x' | head -300000; cat evil; } > r/.git/config # git -C r status",
+    "a byte order mark": "git init -q r; printf '\\xef\\xbb\\xbf' > r/.git/config; tr -d '\\n' < evil"
+    " >> r/.git/config # git -C r status",
+    "an empty one below": "git init -q r; cp evil r/.git/config; mkdir -p r/s/.git/objects;"
+    " echo 'ref: refs/heads/x' > r/s/.git/HEAD # git -C r/s status",
+    "a command after git-lfs": "git init -q r; printf '[filter \"x\"]\\nclean = git-lfs clean; ./evil.sh\\n'"
+    " >> r/.git/config # git -C r status",
+    "an address that is a command": "git init -q r; printf '[protocol \"ext\"]\\nallow = always\\n'"
+    " >> r/.git/config # git -C r show",
+    "a hook of the shared folder": "git init -q r; mv r/.git r/c; mkdir r/.git; cp r/c/HEAD r/.git; echo ../c"
+    " > r/.git/commondir; touch r/c/hooks/post-index-change # git -C r status",
+    "a work tree outside": "git init -q r; git -C r config core.worktree ../../../outside # git -C r diff",
+    "a pointer outside": "mkdir r; echo 'gitdir: ../../outside/.git' > r/.git # git -C r log -p",
+    "a link outside": "mkdir r; ln -s ../../outside/.git r/.git # git -C r log -p",
+    "objects outside": "git init -q r; rm -rf r/.git/objects; ln -s ../../../outside/.git/objects r/.git"
+    " # git -C r log",
+    "alternates": "git init -q r; echo ../../../../outside/.git/objects > r/.git/objects/info/alternates"
+    " # git -C r fsck",
+    "a list of references": "git init -q r; ln -s ../../../outside/secret r/.git/packed-refs # git -C r log",
+    "a file that is printed": "git init -q r; git -C r config blame.ignoreRevsFile ../../outside/secret"
+    " # git -C r blame a",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_a_repository_is_read_as_git_reads_it(ground: Ground, form: str) -> None:
+    made, _, command = form.partition(" # ")
+    subprocess.run(["git", "init", "-q", str(ground.ws.parent / "outside")], check=True)
+    (ground.ws / "evil").write_text(f"[core]\nfsmonitor = {ground.program}\n")
+    subprocess.run(["bash", "-c", made], cwd=ground.ws, check=True)
+    place = CommandPlace(str(ground.ws), str(ground.ws), str(ground.ws.parent), on_disk=True)
+    assert judge_command(command, place).verdict == "ask"
+
+
+async def test_worktrees_and_submodules_of_a_repository_elsewhere_are_its_own(ground: Ground) -> None:
+    git = "git -c user.name=x -c user.email=x@y -c protocol.file.allow=always"
+    made = (
+        f"for r in main other; do {git} init -q $r; cd $r; echo x > a; {git} add a; {git} commit -qm x; cd ..; done;"
+        f" cd main; {git} worktree add -q ../tree; {git} submodule --quiet add ../other sub"
+    )
+    subprocess.run(["bash", "-c", made], cwd=ground.ws.parent, check=True, capture_output=True)
+    for folder in ("main", "tree", "main/sub"):
+        at = str(ground.ws.parent / folder)
+        assert judge_command("git log -p", CommandPlace(at, at, "/home/me", on_disk=True)).verdict == "allow"
 
 
 @pytest.mark.parametrize("form", [["--index-version", "2"], ["--index-version", "4"], ["--split-index"]])

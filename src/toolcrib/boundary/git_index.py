@@ -14,13 +14,14 @@ _LINK = (0o160000).to_bytes(4)  # the mode of such an entry
 _MAX_BYTES = 1 << 28
 
 
-def linked_folders(folder: str) -> list[str]:
+def linked_folders(folder: str, git: str = "") -> list[str]:
     """Return the folders below a work tree that git takes for repositories of their own, without links on the way."""
-    git = f"{folder}/.git"
+    git = git or f"{folder}/.git"
     try:
         if os.path.isfile(git):  # of a submodule or another worktree
             with open(git, "rb") as file:
-                git = os.path.join(folder, os.fsdecode(file.read(4096)).partition("gitdir:")[2].strip())
+                named = os.fsdecode(file.read(4096)).removeprefix("gitdir: ").rstrip("\r\n")
+            git = os.path.join(folder, named)
         shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
     except OSError:
         return []

@@ -127,8 +127,8 @@ def _may_name(setting: GitSetting) -> bool:
 
 def _parsed(text: str) -> Iterator[GitSetting]:
     section = sub = ""
-    for line in text.replace("\r\n", "\n").replace("\\\n", "").split("\n"):
-        if header := _SECTION.match(line):
+    for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\\\n", "").split("\n"):
+        while header := _SECTION.match(line):
             section, sub = header[1].lower(), re.sub(r"\\(.)", r"\1", header[2] or "")
             line = line[header.end() :]
         if entry := _ENTRY.match(line):

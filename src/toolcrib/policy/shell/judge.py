@@ -22,7 +22,7 @@ from .parts import Command, CommandPlace, Script, Word
 from .paths import Finding, links_out, odd_names
 from .paths import judge as judge_path
 from .reading import read_script
-from .repository import runs_by_settings, shows_password
+from .repository import beyond_command, folder_is_unknown, shows_password
 from .roles import SHELL_ONLY
 from .sent import LINKERS, carried_off, through_links
 from .spots import find as find_path
@@ -159,9 +159,12 @@ def _of_command(
     if place.program_folders and not place.contained and (planted := planted_program(command, place)):
         phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
-    if name == "git" and place.on_disk and not place.contained and (ran := runs_by_settings(command, place)):
-        phrase = f"would run what the repository's own settings name ({ran}), and no sandbox is around it"
-        yield _say(command, Finding("ask", "shell:git-settings", phrase))
+    if name == "git" and place.on_disk and not place.contained:
+        if folder_is_unknown(command):
+            phrase = "works in a repository that is known only when it runs"
+            yield _say(command, Finding("ask", "shell:unknown-path", phrase, True))
+        elif beyond := beyond_command(command, place):
+            yield _say(command, Finding("ask", "shell:git-settings", f"{beyond}, and no sandbox is around it"))
     if place.on_disk and not _is_walled(place) and command.cwd is not None:
         if name == "git" and (told := shows_password(command, place)):
             yield _say(command, Finding("ask", "shell:environment", f"may show the password in {told}", True))

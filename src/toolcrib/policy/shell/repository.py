@@ -1,67 +1,142 @@
-"""Find what a repository's own settings would make git run.
+"""Find what a repository makes git run or read, by its settings and by its form.
 
 git reads the settings of the repository that it finds from its folder upwards, and some of them name programs that even
-`git status` runs (git-config(1)). A tool can bury a repository in the workspace. Inside a sandbox that harms nothing;
-without one, git asks there.
+`git status` runs (git-config(1)). Links, alternates and settings can also make it read files outside. A tool or a
+stranger can bury a repository in the workspace. Inside a sandbox that harms nothing; without one, git asks there.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from ...boundary.git_index import linked_folders
-from ...boundary.git_settings import holds_password, of_person
+from ...boundary.git_settings import entries, holds_password, of_person, text_of
+from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
+from .spots import is_below
 
 _MAX_BYTES = 1 << 20
 _MAX_MODULES = 200
+_MAX_ENTRIES = 5_000  # of a repository, in which a link that leads outside is searched
 # Keys whose values git runs, or that name further settings. git-lfs has its own filters in many repositories.
 _KEYS = (
     "fsmonitor|pager|editor|sshcommand|hookspath|askpass|gitproxy|textconv|external|command|driver|helper|program"
     "|difffilter|packobjectshook|cmd|path|uploadpack|receivepack|vcs|defaultkeycommand|tool|guitool"
-    r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs\s)"
+    "|alternaterefscommand|allow"  # protocol.ext.allow: addresses may be commands
+    r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?\s*$)"
 )
 _NAMES_PROGRAM = lazy_regex(
-    rf"^\s*(?:\[.*\]\s*)?(?P<key>{_KEYS})\s*(?:=|$)|^\s*\[\s*(?P<section>alias|include|includeif|pager)\b",
+    rf"^\s*(?:\[.*\]\s*)?(?:(?P<key>{_KEYS})\s*(?:=|$)|\[\s*(?P<section>alias|include|includeif|pager)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 _HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
-_FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree")
+_PLACES = ("--git-dir", "--work-tree")
+_VALUED = frozenset({"-C", "-c", "--namespace", "--super-prefix", "--config-env", "--attr-source", *_PLACES})
+# What is in these folders of a repository is not printed. `objects` has many folders of two digits.
+_UNREAD = lazy_regex(r"refs|logs|hooks|lfs|annex|modules|[0-9a-f]{2}")
+_CERTAIN_HEAD = lazy_regex(r"ref: refs/|[0-9a-f]{40}(?:[0-9a-f]{24})?\s*\Z")
 
 
-def runs_by_settings(command: Command, place: CommandPlace) -> str | None:
-    """Return what the repository of a git command would run by its own settings; None if nothing."""
-    pending = list(_folders(command, place))
+def beyond_command(command: Command, place: CommandPlace) -> str | None:
+    """Return what a git command would do because of its repository, that its words do not say; None if nothing."""
+    roots = (place.workspace, *place.writable, *place.readable)
+    pending = [os.path.realpath(folder) for folder in _folders(command, place)]
     for number, folder in enumerate(pending):  # it grows
-        for repository in itertools.islice(_repository_of(folder, place.workspace), 1):
-            for config in _settings(repository):
-                try:
-                    text = config.read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
-                except OSError:
-                    continue
-                if (found := _NAMES_PROGRAM.search(text)) is not None:
-                    return f"{found['key'] or found['section']} in {os.path.relpath(config, place.workspace)}"
-            for hook in _HOOKS:
-                if os.path.lexists(path := repository / "hooks" / hook):
-                    return os.path.relpath(path, place.workspace)
-            top = next((each for each in (Path(folder), *Path(folder).parents) if (each / ".git").exists()), folder)
-            pending += [each for each in linked_folders(str(top)) if each not in pending]
+        for top, git in _repositories_of(folder, roots):
+            try:
+                tree, asked = _beyond(top, git, roots)
+            except ConfigError as error:
+                return f"works in a repository that cannot be judged: {error}"
+            if asked is not None:
+                return asked.replace(f"{place.workspace}/", "")
+            pending += [each for each in linked_folders(tree, git) if each not in pending]
             if number > _MAX_MODULES:
-                return f"one of many repositories that {os.path.relpath(repository, place.workspace)} names"
+                return f"works in one of many repositories that {os.path.relpath(git, place.workspace)} names"
     return None
+
+
+def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None]:
+    """Return the tree of files of a repository, and the question about it, if there is one."""
+    common, tree = _common(git), top
+    own = not _inside(git, roots)
+    if own and not _knows(git, top):
+        return tree, f"works in {git}, a repository outside the workspace that {top}/.git names"
+    if not own and (leads := _leads_out(git, common, roots)) is not None:
+        return tree, leads
+    for config in _settings(git, common):
+        if (found := _NAMES_PROGRAM.search(text_of(config).removeprefix("\ufeff"))) is not None:
+            named = found["key"] or found["section"]
+            return tree, f"would run what the repository's own settings name ({named} in {config})"
+        for each in entries(str(config)) if not own else ():
+            if each.key == "worktree" or each.key.endswith("file") or each.key == "skiplist":
+                base = os.path.dirname(config) if each.key == "worktree" else top
+                path = os.path.realpath(os.path.join(base, os.path.expanduser(each.value)))
+                if not _inside(path, roots):
+                    return tree, f"would read {path}, outside the workspace ({each.key} in {config})"
+                if each.key == "worktree" and os.path.dirname(config) == git:
+                    tree = path
+    for hook in _HOOKS:
+        for folder in (git, common):
+            if os.path.lexists(path := f"{folder}/hooks/{hook}"):
+                return tree, f"would run {path}"
+    return tree, None
+
+
+def _common(git: str) -> str:
+    """Return the folder that a repository shares with its worktrees: git takes each byte of its name."""
+    name = text_of(f"{git}/commondir").rstrip("\r\n")
+    return os.path.realpath(os.path.join(git, name)) if name else git
+
+
+def _knows(git: str, top: str) -> bool:
+    """Return whether a repository elsewhere says itself that this folder is its worktree, or its submodule."""
+    back = text_of(f"{git}/gitdir").rstrip("\r\n")
+    if back and os.path.realpath(os.path.join(git, back)) == os.path.realpath(f"{top}/.git"):
+        return True
+    trees = (each.value for each in entries(f"{git}/config") if each.name == "core.worktree")
+    return any(os.path.realpath(os.path.join(git, each)) == top for each in trees)
+
+
+def _leads_out(git: str, common: str, roots: tuple[str, ...]) -> str | None:
+    """Return the question about a repository in the workspace that makes git read what lies outside."""
+    if not _inside(common, roots):
+        return f"would read {common}, outside the workspace ({git}/commondir)"
+    if os.path.lexists(listed := f"{common}/objects/info/alternates"):  # it may name another one that has its own
+        return f"would read the objects of another repository ({listed})"
+    pending, seen = [git, common], 0
+    for folder in pending:  # it grows
+        try:
+            entries_of = list(os.scandir(folder))
+        except OSError:
+            continue
+        seen += len(entries_of)
+        if seen > _MAX_ENTRIES:
+            return f"works in {git}, which holds too much to look for links that lead outside"
+        for entry in entries_of:
+            if entry.is_symlink():
+                if not _inside(os.path.realpath(entry.path), roots):
+                    return f"would follow the link {entry.path}, which leads outside the workspace"
+            elif entry.is_dir(follow_symlinks=False) and not _UNREAD.fullmatch(entry.name):
+                pending.append(entry.path)
+    return None
+
+
+def _inside(path: str, roots: tuple[str, ...]) -> bool:
+    return any(is_below(path, root) for root in roots)
 
 
 def shows_password(command: Command, place: CommandPlace) -> str | None:
     """Return the file with settings that holds a password, if a git command may print it."""
     if not any(word.text in ("remote", "config") for word in command.args):
         return None
-    own = (repo for folder in _folders(command, place) for repo in _repository_of(folder, place.workspace))
-    paths = [str(path) for repository in own for path in _settings(repository)]
+    roots = (place.workspace, *place.writable, *place.readable)
+    folders = map(os.path.realpath, _folders(command, place))
+    own = (git for folder in folders for _, git in _repositories_of(folder, roots))
+    paths = [str(path) for git in own for path in _settings(git, _common(git))]
     return next(filter(holds_password, [*paths, *of_person({"HOME": place.home})]), None)
 
 
@@ -73,9 +148,9 @@ _REWRITES = lazy_regex(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include",
 def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     """Return the address of a remote that the repository of a git command names; None if it is not certain."""
     *_, folder = _folders(command, place)
-    for repository in _repository_of(folder, place.workspace):
+    for _, git in _repositories_of(os.path.realpath(folder), (place.workspace,)):
         try:
-            text = (repository / "config").read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+            text = Path(git, "config").read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
         except OSError:
             return None
         if _REWRITES.search(text):
@@ -93,49 +168,63 @@ def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     return None
 
 
+def folder_is_unknown(command: Command) -> bool:
+    """Return whether the folder of a git command is a pattern, or known only when it runs."""
+    return any(value is None for name, value in _placed(command) if name == "-C" or name in _PLACES)
+
+
+def _placed(command: Command) -> Iterator[tuple[str, str | None]]:
+    """Yield the options before the sub-command, with their values: None is one that is not known."""
+    words = iter(command.args)
+    for word in words:
+        name, equals, value = word.start.partition("=")
+        if not name.startswith("-"):
+            return
+        if equals and name != "-C":
+            yield name, value if word.text is not None else None
+        elif name in _VALUED:
+            yield name, next((each.text for each in words), "")
+
+
 def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
+    """Yield the folders from which git looks for its repository. They are not normalised: git follows links first."""
     at = command.cwd or place.cwd
+    given = list(_placed(command))
+    for name, value in given:
+        at = os.path.join(at, value or "") if name == "-C" else at
     yield at
-    args = [word.text or "" for word in command.args]
-    for number, text in enumerate(args):
-        name, _, value = text.partition("=")
-        if name in _FOLDER_OPTIONS:
-            given = value or (args[number + 1] if number + 1 < len(args) else "")
-            at = os.path.normpath(os.path.join(at, given)) if name == "-C" else at
-            yield os.path.normpath(os.path.join(at, given))
+    yield from (os.path.join(at, value or "") for name, value in given if name in _PLACES)
 
 
-def _repository_of(folder: str, root: str) -> Iterator[Path]:
-    """Yield the folders with settings of the repository that git finds from a folder, up to the workspace."""
-    at = Path(folder)
-    while at == Path(root) or str(at).startswith(f"{root}/"):
-        for place in (at / ".git", at):
-            if place.is_file():
-                try:
-                    text = place.read_text("utf-8", "replace")[:4096]
-                except OSError:
-                    return
-                place = Path(os.path.normpath(at / text.partition("gitdir:")[2].strip()))
-                yield place
-                return
-            head = place / "HEAD"  # it may be a link to a file that is not there yet
-            if (head.is_file() or head.is_symlink()) and any(
-                map(os.path.lexists, (place / "objects", place / "commondir"))
+def _repositories_of(folder: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the repositories that git may find from a folder upwards: the folder with it, and the repository itself.
+    The last one is a repository for certain: a folder that only looks like one may hide another above it."""
+    at = folder
+    while _inside(at, roots):
+        if os.path.isfile(f"{at}/.git"):
+            named = text_of(f"{at}/.git").removeprefix("gitdir: ").rstrip("\r\n")
+            yield at, os.path.realpath(os.path.join(at, named))
+            return
+        for place in (f"{at}/.git", at):
+            # HEAD may be a link to a file that is not there yet
+            if os.path.lexists(f"{place}/HEAD") and any(
+                os.path.lexists(f"{place}/{name}") for name in ("objects", "commondir")
             ):
-                yield place
-                return
-        at = at.parent
+                yield at, os.path.realpath(place)
+                if _is_certain(place):
+                    return
+        at = os.path.dirname(at)
 
 
-def _settings(repository: Path) -> Iterator[Path]:
+def _is_certain(git: str) -> bool:
+    head, parts = f"{git}/HEAD", [f"{_common(git)}/{name}" for name in ("objects", "refs")]
+    return not os.path.islink(head) and bool(_CERTAIN_HEAD.match(text_of(head))) and all(map(os.path.isdir, parts))
+
+
+def _settings(git: str, common: str) -> Iterator[Path]:
     """Yield the files with settings of a repository, of its submodules and worktrees."""
-    yield from (repository / name for name in ("config", "config.worktree"))
-    try:
-        common = (repository / "commondir").read_text("utf-8", "replace")[:4096].strip()
-        yield Path(os.path.normpath(repository / common)) / "config"
-    except OSError:
-        pass
-    pending = [repository / "modules"]
+    yield from dict.fromkeys(Path(folder, name) for folder in (git, common) for name in ("config", "config.worktree"))
+    pending = [Path(common, "modules")]
     for number, folder in enumerate(pending):
         if number > _MAX_MODULES:
             return
