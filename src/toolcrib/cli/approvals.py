@@ -174,7 +174,7 @@ def records_here(options: RecordOptions) -> list[Where]:
         if options.db is not None:
             options.must_be_there(settings.record.address)
         return [settings.record.address]
-    with suppress(ConfigError, Usage):
+    with suppress(ConfigError):
         return [options.state(settings).record]
     return []
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..core.errors import ConfigError, ToolcribError, UnknownName
 from ..core.wings import has_wing
 from ..record.approvals import local_records
 from .approvals import records_here
@@ -24,11 +23,7 @@ from .undo import open_journal
 
 if TYPE_CHECKING:
     from ..config.serve_settings import ConsoleSettings
-    from ..jobs.engine import JobEngine
-    from ..jobs.schedules import Schedules
-    from ..record.connection import Where
     from ..record.rows import ApprovalRow
-    from ..record.state import StateFolder
     from ..serve.console import ConsoleSources, NewLink
     from ..toolbox import Toolbox
 
@@ -86,7 +81,7 @@ def _sources(options: RecordOptions) -> ConsoleSources:
     here = records_here(options)
     return ConsoleSources(
         records=lambda: list(dict.fromkeys([*here, *local_records()])),
-        state=lambda: _state(options),
+        state=options.state,
         journal=lambda: open_journal(options),
         build=lambda: options.build(options.settings(quiet=True)),
         open=lambda: options.open(options.settings(quiet=True), start_servers=False, warm_up=False),
@@ -117,13 +112,6 @@ def say_link(proxied: bool, new_link: NewLink) -> None:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), entered)
 
 
-def _state(options: RecordOptions) -> StateFolder:
-    try:
-        return options.state()
-    except Usage as error:
-        raise ConfigError(str(error)) from None
-
-
 def _jobs(options: RecordOptions) -> dict[str, Any]:
     """Return what opens the jobs and schedules, where there are any."""
     if not has_wing("jobs"):
@@ -131,25 +119,7 @@ def _jobs(options: RecordOptions) -> dict[str, Any]:
     from .jobs.jobs import opened_jobs
     from .jobs.schedule import opened_schedules
 
-    @contextlib.contextmanager
-    def raising(kind: type[ToolcribError]) -> Generator[None]:
-        try:
-            yield
-        except Usage as error:
-            raise kind(str(error)) from None
-
-    @contextlib.asynccontextmanager
-    async def jobs() -> AsyncGenerator[tuple[JobEngine, Where]]:
-        with raising(UnknownName):
-            async with opened_jobs(options) as opened:
-                yield opened
-
-    @contextlib.contextmanager
-    def schedules() -> Generator[Schedules]:
-        with raising(ConfigError), opened_schedules(options) as opened:
-            yield opened
-
-    return {"jobs": jobs, "schedules": schedules}
+    return {"jobs": partial(opened_jobs, options), "schedules": partial(opened_schedules, options)}
 
 
 def _goes_on(options: RecordOptions, row: ApprovalRow) -> str | None:

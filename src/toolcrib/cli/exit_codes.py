@@ -22,7 +22,7 @@ _OF_ERROR_KIND = {
 }  # fmt: skip
 
 
-class Usage(Exception):
+class Usage(ConfigError):
     """The command line is wrong; the text says why and what to type. Exit code 2."""
 
 
@@ -51,9 +51,9 @@ def of_command(work: Callable[[], int | None]) -> int:
         code = work() or OK
         sys.stdout.flush()
         return code
-    except (ToolcribError, Usage, NotConfirmed) as error:
+    except (ToolcribError, NotConfirmed) as error:
         show.error(str(error))
-        wrong_words = isinstance(error, ConfigError | ToolNotFoundError | UnknownName | Usage)
+        wrong_words = isinstance(error, ConfigError | ToolNotFoundError | UnknownName)
         return USAGE if wrong_words else REFUSED if isinstance(error, NotConfirmed) else FAILED
     except KeyboardInterrupt:
         show.error("interrupted")

@@ -245,7 +245,7 @@ async def reload_on_change(own: OwnTools, box: Toolbox) -> None:
                 box.registry.register(tool, on_conflict="replace")
             tools = new
             show.say(f"Loaded again: {', '.join(tool.name for tool in new)}", "dim")
-        except (Usage, ToolcribError) as error:
+        except ToolcribError as error:
             show.warn(f"{error}; the tools stay as they were")
 
 

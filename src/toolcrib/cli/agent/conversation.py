@@ -15,7 +15,7 @@ from ...agent.waiting import POLL_SECONDS, Waits, news_of, waits_of
 from ...core.dataclass import dataclass
 from ...core.errors import ToolcribError
 from .. import show
-from ..exit_codes import Usage, drop_stdout
+from ..exit_codes import drop_stdout
 from .attachments import mentioned, read_files
 from .display import AnswerLines
 from .screen import Screen
@@ -81,7 +81,7 @@ class Conversation:
                 await command.run(self, text.partition(" ")[2].strip())
         except BrokenPipeError:
             self._reader_ended()
-        except (ToolcribError, Usage, OSError) as error:
+        except (ToolcribError, OSError) as error:
             self.screen.line(f"toolcrib: {error}", "red")
 
     async def send(self, text: str, *, queue: bool = False) -> None:
@@ -145,7 +145,7 @@ class Conversation:
             self.outcome = Outcome("interrupted")
         except BrokenPipeError:
             self._reader_ended()
-        except (ToolcribError, Usage, OSError) as error:
+        except (ToolcribError, OSError) as error:
             self.display.stop()
             self.screen.line(f"toolcrib: {error}", "red")
             self.outcome = Outcome("error", reason=str(error))

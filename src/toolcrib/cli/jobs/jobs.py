@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ...core.errors import UnknownName
 from ...core.finish import for_person
 from .. import show
 from ..arguments import named, read_arguments
@@ -47,7 +48,7 @@ def with_database(settings: Settings, url: str | None) -> Settings:
     return replace(settings, jobs=replace(settings.jobs, url=url, engine="dbos"))
 
 
-class NoJobs(Usage):
+class NoJobs(Usage, UnknownName):
     """No job was ever stored here."""
 
 
