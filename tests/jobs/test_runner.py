@@ -17,11 +17,11 @@ from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
 from toolcrib.jobs.bodies import KNOWN_BY, CallBody
-from toolcrib.jobs.engine import Job, JobRun, JobStatus, Served
+from toolcrib.jobs.engine import Job, JobOutcome, JobRun, JobStatus, Served
 from toolcrib.jobs.job_tool import JobTool, stored_events
 from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.placing import placement, workspace_of
-from toolcrib.jobs.runner import AgentWork, JobRunner, Report, WorkDone, WorkOrder, effects_guarded
+from toolcrib.jobs.runner import AgentWork, Done, JobRunner, Report, WorkOrder, effects_guarded
 from toolcrib.jobs.waits import Waits, wake
 from toolcrib.policy.call_limits import CallLimits
 from toolcrib.policy.requests import Decision, answer
@@ -303,11 +303,11 @@ async def test_a_record_that_is_away_for_a_moment_makes_no_job_fail(monkeypatch:
 async def test_work_goes_on_after_its_record_was_away() -> None:
     tries: list[str] = []
 
-    async def work(order: WorkOrder) -> WorkDone:
+    async def work(order: WorkOrder) -> Done:
         tries.append(order.job.id)
         if len(tries) < 2:
             raise RecordError("the record is away")
-        return WorkDone("done", "here")
+        return JobOutcome("done", {"text": "here"}), None
 
     async with jobs(work={"message": work}) as made:
         job = Job("message", {"text": "go"}, repeatable=True)

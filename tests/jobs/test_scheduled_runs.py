@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from toolcrib import tool
 from toolcrib.agent import Agent
 from toolcrib.agent.bus import MessageNotSent, OutboundMessage
 from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.boundary.own_files import lock_file
 from toolcrib.cli.jobs.hosted_jobs import hosted_jobs
 from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
-from toolcrib.jobs.host import JobHost, only_here
+from toolcrib.jobs.host import TICKING, JobHost
 from toolcrib.jobs.schedules import Schedule, ScheduledRun
 from toolcrib.jobs.ticker import Ticker
 from toolcrib.policy.requests import Decision, answer
@@ -199,11 +200,16 @@ async def test_the_ticker_of_the_host_runs_a_schedule(monkeypatch: Any) -> None:
         assert host.jobs.schedules.has_worker(time.time())
 
 
-async def test_of_two_processes_with_jobs_in_memory_one_runs_the_schedules(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    with only_here(path) as first:
-        assert first() and first()
-        with only_here(path) as second:
-            assert not second()
-    with only_here(path) as third:
-        assert third()
+async def test_of_two_processes_with_jobs_in_memory_one_runs_the_schedules(monkeypatch: Any) -> None:
+    monkeypatch.setattr("toolcrib.jobs.host.SWEEP_SECONDS", 0.02)
+    async with hosted(monkeypatch) as host:
+        path = host.box.state.path / TICKING
+        others = lock_file(path)
+        host.jobs.tick()
+        await asyncio.sleep(1.2)
+        assert not host.jobs.schedules.has_worker(time.time())
+        os.close(others)
+        async with asyncio.timeout(30):
+            while not host.jobs.schedules.has_worker(time.time()):
+                await asyncio.sleep(0.05)
+        assert lock_file(path, wait=False) is None

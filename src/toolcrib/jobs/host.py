@@ -10,14 +10,15 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ..boundary.own_files import lock_file
 from ..boundary.process_tree import end_left_behind
-from ..core.errors import ToolcribError, ToolError
+from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
@@ -28,7 +29,7 @@ from .engine import FINAL, JobEngine, JobError, JobState, Limits, Served
 from .job_tool import JobTool, labels_of
 from .opening import MEMORY
 from .placing import schedules_of, workspace_of
-from .runner import AgentWork, JobRunner, SendReport, effects_guarded, no_report, report_of
+from .runner import AgentWork, JobRunner, SendReport, effects_guarded, is_sent, no_report, report_of
 from .ticker import Ticker
 from .waits import APPROVAL, Waits, wake
 
@@ -60,26 +61,6 @@ def jobs_file(folder: Path) -> Path:
 def in_memory(settings: Settings) -> bool:
     """Return whether jobs end with the process."""
     return settings.jobs.engine == MEMORY or (settings.jobs.url is None and find_spec("dbos") is None)
-
-
-@contextmanager
-def only_here(path: Path) -> Generator[Callable[[], bool]]:
-    """Yield a function that tries to take the lock of this file. The process that has it keeps it within this block."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-    def take() -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
-
-    try:
-        yield take
-    finally:
-        os.close(descriptor)
 
 
 def open_engine(settings: Settings, folder: Path, say: Callable[[str], object], *, create: bool = True) -> JobEngine:
@@ -163,11 +144,13 @@ class JobHost:
         self._tasks.append(asyncio.create_task(self._tick()))
 
     async def _tick(self) -> None:
-        with only_here(self.box.state.path / TICKING) as is_ours:
-            # another process does not see what runs in the memory of this one, and would run it again
-            while in_memory(self.box.settings) and not is_ours():  # noqa: ASYNC110  # nothing tells of a lock
-                await asyncio.sleep(SWEEP_SECONDS)
-            await Ticker(self.schedules, self.engine).run()
+        # another process does not see what runs in the memory of this one, and would run it again
+        while in_memory(self.box.settings):
+            if (lock := lock_file(self.box.state.path / TICKING, wait=False)) is not None:
+                self._closing.callback(os.close, lock)
+                break
+            await asyncio.sleep(SWEEP_SECONDS)
+        await Ticker(self.schedules, self.engine).run()
 
     async def engine(self) -> JobEngine:
         """Return the engine. The first use opens it, and begins to run jobs here unless another process does that."""
@@ -287,18 +270,12 @@ class JobHost:
         if status.state == "cancelled":  # while it asked
             await shared_threads.run(self.waits.withdraw, job_id)
         if status.state in (*FINAL, "parked") and status.job.workspace in self.serves.workspaces:
-            report = replace(report_of(status), labels=await shared_threads.run(labels_of, self.box, status))
+            labels = await shared_threads.run(labels_of, self.box, status)
+            report = replace(report_of(status.job, status), labels=labels)
             if status.state == "unknown" and not await shared_threads.run(self._has_begun, job_id):
                 report = replace(report, text=f"{report.text}\nThe record has no sign that its call began to run.")
-            try:
-                await self._report(report)
-            except ToolcribError as error:
-                log.warning("the report of %s could not be sent; the next look comes in a moment: %s", job_id, error)
-                return
-            except Exception:
-                log.exception("the report of %s could not be sent; the next look comes in a moment", job_id)
-                return
-            await shared_threads.run(self.waits.end, job_id)
+            if await is_sent(report, self._report):
+                await shared_threads.run(self.waits.end, job_id)
 
     def _has_begun(self, job_id: str) -> bool:
         return bool(self.box.audit.query(call_id=job_id, kind="intent", limit=1))

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..core.bound import cut
 from ..core.call import is_inner
@@ -29,7 +29,7 @@ from ..record.connection import RecordError
 from .bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, CallBody
 from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
 from .tracing import as_parent
-from .waits import ANSWER, APPROVAL, Waits
+from .waits import APPROVAL, Waits
 
 if TYPE_CHECKING:
     from ..core.call import Call
@@ -68,19 +68,6 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkDone:
-    """How a piece of an agent's work ended. `waiting` are the calls that wait for a person: an `approval`, or the
-    `run_id` of a question."""
-
-    state: Literal["done", "waiting", "failed"]
-    text: str
-    reason: str = ""
-    waiting: Sequence[Mapping[str, Any]] = ()
-    session: str = ""
-    labels: Labels | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WorkOrder:
     """What an agent gets with a job. `expired` are the requests for approval that nobody answered in time."""
 
@@ -90,7 +77,9 @@ class WorkOrder:
     emit: Callable[[str, Any], Awaitable[None]]
 
 
-AgentWork = Callable[[WorkOrder], Awaitable[WorkDone]]
+Done = tuple[JobOutcome, Labels | None]
+"""How a run of a job ended, and the labels of what it says."""
+AgentWork = Callable[[WorkOrder], Awaitable[Done]]
 """Does a job for an agent. Repeatable: a second time it goes on where the first one ended."""
 SendReport = Callable[[Report], Awaitable[None]]
 """Sends the report of a job, once: a second one about the same job is ignored."""
@@ -136,13 +125,13 @@ class JobRunner:
         if outcome.state == "parked":
             await _patiently(self.waits.add, job.id, outcome.waits_for)
         goes_on = outcome.again and job.repeatable and run.attempt < job.max_attempts
-        report = replace(_report(job, outcome, labels), known_by=self.box.flow.process)
-        if goes_on or await self._send(report):
+        report = replace(report_of(job, outcome), labels=labels, known_by=self.box.flow.process)
+        if goes_on or await is_sent(report, self.report):
             with suppress(RecordError):  # then it is reported again, which counts once
                 await _patiently(self.waits.end, job.id)
         return outcome
 
-    async def _run(self, job: Job, run: JobRun) -> tuple[JobOutcome, Labels | None]:
+    async def _run(self, job: Job, run: JobRun) -> Done:
         limits, calls = self.box.policy.limits, job.body.get("calls")
         if limits is not None and isinstance(calls, Mapping):
             limits.carry_on(job.body.get("session") or job.id, cast("Mapping[str, Any]", calls))
@@ -153,8 +142,7 @@ class JobRunner:
             raise JobError(f"this worker cannot do {job.kind!r} jobs; it can do: {', '.join(['call', *self.work])}")
         session = job.body.get("session")
         ctx = self._context(job, session, job.body.get("schedule"))
-        done = await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), run.emit))
-        return _outcome_of_work(done), done.labels
+        return await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), run.emit))
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
         """Return the context of a job's calls: its session, its chat, who may not make schedules, and the mode of who
@@ -172,7 +160,7 @@ class JobRunner:
 
     # --- one call
 
-    async def _call(self, job: Job, body: CallBody, run: JobRun) -> tuple[JobOutcome, Labels | None]:
+    async def _call(self, job: Job, body: CallBody, run: JobRun) -> Done:
         if expired := await shared_threads.run(self._expired, run):
             text = f"Nobody answered the request {', '.join(sorted(expired))} in time, so {body.tool} was not run."
             return JobOutcome("failed", _plain(ToolOutput.error(text, "denied")), text), None
@@ -208,19 +196,21 @@ class JobRunner:
         rows = map(self.box.approvals.get, found)
         return frozenset(found - {row["id"] for row in rows if row is not None and is_inner(row["call_id"])})
 
-    # --- reports
 
-    async def _send(self, report: Report) -> bool:
-        """Send a report. Returns whether it is sent; if not, the host of the jobs sends it later."""
-        try:
-            await self.report(report)
-        except ToolcribError as error:
-            log.warning("the report of %s could not be sent: %s", report.job.id, error)
-            return False
-        except Exception:
-            log.exception("the report of %s could not be sent", report.job.id)
-            return False
-        return True
+# --- reports
+
+
+async def is_sent(report: Report, send: SendReport) -> bool:
+    """Send a report. Returns whether it is sent; if not, the host of the jobs sends it later."""
+    try:
+        await send(report)
+    except ToolcribError as error:
+        log.warning("the report of %s could not be sent; it is tried again in a moment: %s", report.job.id, error)
+        return False
+    except Exception:
+        log.exception("the report of %s could not be sent; it is tried again in a moment", report.job.id)
+        return False
+    return True
 
 
 _HOW = {
@@ -229,19 +219,11 @@ _HOW = {
 }  # fmt: skip
 
 
-def _report(job: Job, outcome: JobOutcome, labels: Labels | None = None) -> Report:
-    answer = outcome.reason if outcome.state == "parked" else text_of_output(outcome.output) or outcome.reason
-    text = f"[The job {job.id} ({what_of(job)}) {_HOW[outcome.state]}.]\n{answer}".rstrip()
-    return Report(job, outcome.state, text, answer, " ".join((job.id, *outcome.waits_for)), labels)
-
-
-def report_of(status: JobStatus) -> Report:
-    """Return the report about a stored job that has ended, perhaps without its runner, or that is parked."""
-    if status.state == "parked":
-        return _report(status.job, JobOutcome("parked", reason=status.reason, waits_for=status.waits_for))
-    answer = text_of_output(status.output) or status.reason
-    text = f"[The job {status.job.id} ({what_of(status.job)}) {_HOW[status.state]}.]\n{answer}".rstrip()
-    return Report(status.job, status.state, text, answer, status.job.id)
+def report_of(job: Job, ended: JobOutcome | JobStatus) -> Report:
+    """Return the report about a job that has ended, perhaps without its runner, or that is parked."""
+    answer = ended.reason if ended.state == "parked" else text_of_output(ended.output) or ended.reason
+    text = f"[The job {job.id} ({what_of(job)}) {_HOW[ended.state]}.]\n{answer}".rstrip()
+    return Report(job, ended.state, text, answer, " ".join((job.id, *ended.waits_for)))
 
 
 def text_of_output(output: Any) -> str:
@@ -252,16 +234,6 @@ def text_of_output(output: Any) -> str:
 def what_of(job: Job) -> str:
     """Return in a few words what a job does."""
     return str(job.body.get("tool") or job.body.get("label") or job.kind)
-
-
-def _outcome_of_work(done: WorkDone) -> JobOutcome:
-    output = {"text": done.text, "session": done.session}
-    if done.state == "waiting":
-        keys = tuple(
-            APPROVAL + each["approval"] if each.get("approval") else ANSWER + each["run_id"] for each in done.waiting
-        )
-        return JobOutcome("parked", output, done.reason, keys)
-    return JobOutcome("done" if done.state == "done" else "failed", output, done.reason)
 
 
 def _plain(output: ToolOutput) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from ...core.errors import ToolcribError, ToolError
 from ...core.output import Labels, ToolOutput, from_wire
 from ...core.threads import shared_threads
 from ...jobs.bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, Delivery, MessageBody
-from ...jobs.engine import Job, JobEngine, JobError
+from ...jobs.engine import Job, JobEngine, JobError, JobOutcome
 from ...jobs.job_tool import JobTool, calls_of
 from ...jobs.placing import placement
-from ...jobs.runner import AgentWork, Report, WorkDone, WorkOrder
+from ...jobs.runner import AgentWork, Done, Report, WorkOrder
 from ...jobs.tracing import trace_headers
-from ...jobs.waits import APPROVAL
+from ...jobs.waits import ANSWER, APPROVAL
 
 if TYPE_CHECKING:  # the agent is a wing of its own: nothing of it is imported before it is used
     from ...agent import Agent
@@ -86,7 +86,7 @@ class AgentJobs:
 
     # --- messages
 
-    async def message(self, order: WorkOrder) -> WorkDone:
+    async def message(self, order: WorkOrder) -> Done:
         """Give a session its message once, and run it to its outcome. Without a text the session only goes on."""
         from ...agent.history import user
         from ...agent.prompt import now
@@ -104,8 +104,8 @@ class AgentJobs:
                 await shared_threads.run(_expire, session, waits)
         outcome = await self._run(agent, session, order, only_if_told=not body.text)
         if outcome is None:
-            return WorkDone("done", "", session=session.id)
-        return _work_done(outcome, session.id, agent.box.session(session.id).labels)
+            return JobOutcome("done", {"text": "", "session": session.id}), None
+        return _ended(outcome, session.id), agent.box.session(session.id).labels
 
     def _session(self, agent: Agent, body: MessageBody, job: Job) -> AgentSession:
         if body.session is not None:
@@ -175,7 +175,7 @@ class AgentJobs:
         except JobError as error:
             raise ToolError(f"the subagent cannot work in the background: {error}; use wait") from error
 
-    async def subagent(self, order: WorkOrder) -> WorkDone:
+    async def subagent(self, order: WorkOrder) -> Done:
         """Run a background subagent to its outcome. It reports to its parent by itself."""
         agent = self.attach(await self._opened())
         session = await shared_threads.run(agent.session, order.job.body["subagent"])
@@ -186,8 +186,10 @@ class AgentJobs:
             if waits.get("approval") in order.expired:
                 await shared_threads.run(_expire, session, waits)
         outcome = await agent.subagents.work_on(session, order.ctx)
-        done = _work_done(outcome, session.id, agent.box.session(session.id).labels)
-        return replace(done, state="done") if done.state == "failed" else done  # its report says how it ended
+        ended = _ended(outcome, session.id)
+        if ended.state == "failed":  # its report says how it ended
+            ended = replace(ended, state="done")
+        return ended, agent.box.session(session.id).labels
 
     # --- reports
 
@@ -282,13 +284,15 @@ def _shown(event: AgentEvent) -> tuple[str, Any] | None:
     return None
 
 
-def _work_done(outcome: Outcome, session: str, labels: Labels) -> WorkDone:
+def _ended(outcome: Outcome, session: str) -> JobOutcome:
     from ...agent.waiting import without_jobs
 
+    output = {"text": outcome.text, "session": session}
     waiting = tuple(without_jobs(outcome.waiting))  # also of its subagents, which go on with it
-    state = "waiting" if waiting and outcome.state == "done" else outcome.state
-    state = state if state in ("done", "waiting") else "failed"
-    reason = outcome.reason or ("" if state == "done" else f"the agent stopped: {outcome.state}")
-    if state == "waiting":
+    if outcome.state == "waiting" or (waiting and outcome.state == "done"):
         reason = "; ".join(waits.get("question") or waits.get("text") or "" for waits in waiting)[:500]
-    return WorkDone(state, outcome.text, reason, waiting if state == "waiting" else (), session, labels)
+        keys = (APPROVAL + each["approval"] if each.get("approval") else ANSWER + each["run_id"] for each in waiting)
+        return JobOutcome("parked", output, reason, tuple(keys))
+    if outcome.state == "done":
+        return JobOutcome("done", output, outcome.reason)
+    return JobOutcome("failed", output, outcome.reason or f"the agent stopped: {outcome.state}")
