@@ -57,6 +57,11 @@ async def test_missing_files_and_directories(room):
     assert str(room.root) in out
 
 
+async def test_a_link_to_nothing_is_named_as_one(room):
+    (room.root / "lost").symlink_to("nowhere")
+    assert "lost (it is a link, and what it leads to does not exist)" in await room.fails("read_file", path="lost")
+
+
 async def test_pages_of_a_long_file_join_to_the_whole(room):
     text = "".join(f"line {n} {'x' * (n % 90)}\n" for n in range(5000))
     room.put("long.txt", text)

@@ -52,6 +52,8 @@ def similar_names(ws: Workspace, shown: str) -> str:
             names = [entry.name for entry in islice(entries, 2000)]
     except (OSError, ToolError):
         return f" (there is no directory {folder})" if folder else ""
+    if name in names:
+        return " (it is a link, and what it leads to does not exist)"
     folded = {each.casefold(): each for each in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     if not close:

@@ -92,6 +92,8 @@ def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -
     assert "the agent asks: Which colour?" in asked
     assert "'ANSWER'" in asked
     assert "(1 request, " in first.stderr
+    for command in ("answer", "steer"):
+        assert "TEXT is missing" in cli("sessions", command, "last", " ", code=2).stderr
     cli("sessions", "answer", "last", "red")
     assert cli("run", "--session", "last").stdout == "Red it is.\n"
     assert "does not wait" in cli("sessions", "answer", "last", "red", code=2).stderr

@@ -14,7 +14,7 @@ RUBBISH = [
 READ = {
     "inbox": ("id", "after"), "call": ("id", "file", "at", "judge"), "session": ("id", "before"), "job": ("id",),
     "calls": ("text", "tool", "session", "channel", "since", "verdict", "before"), "tool": ("name", "arguments"),
-    "rules": ("rule", "as", "since"), "views": ("here",), "export": ("text", "since"),
+    "rules": ("rule", "as", "since"), "views": ("here", "title"), "export": ("text", "since"),
 }  # fmt: skip
 """What the address of each view may have."""
 WRITTEN = ("id", "name", "act", "answer", "turn", "text", "run", "arguments", "rule", "verdict", "chosen:x", "path")

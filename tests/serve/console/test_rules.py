@@ -176,4 +176,8 @@ def test_health_and_servers(room: Room, page: Any) -> None:
     page.get_by_role("link", name="Inbox (1)").wait_for()  # kept up to date on every page
     assert page.get_by_role("heading", name="Servers").is_visible()
     assert page.title().startswith("Servers (1)")
+    page.goto(page.url.replace("servers", "tool?name=launch"))
+    room.ask("a second rocket")
+    page.get_by_role("link", name="Inbox (2)").wait_for()
+    assert page.title().startswith("launch (2)")
     assert room.row(row["id"])["state"] == "pending"

@@ -28,7 +28,7 @@ from .health import health_page, read_limits
 from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox, read_request
 from .jobs import OpenJobs, act_on_job, job_page, jobs_page, read_job, read_jobs
 from .live import RecordWatch
-from .page import VIEWS, Frame, page, refused
+from .page import Frame, page, refused
 from .rules import Build, Untrusted, act_on_rules, read_rules, rules_page
 from .schedules import OpenSchedules, act_on_schedule, read_schedules, schedules_page
 from .servers import Open, act_on_server, read_servers, servers_page
@@ -222,8 +222,8 @@ class ConsoleViews:
 
     async def views(self, request: Request) -> Response:
         """Show the views alone: for pages of which nothing else is kept up to date."""
-        here = request.query_params.get("here", "")
-        return await self._shown(request, here, lambda frame: page(frame, VIEWS.get(here, "Toolcrib")))
+        here, title = (request.query_params.get(each, "") for each in ("here", "title"))
+        return await self._shown(request, here, lambda frame: page(frame, title))
 
     async def events(self, request: Request) -> Response:
         """Say when something has changed."""

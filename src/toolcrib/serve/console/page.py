@@ -57,7 +57,7 @@ def page(frame: Frame, title: str, *body: Child) -> str:
         ),
         el("main", el("h1", title), el("p", frame.said, id="said", role="status"), *body, id="main", tabindex=-1),
         el("footer", el("details", el("summary", "Keys"), el("p", KEYS), id="keys")),
-        again="" if frame.here in LIVE else f"views?here={frame.here}",
+        again="" if frame.here in LIVE else "views?" + urlencode({"here": frame.here, "title": title}),
         waiting=frame.waiting,
     )
 
