@@ -60,6 +60,7 @@ _INSTALLING_NODE = _INSTALLING | words("i ci rm un update up upgrade dedupe prun
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = lazy_regex(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
+_ADDRESS = lazy_regex(r"(?!file:)\w+://", re.IGNORECASE)
 _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 
@@ -258,6 +259,8 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
         target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
         if effect.kind == "read" and (target.text or "").strip("/") in _ENDLESS and command.name not in ("head", "dd"):
             yield _say(command, Finding("ask", "shell:endless", "reads a device that has no end", True))
+        if effect.kind == "read" and _ADDRESS.match(target.start):  # `openssl x509 -in http://…`
+            yield _say(command, Finding("ask", "shell:network", KINDS["network"].phrase))
         found = command.via[-1:] in _FINDERS
         finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
         if finding is None and effect.kind == "read" and command.name in _FOLLOW and place.on_disk:

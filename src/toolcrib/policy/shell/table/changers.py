@@ -103,6 +103,21 @@ def ip(call: SortedWords) -> Iterator[Effect]:
         yield Effect("firewall")
 
 
+_SOCKETS = lazy_regex(
+    r"src|dst|sport|dport|dev|state|exclude|and|or|not|all|connected|synchronized|bucket|big|listening|closed|closing"
+    r"|established|(?:syn|fin|close|time|last)-\w+(?:-\d)?|[!=<>()&|,]+|[lg][et]|eq|neq?"
+    r"|\*?:?[\d*]+|:[\w-]+|[\d.]+(?:/\d+)?(?::[\w*-]+)?|\[?[\da-fA-F]*:[\da-fA-F]*:[\da-fA-F:.]*\]?(?:/\d+)?(?::[\w*-]+)?"
+)
+
+
+def sockets(call: SortedWords) -> Iterator[Effect]:
+    """ss looks up each name of a host in its filter, which tells the name to a server."""
+    yield from of_options(call)
+    for word in call.operands:
+        if word.text is None or not all(map(_SOCKETS.fullmatch, word.text.split())):
+            yield Effect("network", word)
+
+
 def service(call: SortedWords) -> Iterator[Effect]:
     """service: only `service NAME status` looks, and nothing comes after it."""
     texts = call.texts()

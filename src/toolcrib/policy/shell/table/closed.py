@@ -139,7 +139,8 @@ pstree | text* | -aAchglnpstTuUZ
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
   --format= --user=* --headers | @ps
 top | none | -bcHiSs1 -n= -d= -p=* -u= -o= -w?
-ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes
+ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes | \
+  @sockets
 tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \

@@ -150,7 +150,7 @@ def _code(language: str, script: Word) -> Iterator[Effect]:
 
 
 _READS = lazy_regex(
-    r"\$ENV|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\b(?:load\w*|strenv|envsubst)\b|\bmodulemeta\b|\bsystem\b"
+    r"\$ENV|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\b(?:load\w*|strenv|envsubst)\b|\bmodulemeta\b|\bsystem\b|\beval\b"
 )
 
 
