@@ -256,34 +256,24 @@ class DurableEngine:
             self.store.cut_off(job_id, run, status.worker, int((status.started or 0) * 1000))
         client.cancel_workflow(run_id(job_id, run))
 
-    async def events(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
-        """Yield the events after a number, until the job is final. Raises JobError if there is no such job."""
+    async def events(self, job_id: str) -> AsyncGenerator[JobEvent]:
+        """Yield the events, until the job is final. Raises JobError if there is no such job."""
         client = await self._opened()
         await self.status(job_id)
         number, run = 0, 0
         while True:
-            last = (await self._call(lambda: self.store.kept(job_id))).run == run
-            skip = max(after - number, 0) if last else 0  # only of the present run the end need not be known
-            read = 0
-            async for value in self._stream(client, run_id(job_id, run), skip):
-                read += 1
-                if number + skip + read > after:
-                    yield JobEvent(number + skip + read, *value)
-            status = await self.status(job_id)
-            if skip and not read and status.state not in FINAL:
-                skip = len([value async for value in self._stream(client, run_id(job_id, run), 0)])
-            number += skip + read
+            async for value in self._stream(client, run_id(job_id, run)):
+                number += 1
+                yield JobEvent(number, *value)
             while (await self._call(lambda: self.store.kept(job_id))).run == run:
                 if (await self.status(job_id)).state in FINAL:
                     return
                 await _wait(self._change(job_id), 0.25)
             run += 1
 
-    async def _stream(
-        self, client: DBOSClient, workflow_id: str, offset: int
-    ) -> AsyncGenerator[tuple[float, str, Any]]:
+    async def _stream(self, client: DBOSClient, workflow_id: str) -> AsyncGenerator[tuple[float, str, Any]]:
         with self._in_words():
-            stream = client.read_stream_async(workflow_id, EVENTS, offset=offset, polling_interval_sec=0.25)
+            stream = client.read_stream_async(workflow_id, EVENTS, polling_interval_sec=0.25)
             async for at, kind, data in stream:
                 yield at, kind, data
 

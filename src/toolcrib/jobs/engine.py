@@ -295,9 +295,8 @@ class JobEngine(Protocol):
         """Cancel a job and all jobs with it as parent. Returns whether it was not final yet. Raises JobError."""
         ...
 
-    def events(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
-        """Yield the events after a number: the stored ones, then new ones, until the job is final. Raises JobError if
-        there is no such job."""
+    def events(self, job_id: str) -> AsyncGenerator[JobEvent]:
+        """Yield the stored events, then new ones, until the job is final. Raises JobError if there is no such job."""
         ...
 
     async def signal(self, job_id: str, key: str, data: Any = None) -> bool:

@@ -147,9 +147,9 @@ class MemoryEngine:
             await self.cancel(child.status.job.id)
         return counts
 
-    async def events(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
-        """Yield the events after a number, until the job is final. Raises JobError if there is no such job."""
-        kept = self._kept(job_id)
+    async def events(self, job_id: str) -> AsyncGenerator[JobEvent]:
+        """Yield the events, until the job is final. Raises JobError if there is no such job."""
+        kept, after = self._kept(job_id), 0
         while True:
             changed, final = self._changed, kept.status.state in FINAL
             for event in kept.events[after:]:
