@@ -66,6 +66,21 @@ class WantedCall:
     """Whether the request asks for content of another server, in that server's words."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A client's request for a call: over which transport it came, from whom, what it asks for, and its session."""
+
+    transport: TransportState
+    peer: Peer
+    wanted: WantedCall
+    session: RequestSession
+
+    @property
+    def bound_to(self) -> dict[str, Any]:
+        """What its state is valid for."""
+        return {"tool": self.wanted.name, "arguments": self.wanted.arguments, "session": self.session.id}
+
+
 class CallHandler:
     """Runs and resumes the calls of one server."""
 
@@ -90,9 +105,8 @@ class CallHandler:
         early, handshake = answers if state is None else None, transport.session_of(ctx)
         level = handshake.level if handshake is not None else None
         peer = Peer(ctx, early, exact=wanted.exact, level=level, redact=self.redact)
-        if state is None:
-            return await self._start(transport, peer, wanted, session)
-        return await self._resume(transport, peer, wanted, answers or {}, state, session)
+        request = CallRequest(transport, peer, wanted, session)
+        return await (self._start(request) if state is None else self._resume(request, answers or {}, state))
 
     async def end(self, transport: TransportState) -> None:
         """End every call of a transport. The clients get an answer."""
@@ -109,9 +123,8 @@ class CallHandler:
 
     # --- a call and its turns
 
-    async def _start(
-        self, transport: TransportState, peer: Peer, wanted: WantedCall, session: RequestSession
-    ) -> Answer:
+    async def _start(self, request: CallRequest) -> Answer:
+        transport, peer, wanted, session = request.transport, request.peer, request.wanted, request.session
         whose = session.id if peer.caller is None else peer.caller.name
         if sum(each == whose and call.questions is None for call, each in transport.calls.items()) >= MAX_CALLS:
             raise MCPError(INTERNAL_ERROR, f"{MAX_CALLS} calls run already; try again when one of them has ended")
@@ -136,7 +149,7 @@ class CallHandler:
         peer.running = call
         transport.calls[call] = whose
         call.task.add_done_callback(lambda _: transport.calls.pop(call, None))
-        return await self._continue(transport, call, peer, wanted, session)
+        return await self._continue(request, call)
 
     async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:
         if peer.modern or not can_ask:
@@ -144,23 +157,22 @@ class CallHandler:
         with use_approver(approval_form.approver_of(peer)):
             return await self.box.call(wanted.name, wanted.arguments, ctx)
 
-    async def _continue(
-        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: RequestSession
-    ) -> Answer:
+    async def _continue(self, request: CallRequest, call: RunningCall) -> Answer:
         """Wait for the call's output or its next question, and put that into the form of the protocol."""
+        peer, wanted = request.peer, request.wanted
         try:
             got = await call.turn()
         except CallEnded:
             raise MCPError(INTERNAL_ERROR, "the call was ended by the server") from None
         if not isinstance(got, ToolOutput):
-            return self._park(transport, call, peer, wanted, session)
+            return self._park(request, call)
         if got.is_error:
             if peer.failure is not None and got.error_kind == "tool":  # not if a hook or a rule changed the error
                 raise self.shown_error(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)
             if got.error_kind == "pending" and peer.modern and peer.can("elicitation"):
-                asked = await self._ask_approval(got, wanted, session)
+                asked = await self._ask_approval(request, got)
                 if asked is not None:
                     return asked
         if peer.delivered is not None:  # another server's words: to look for secrets in them may take seconds
@@ -188,20 +200,17 @@ class CallHandler:
 
     # --- questions in the 2026-07-28 protocol
 
-    def _park(
-        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: RequestSession
-    ) -> InputRequiredResult:
+    def _park(self, request: CallRequest, call: RunningCall) -> InputRequiredResult:
         """Let the call wait for the answer. Its id is in a signed state and works only once."""
+        transport, peer = request.transport, request.peer
         if sum(waiting.peer.caller is peer.caller for waiting in transport.waiting.values()) >= MAX_WAITING:
             call.task.cancel()
             raise MCPError(INTERNAL_ERROR, "too many calls wait for answers; try again later")
         ident = secrets.token_hex(16)
         expiry = transport.loop.call_later(self.question_seconds, self._expire, transport, ident)
         transport.waiting[ident] = ParkedCall(call, peer, expiry)
-        state = self.request_states.seal(
-            "question", ident, tool=wanted.name, arguments=wanted.arguments, session=session.id,
-            expires=time.time() + self.question_seconds,
-        )  # fmt: skip
+        expires = time.time() + self.question_seconds
+        state = self.request_states.seal("question", ident, **request.bound_to, expires=expires)
         return InputRequiredResult(input_requests=dict(call.questions or {}), request_state=state)
 
     def _expire(self, transport: TransportState, ident: str) -> None:
@@ -209,24 +218,16 @@ class CallHandler:
         if waiting is not None:
             waiting.call.task.cancel()
 
-    async def _resume(
-        self,
-        transport: TransportState,
-        peer: Peer,
-        wanted: WantedCall,
-        answers: Answers,
-        state: str,
-        session: RequestSession,
-    ) -> Answer:
+    async def _resume(self, request: CallRequest, answers: Answers, state: str) -> Answer:
         """Handle a retry: check which question it claims to answer, then resume.
 
         All refusals happen before any effect.
         """
         try:
-            claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session.id)
+            claims = self.request_states.open(state, **request.bound_to)
             if claims.kind == "approval":
-                return await self._approved(transport, peer, claims.id.split(), wanted, session, answers)
-            waiting = transport.waiting.pop(claims.id, None)
+                return await self._approved(request, claims.id.split(), answers)
+            waiting = request.transport.waiting.pop(claims.id, None)
             if waiting is None:
                 raise StateRefused("the question was already answered, or its caller no longer waits")
         except StateRefused as refused:
@@ -234,17 +235,15 @@ class CallHandler:
                 INVALID_PARAMS, f"Invalid or expired requestState: {refused}", {"reason": "invalid_request_state"}
             ) from None
         waiting.expiry.cancel()
-        call, waiting.peer.request = waiting.call, peer.request
+        call, waiting.peer.request = waiting.call, request.peer.request
         questions: Mapping[str, Any] = call.questions or {}
-        if all(fits(request, answers.get(key)) for key, request in questions.items()):
+        if all(fits(question, answers.get(key)) for key, question in questions.items()):
             call.answer(answers)
-        return await self._continue(transport, call, waiting.peer, wanted, session)
+        return await self._continue(replace(request, peer=waiting.peer), call)
 
     # --- approval in the 2026-07-28 protocol
 
-    async def _ask_approval(
-        self, output: ToolOutput, wanted: WantedCall, session: RequestSession
-    ) -> InputRequiredResult | None:
+    async def _ask_approval(self, request: CallRequest, output: ToolOutput) -> InputRequiredResult | None:
         """Return the form for a call that is stored as pending, or those of a script's calls; None if nothing is
         pending."""
         found = [await self._row(ident) for ident in output.meta.get("approvals") or [output.meta.get("approval_id")]]
@@ -253,21 +252,11 @@ class CallHandler:
             return None
         expires = min(*(float(row["expires"]) for row in rows), time.time() + self.question_seconds)
         idents = " ".join(row["id"] for row in rows)
-        state = self.request_states.seal(
-            "approval", idents, tool=wanted.name, arguments=wanted.arguments, session=session.id, expires=expires
-        )
+        state = self.request_states.seal("approval", idents, **request.bound_to, expires=expires)
         forms = map(approval_form.form_of_row, rows)
         return InputRequiredResult(input_requests=dict(zip(_KEYS, forms, strict=False)), request_state=state)
 
-    async def _approved(
-        self,
-        transport: TransportState,
-        peer: Peer,
-        idents: Sequence[str],
-        wanted: WantedCall,
-        session: RequestSession,
-        answers: Answers,
-    ) -> Answer:
+    async def _approved(self, request: CallRequest, idents: Sequence[str], answers: Answers) -> Answer:
         """Store the answers to approval forms (this works once), and run the call if it is a yes. A script goes on
         after a no, too: it gets it."""
         store = self.approvals
@@ -277,20 +266,20 @@ class CallHandler:
         given = {row["id"]: answers.get(key) for key, row in zip(_KEYS, rows, strict=False)}
         if not all(isinstance(answer, ElicitResult) for answer in given.values()):  # the retry forgot one: ask again
             pending = ToolOutput.error("", "pending", meta={"approvals": idents})
-            again = await self._ask_approval(pending, wanted, session)
+            again = await self._ask_approval(request, pending)
             if again is None:
                 raise StateRefused(_ANSWERED)
             return again
-        decisions = [await self._answered(store, row, given[row["id"]], peer) for row in rows]
+        decisions = [await self._answered(store, row, given[row["id"]], request.peer) for row in rows]
         row, decision = rows[0], decisions[0]
         if not any(decisions):
             raise StateRefused(_ANSWERED)
         if decision is None or decision.approve or is_inner(row["call_id"]):
-            return await self._start(transport, peer, wanted, session)
+            return await self._start(request)
         denied = denial(row["tool"], decision.reason, approval_id=row["id"], rule=row["rule"])
         await shared_threads.run(store.refusal, row["id"])
-        self._finished(row, denied, session.id, decision.approver)
-        return wanted.finish(denied, peer)
+        self._finished(row, denied, request.session.id, decision.approver)
+        return request.wanted.finish(denied, request.peer)
 
     async def _answered(self, store: Approvals, row: ApprovalRow, answer: Any, peer: Peer) -> Decision | None:
         """Store the answer to one form. Returns None if the request has another answer already."""
