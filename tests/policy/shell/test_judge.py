@@ -314,3 +314,17 @@ def test_no_command_answers_for_the_person(command: str) -> None:
 def test_other_commands_of_ours_are_not_known(command: str) -> None:
     found = judge_command(command, PLACE)
     assert (found.verdict, found.rule) == ("ask", "shell:unknown-program")
+
+
+def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shim, work = tmp_path / "shims" / "jq", tmp_path / "ws" / "deep"
+    for folder in (shim.parent, work):
+        folder.mkdir(parents=True)
+    shim.touch(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent))
+    place = CommandPlace(str(work.parent), str(work), str(tmp_path), on_disk=True)
+    (work.parent / ".tool-versions").write_text("jq 1.7\n")
+    assert judge_command("jq . a.json", place).verdict == "allow"
+    (work.parent / ".tool-versions").write_text("jq path:./bad\n")
+    assert judge_command("jq . a.json", place).rule == "shell:workspace-program"
+    assert judge_command("jq . a.json", replace(place, walled=True)).verdict == "allow"

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ...boundary.git_settings import text_of
 from ...boundary.host_files import ENVIRONMENT, RULE_HOST_FILES
+from ...boundary.programs import is_shim, named_programs
 from ...boundary.protected_names import RULE_PROTECTED, holds_protected
+from ...core.errors import ConfigError
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Judgement
 from .command_flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
@@ -160,6 +163,9 @@ def _of_command(
     if place.program_folders and not place.contained and (planted := planted_program(command, place)):
         phrase = f"would run {planted}, a program of the workspace, and no sandbox is around it"
         yield _say(command, Finding("ask", "shell:workspace-program", phrase))
+    if name and place.on_disk and not _is_walled(place) and (choice := chosen_program(name, command, place)):
+        phrase = f"runs a program of the folder that {choice} names, and no sandbox is around it"
+        yield _say(command, Finding("ask", "shell:workspace-program", phrase))
     if name == "git" and place.on_disk and not place.contained:
         if folder_is_unknown(command):
             phrase = "works in a repository that is known only when it runs"
@@ -217,6 +223,22 @@ def planted_program(command: Command, place: CommandPlace) -> str | None:
         there = os.path.join(command.cwd or "", path)
         if os.path.lexists(there) and not os.path.isdir(there):
             return path
+    return None
+
+
+def chosen_program(name: str, command: Command, place: CommandPlace) -> str | None:
+    """Return the file of asdf or mise that names a folder with the program, if PATH has their shim of it."""
+    if "/" in name or not is_shim(next(named_programs(name), "")):
+        return None
+    at = os.path.realpath(command.cwd or place.cwd)
+    while is_below(at, place.workspace):
+        try:
+            named = "path:" in text_of(f"{at}/.tool-versions")
+        except ConfigError:
+            named = True  # it is too large to be looked at
+        if named:
+            return os.path.relpath(f"{at}/.tool-versions", place.workspace)
+        at = os.path.dirname(at)
     return None
 
 

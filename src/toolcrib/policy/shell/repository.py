@@ -218,7 +218,8 @@ def _repositories_of(folder: str, roots: tuple[str, ...]) -> Iterator[tuple[str,
 
 def _is_certain(git: str) -> bool:
     head, parts = f"{git}/HEAD", [f"{_common(git)}/{name}" for name in ("objects", "refs")]
-    return not os.path.islink(head) and bool(_CERTAIN_HEAD.match(text_of(head))) and all(map(os.path.isdir, parts))
+    entered = all(os.path.isdir(each) and os.access(each, os.X_OK) for each in parts)
+    return entered and not os.path.islink(head) and bool(_CERTAIN_HEAD.match(text_of(head)))
 
 
 def _settings(git: str, common: str) -> Iterator[Path]:
