@@ -15,6 +15,7 @@ import pytest
 from toolcrib import (
     AgentHook,
     Decision,
+    Hook,
     HookRule,
     Tool,
     Toolbox,
@@ -350,8 +351,16 @@ def test_a_host_that_traces_gets_a_span_of_every_call(folder):
 
 
 async def test_an_approver_that_cannot_be_asked_is_refused_at_once(folder):
-    with pytest.raises(TypeError, match="async function"):
+    with pytest.raises(TypeError, match=r"async function \(ApprovalRequest\) -> .*, not True; yes=True"):
         Toolbox.open(workspace=folder, approve=True)
+
+
+@pytest.mark.parametrize("hook", [Hook, {"action": "block"}, 3])
+async def test_what_is_no_hook_and_no_middleware_is_refused_by_name(folder, hook):
+    with pytest.raises(TypeError, match="hooks takes Hook and HookRule objects, not "):
+        await Toolbox.open(workspace=folder, hooks=[hook])
+    with pytest.raises(TypeError, match=r"a middleware is a function .*, not 3"):
+        await Toolbox.open(workspace=folder, middleware=[3])
 
 
 async def test_an_approver_that_is_not_async_is_refused_at_once_and_says_no(folder):

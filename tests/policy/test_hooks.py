@@ -167,6 +167,11 @@ def test_arguments_too_long_to_search_count_as_found() -> None:
     assert found.verdict == "deny"
 
 
+def test_one_text_in_code_is_one_name() -> None:
+    hooks = Hooks([HookRule("block", tools="remember", categories="memory", channels="tele*")])  # pyright: ignore[reportArgumentType]
+    assert hooks.judge(remember, {"text": "x"}, ToolContext(channel="telegram")) is not None
+
+
 @pytest.mark.parametrize(
     ("hook", "complaint"),
     [

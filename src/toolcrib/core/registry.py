@@ -316,6 +316,8 @@ class ToolRegistry:
 
     def use(self, middleware: Middleware) -> None:
         """Add a middleware; the first added is the outermost."""
+        if not callable(middleware):
+            raise TypeError(f"a middleware is a function `async (call, ctx, next) -> ToolOutput`, not {middleware!r}")
         self.stages.middleware = (*self.stages.middleware, middleware)
 
     def add_hook(self, hook: Hook) -> None:

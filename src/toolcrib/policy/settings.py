@@ -126,7 +126,8 @@ class HookRule(Section):
         from ..core.tool import ToolCategory
         from .regexes import compile_pattern
 
-        object.__setattr__(self, "pattern", tuple(as_list(self.pattern)))  # code may give one text, as files do
+        for name in ("tools", "categories", "channels", "pattern"):  # code may give one text, as files do
+            object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
         if (self.action is None) == (self.preset is None):
             raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
         if self.action not in ("log", "notify") and (self.file or self.command):

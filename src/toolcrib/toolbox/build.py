@@ -74,7 +74,7 @@ def build(
     closing = ExitStack()
     try:
         hooks = tuple(hooks)
-        rules = tuple(hook for hook in hooks if not isinstance(hook, Hook))
+        rules = tuple(_rule(hook) for hook in hooks if not isinstance(hook, Hook))
         ground = _ground(settings, rules, closing)
         house = _house(ground, approve, yes)
         for hook in hooks:
@@ -86,6 +86,14 @@ def build(
     except BaseException:
         closing.close()
         raise
+
+
+def _rule(hook: object) -> HookRule:
+    from ..policy.settings import HookRule
+
+    if not isinstance(hook, HookRule):
+        raise TypeError(f"hooks takes Hook and HookRule objects, not {hook!r}")
+    return hook
 
 
 def _ground(settings: Settings, hook_rules: tuple[HookRule, ...], closing: ExitStack) -> Ground:

@@ -432,6 +432,9 @@ def _check_tools(tools: object) -> None:
         raise TypeError(f"tools should be a list of tools, not {tools!r}: tools=[…]")
 
 
+_APPROVES = "(ApprovalRequest) -> bool | Decision | None"
+
+
 def _check_approver(approve: object) -> None:
     """Raise TypeError for what cannot be awaited: else every question would be a no."""
     import inspect
@@ -441,10 +444,9 @@ def _check_approver(approve: object) -> None:
     if callable(approve) and not isinstance(approve, type):
         if not inspect.isroutine(approve):  # an object, or a partial function
             return
-        said = f"approve is a plain function ({getattr(approve, '__qualname__', approve)}): write `async def`"
-    else:
-        said = f"approve should be an async function, not {approve!r}; yes=True turns asks into allow"
-    raise TypeError(f"{said} (ApprovalRequest) -> bool | Decision | None")
+        name = getattr(approve, "__qualname__", approve)
+        raise TypeError(f"approve is a plain function ({name}): write `async def` {_APPROVES}")
+    raise TypeError(f"approve should be an async function {_APPROVES}, not {approve!r}; yes=True turns asks into allow")
 
 
 def _read_settings(workspace: PathLike | None, mode: Mode | None, config: PathLike | None) -> Settings:
