@@ -19,6 +19,7 @@ from toolcrib.policy.policy import Policy
 from toolcrib.policy.preview import MAX_LINE
 from toolcrib.policy.requests import Decision, use_approver
 from toolcrib.policy.rules.suggest import suggest
+from toolcrib.policy.secrets.redact import Redactor
 from toolcrib.record.approvals import Approvals
 
 
@@ -297,6 +298,17 @@ async def test_what_the_model_wrote_cannot_pass_for_what_toolcrib_says(world):
     assert request.preview.isprintable() or all(c.isprintable() or c in "\n\t" for c in request.preview)
     assert "\u3164" not in request.preview
     assert request.arguments["command"] == command
+
+
+async def test_a_question_that_would_hide_more_than_a_secret_is_not_asked(world):
+    seen = []
+    w = world(approver=door(True, seen))
+    w.service.redact, w.service.hides_more = (known := Redactor()).redact, known.hides_more
+    output = await w.wipe("http://me:;rm${IFS}-rf${IFS}src;@host/")
+    assert output.error_kind == "denied" and "percent-encoded" in output.for_llm
+    assert (seen, w.done, w.store.pending()) == ([], [], [])
+    assert (await w.wipe("http://me:a%3Bb-1@host/")).for_llm == "wiped http://me:a%3Bb-1@host/"
+    assert "me:***@host" in seen[0].preview
 
 
 async def test_a_door_of_the_context_goes_before_the_default_one(world):

@@ -66,8 +66,9 @@ class ApprovalService:
     writes one if the answer is "always". `at_intent` means that the code that commits the intent of a call uses up the
     approval in its grant; otherwise it is used up here. `settle` writes the outcomes of ended calls to the record
     before the record is searched for missing outcomes. `redact` removes secrets from everything that is shown and
-    stored; the call itself, and the arguments for an approver, stay exact. `workspace` is the folder for which a rule
-    would be written.
+    stored; the call itself, and the arguments for an approver, stay exact. `hides_more` returns whether it would hide
+    more than a secret: such a call is refused, because nobody could see what they approve. `workspace` is the folder
+    for which a rule would be written.
     """
 
     store: Approvals
@@ -81,6 +82,7 @@ class ApprovalService:
     at_intent: bool = False
     settle: Callable[[], object] = lambda: None
     redact: Redact = str
+    hides_more: Callable[[str], bool] = lambda text: False
     workspace: str | None = None
 
     def __post_init__(self) -> None:
@@ -151,6 +153,17 @@ class ApprovalService:
         asked = await self._request(
             request, reason, _asked_by(rule, fixed), now, line=line, hosts=hosts, live=approver is not None
         )
+        if asked is None:
+            text = (
+                f"{request.tool.name} was not run: it needs approval, and the question would hide a part of it that "
+                "looks like a password or a key, but holds signs that a program could obey. Write the signs of a "
+                "password in an address percent-encoded (%3B for ;), or leave the secret out."
+            )
+            said = (
+                f"{request.tool.name} was refused: the question would have hidden more of it than a secret. "
+                "A text in the setting redact.allow is shown."
+            )
+            return ToolOutput.error(text, "denied", for_user=said, meta={"rule": rule})
         if approver is None:
             return self._pending(request, asked.id, asked.preview, asked.rule, reason, rule)
         return await self._at(approver, request, asked, rule)
@@ -277,10 +290,23 @@ class ApprovalService:
     async def _request(
         self, request: Call, reason: str, asked_by: str | None, now: float, *, line: str, hosts: tuple[str, ...],
         live: bool,
-    ) -> ApprovalRequest:  # fmt: skip
+    ) -> ApprovalRequest | None:  # fmt: skip
+        """Store a request. None if the question would hide more than secrets."""
+        hidden = False
+
+        def shown_part(text: str) -> str:
+            nonlocal hidden
+            part = self.redact(text)
+            hidden = hidden or (part is not text and self.hides_more(text))
+            return part
+
         ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
         stored = self._as_stored(ctx)
-        preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self.redact)
+        preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, shown_part)
+        # Only to be shown: the repeated call runs, bound by its digest.
+        shown_arguments = await shared_threads.run(map_texts, request.arguments, shown_part)
+        if hidden:
+            return None
         shown = cut_line(self.redact(line))
         scopes = self._scopes(request, line, asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
@@ -291,8 +317,6 @@ class ApprovalService:
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes, hosts,
             self._wider(request, line) if "rule" in scopes else "",
         )  # fmt: skip
-        # Only to be shown: the repeated call runs, bound by its digest.
-        shown_arguments = await shared_threads.run(map_texts, request.arguments, self.redact)
         row = {
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
             "session_id": stored.session_id,

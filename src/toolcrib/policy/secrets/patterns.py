@@ -251,6 +251,11 @@ _LINE = lazy_regex(
 )
 _FLAT = lazy_regex(r"(?:\\[nr]|[A-Za-z0-9+/=])++")
 _MAX_BODY = 32 * 1024
+_BEFORE = r"[ \t\"'+-]{0,32}(?:\d{1,7}[|:\t ]{1,3})?[ \t\"'+-]{0,8}"
+_BODY_LINE = lazy_regex(
+    rf"{_BEFORE}(?:(?:Proc-Type|DEK-Info|Version|Comment): [\w .,:/()+-]*\r?|([A-Za-z0-9+/=]*)[\"',\\+ \t\r]*)"
+)
+_FULL_LINE = 40  # characters of base64; the last two lines of a body (the rest, a checksum) may be shorter
 
 
 def private_keys(text: str) -> list[Span]:
@@ -271,6 +276,15 @@ def private_keys(text: str) -> list[Span]:
             begin = _open_start(text, fence.start(), fences[number - 1].end() if number else 0)
             found += _span(text, begin, fence.start())
     return found
+
+
+def is_key_body(body: str) -> bool:
+    """Return whether every line between the first and the last line of a private key looks like a part of it."""
+    lines = [_BODY_LINE.fullmatch(line) for line in re.split(r"(?:\\r)?\\n|\n", body)]
+    if any(line is None for line in lines):
+        return False
+    data = [line[1] for line in lines if line is not None and line[1]]
+    return all(len(each) >= _FULL_LINE for each in data[:-2])
 
 
 def _span(text: str, start: int, end: int) -> list[Span]:

@@ -20,7 +20,7 @@ from ...core.errors import ConfigError
 from ...core.text import lazy_regex, one_line
 from ..regexes import UserPattern, compile_pattern
 from .dumps import DUMPS, in_dump
-from .patterns import CONTEXTS, TOKENS, Span, mask, private_keys
+from .patterns import CONTEXTS, TOKENS, Span, is_key_body, mask, private_keys
 
 MIN_SECRET = 8
 """Minimum length of a granted value: a shorter one occurs in many texts by chance."""
@@ -36,6 +36,8 @@ _ESCAPED = lazy_regex(
 # What a terminal does not show: colours (`grep --color` puts them into a match) and characters without a width.
 _UNSEEN = lazy_regex(r"\x1b\[[0-9;?:]*[@-~]|[\0\x08\u00ad\u200b-\u200f\u2060\ufeff]|\r(?!\n)")
 _UNSEEN_WIDE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+# What ends a word of a shell, or begins a command in it.
+_SIGN = lazy_regex(r"[\s\0-\x20;&|<>(){}`'\"\\\x7f-\x9f]")
 _LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
 _FINDERS: tuple[tuple[str, Callable[[str], list[Span]]], ...] = (
@@ -92,6 +94,20 @@ class Redactor:
                 break
             text = replaced(text, found)
         return text
+
+    def hides_more(self, text: str) -> bool:
+        """Return whether a mask would hide more than a secret: signs that a shell, a script or a URL obeys.
+
+        A model may put what it does where a secret is expected: `http://me:;rm${IFS}-rf${IFS}src;@host/`.
+        """
+        for _ in range(_ROUNDS):
+            found = self.spans(text)
+            if any(_obeyed(text, span) for span in found):
+                return True
+            if not found:
+                break
+            text = replaced(text, found)
+        return False
 
     def clears(self, data: bytes) -> bool:
         """Return whether bytes certainly hold no secret. It is for long ones, and costs less than `spans`."""
@@ -245,6 +261,16 @@ def _merged(spans: list[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
+
+
+def _obeyed(text: str, span: Span) -> bool:
+    """Return whether something could obey what a mask hides."""
+    hidden = text[span.start : span.end]
+    if span.mask.startswith(("\n", "\\n")):
+        return not is_key_body(hidden)
+    if text.startswith("@", span.end) and any(sign in hidden for sign in "?#@"):
+        return True  # the address has, for some programs, another host than the one that is shown
+    return _SIGN.search(hidden) is not None
 
 
 def _own(number: int, expression: str) -> UserPattern:
