@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,7 +19,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LoggingMessageNotification
 
 from ...core.caller import Caller
-from ...core.dataclass import dataclass
 from ...core.errors import ToolError
 from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
 from ...sources.mcp.servers import McpServers
@@ -41,21 +39,14 @@ MAX_ADDRESS = 8_192
 """The longest address that is kept, in characters. It may be made from a template that any text fits."""
 
 
-@dataclass(slots=True, eq=False)
-class _Subscriber:
-    """A session of the handshake era, with the resources it listens for, by the addresses it knows."""
-
-    session: HandshakeSession
-    uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
-
-
 class Subscribers:
     """The sessions and streams of one of our MCP servers."""
 
     def __init__(self, servers: McpServers, catalogue: Catalogue, calls: CallHandler) -> None:
         self._servers, self._catalogue, self._calls = servers, catalogue, calls
         self._level = LEVELS[0]
-        self._sessions: dict[HandshakeSession, _Subscriber] = {}
+        self._sessions: dict[HandshakeSession, dict[str, ContentPlace]] = {}
+        """Those of the handshake era, with the resources that each listens for, by the addresses it knows."""
         self._streams: dict[TransportState, Outbox] = {}
         self.watched: dict[tuple[str, str], Counter[str]] = {}
         """By server and its own address: how many listeners each shown address has."""
@@ -82,15 +73,14 @@ class Subscribers:
 
     def begin(self, transport: TransportState, session: HandshakeSession) -> None:
         """Add a session of the handshake era."""
-        self._sessions[session] = _Subscriber(session)
+        self._sessions[session] = {}
         if self._level != LEVELS[0]:
             transport.spawn(self._tell_level())
 
     def forget(self, transport: TransportState, session: HandshakeSession) -> None:
         """Remove a session of the handshake era."""
-        listener = self._sessions.pop(session, None)
-        if listener is not None and listener.uris:
-            transport.spawn(self._unwatch(listener.uris))
+        if watched := self._sessions.pop(session, None):
+            transport.spawn(self._unwatch(watched))
 
     # --- subscriptions
 
@@ -99,23 +89,23 @@ class Subscribers:
 
         Raises MCPError if there is no session, too many resources or no such resource, or if the server fails.
         """
-        listener = self._sessions.get(session) if session is not None else None
-        if listener is None:
+        watched = self._sessions.get(session) if session is not None else None
+        if watched is None:
             raise MCPError(INVALID_REQUEST, "there is no session for notifications")
-        if uri not in listener.uris:
-            if len(listener.uris) >= MAX_WATCHED:
+        if uri not in watched:
+            if len(watched) >= MAX_WATCHED:
                 raise MCPError(INVALID_REQUEST, f"a session may listen for {MAX_WATCHED:,} resources")
             place = await self._watch(uri, who)
-            if uri in listener.uris or self._sessions.get(listener.session) is not listener:
+            if uri in watched or session not in self._sessions:
                 await self._unwatch({uri: place})  # another request was quicker, or the session is over
             else:
-                listener.uris[uri] = place
+                watched[uri] = place
 
     async def unsubscribe(self, session: HandshakeSession | None, uri: str) -> None:
         """Handle `resources/unsubscribe`."""
-        listener = self._sessions.get(session) if session is not None else None
-        if listener is not None and uri in listener.uris:
-            await self._unwatch({uri: listener.uris.pop(uri)})
+        watched = self._sessions.get(session, {}) if session is not None else {}
+        if uri in watched:
+            await self._unwatch({uri: watched.pop(uri)})
 
     @asynccontextmanager
     async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[list[str]]:
@@ -182,7 +172,7 @@ class Subscribers:
         streams = self._streams.get(transport)
         if streams is None:
             return
-        sessions = [found for each in transport.sessions.values() if (found := self._sessions.get(each)) is not None]
+        sessions = [each for each in transport.sessions.values() if each in self._sessions]
         match event:
             case ContentChanged(_, kind):
                 self._catalogue.stale()
@@ -190,25 +180,24 @@ class Subscribers:
                 changed = ResourcesListChanged() if resources else PromptsListChanged()
                 streams.put(("list", kind), partial(transport.bus.publish, changed))
                 for each in sessions:
-                    to = each.session.session
-                    each.session.outbox.put(
-                        ("list", kind), to.send_resource_list_changed if resources else to.send_prompt_list_changed
-                    )
+                    to = each.session
+                    send = to.send_resource_list_changed if resources else to.send_prompt_list_changed
+                    each.outbox.put(("list", kind), send)
             case ResourceChanged(server, own):
                 for uri in tuple(self.watched.get((server, own), ())):
                     streams.put(uri, partial(transport.bus.publish, ResourceUpdated(uri)))
                     for each in sessions:
-                        place = each.uris.get(uri)
+                        place = self._sessions[each].get(uri)
                         if place is not None and place.server.name == server:
-                            each.session.outbox.put(uri, partial(each.session.session.send_resource_updated, uri))
+                            each.outbox.put(uri, partial(each.session.send_resource_updated, uri))
             case ServerLogged(server, params):
-                wanting = [each for each in sessions if wants(each.session.level or LEVELS[0], params.level)]
-                wanting = [each for each in wanting if self._is_for(server, each.session.caller)]
+                wanting = [each for each in sessions if wants(each.level or LEVELS[0], params.level)]
+                wanting = [each for each in wanting if self._is_for(server, each.caller)]
                 if wanting:
                     said = sanitize_model(params, self._calls.redact)
                     _send(wanting, LoggingMessageNotification(params=said))
             case ServerNotified(server, notification):
-                _send([each for each in sessions if self._is_for(server, each.session.caller)], notification)
+                _send([each for each in sessions if self._is_for(server, each.caller)], notification)
 
     def _is_for(self, server: str, caller: Caller | None) -> bool:
         """Return whether a caller may use a server: at least one of its tools."""
@@ -216,6 +205,6 @@ class Subscribers:
         return caller is None or any(not hides(tool, caller) for tool in self._servers.registered.of(server))
 
 
-def _send(sessions: Iterable[_Subscriber], note: Any) -> None:
+def _send(sessions: Iterable[HandshakeSession], note: Any) -> None:
     for each in sessions:
-        each.session.outbox.put(None, partial(each.session.session.send_notification, note))
+        each.outbox.put(None, partial(each.session.send_notification, note))
