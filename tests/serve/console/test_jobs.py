@@ -17,6 +17,7 @@ from toolcrib.jobs.opening import open_engine
 from toolcrib.jobs.placing import schedules_of
 from toolcrib.jobs.schedule import Every
 from toolcrib.jobs.schedules import Schedule, ScheduledRun
+from toolcrib.serve.console.acts import SentForm
 from toolcrib.serve.console.jobs import JobList, OneJob, job_page, jobs_page, send_by_worker, session_of
 from toolcrib.serve.console.page import Frame
 from toolcrib.serve.console.schedules import ScheduleList, schedules_page
@@ -89,9 +90,8 @@ def test_where_no_worker_ever_was_a_message_says_how_to_start_one(room: Room) ->
     def jobs() -> Any:
         raise UnknownName("there are no jobs here")
 
-    sent = send_by_worker(
-        {"id": "s", "text": "go on"}, jobs, lambda: nullcontext(room.box), room.box.state.record, "me"
-    )
+    form = SentForm({"id": "s", "text": "go on"}, "me", lambda: room.box.state.record)
+    sent = send_by_worker(form, jobs, lambda: nullcontext(room.box))
     with pytest.raises(ToolError, match="start `toolcrib worker`, then send it again"):
         asyncio.run(sent)
 

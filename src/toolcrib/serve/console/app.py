@@ -23,6 +23,7 @@ from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder
 from .access import FORM, PERSON, FormRefused, read_form
+from .acts import SentForm
 from .calls import OpenJournal, call_page, calls_page, export_calls, read_call, read_calls, undo_call
 from .health import health_page, read_limits
 from .inbox import answer_request, answer_several, count_waiting, inbox_page, read_inbox, read_request
@@ -137,7 +138,7 @@ class ConsoleViews:
     async def call(self, request: Request) -> Response:
         """Show one call, after taking back what it changed."""
         sources = self._sources
-        given, said = await self._done(request, undo_call, sources.journal, sources.record())
+        given, said = await self._done(request, undo_call, sources.journal)
 
         def show(frame: Frame) -> str:
             return call_page(read_call(sources.state(), sources.build, sources.journal, given), frame)
@@ -158,7 +159,7 @@ class ConsoleViews:
     async def session(self, request: Request) -> Response:
         """Show one session, after doing what a form says."""
         sources, state = self._sources, self._sources.state()
-        given, said = await self._done(request, act_on_session, state, sources.jobs, sources.build, sources.record())
+        given, said = await self._done(request, act_on_session, state, sources.jobs, sources.build)
         return await self._shown(
             request, "sessions", lambda frame: session_page(read_session(state, given), frame), said
         )
@@ -171,14 +172,14 @@ class ConsoleViews:
     async def job(self, request: Request) -> Response:
         """Show one job, after doing what a form says."""
         sources = self._sources
-        given, said = await self._done(request, act_on_job, sources.jobs, sources.record())
+        given, said = await self._done(request, act_on_job, sources.jobs)
         found = await read_job(sources.jobs, sources.state(), given.get("id", ""))
         return await self._shown(request, "jobs", lambda frame: job_page(found, frame), said)
 
     async def schedules(self, request: Request) -> Response:
         """Show the schedules, after doing what a form says."""
         sources = self._sources
-        _, said = await self._done(request, act_on_schedule, sources.schedules, sources.record())
+        _, said = await self._done(request, act_on_schedule, sources.schedules)
         return await self._shown(
             request, "schedules", lambda frame: schedules_page(read_schedules(sources.schedules), frame), said
         )
@@ -186,7 +187,7 @@ class ConsoleViews:
     async def rules(self, request: Request) -> Response:
         """Show the rules and try one, after doing what a form says."""
         sources = self._sources
-        given, said = await self._done(request, act_on_rules, sources.build, sources.untrusted, sources.record())
+        given, said = await self._done(request, act_on_rules, sources.build, sources.untrusted)
 
         def show(frame: Frame) -> str:
             tried: Mapping[str, str] = {} if said else given
@@ -197,7 +198,7 @@ class ConsoleViews:
     async def servers(self, request: Request) -> Response:
         """Show the MCP servers and plugins, after doing what a form says."""
         sources = self._sources
-        _, said = await self._done(request, act_on_server, sources.build, sources.open, sources.record())
+        _, said = await self._done(request, act_on_server, sources.build, sources.open)
 
         def show(frame: Frame) -> str:
             return servers_page(read_servers(sources.build, sources.record(), live=sources.has_servers), frame)
@@ -206,11 +207,12 @@ class ConsoleViews:
 
     async def tool(self, request: Request) -> Response:
         """Show a tool, after calling it as a form says."""
-        sources, outputs = self._sources, list[ToolOutput]()
+        sources = self._sources
         session = f"{self._session}-{sha256(request.scope[PERSON].encode()).hexdigest()[:6]}"
-        given, said = await self._done(request, call_tool, sources.open, session, outputs, sources.record())
+        given, done = await self._done(request, call_tool, sources.open, session)
+        output, said = (done, "") if isinstance(done, ToolOutput) else (None, done)
         return await self._shown(
-            request, "servers", lambda frame: tool_page(read_tool(sources.build, given, *outputs), frame), said
+            request, "servers", lambda frame: tool_page(read_tool(sources.build, given, output), frame), said
         )
 
     async def health(self, request: Request) -> Response:
@@ -246,16 +248,17 @@ class ConsoleViews:
             return HTMLResponse(refused("Not found", str(error)), 404)
         return HTMLResponse(refused("This cannot be shown", str(error)), 400 if isinstance(error, ConfigError) else 500)
 
-    async def _done(self, request: Request, act: Callable[..., Any], *values: Any) -> tuple[Mapping[str, str], str]:
-        """Do what a form says, in a thread if that blocks. Return the form, or else what the address has, and what to
-        say of it. Raises UnknownName and ToolNotFoundError."""
+    async def _done(self, request: Request, act: Callable[..., Any], *values: Any) -> tuple[Mapping[str, str], Any]:
+        """Do what a form says, in a thread if that blocks. Return the form, or else what the address has, and what came
+        of it: as a rule what to say. Raises UnknownName and ToolNotFoundError."""
         if request.method != "POST":
             return request.query_params, ""
-        given, person = await read_form(request), request.scope[PERSON]
+        given = await read_form(request)
+        sent = SentForm(given, request.scope[PERSON], self._sources.record)
         try:
             if inspect.iscoroutinefunction(act):
-                return given, await act(given, *values, person)
-            return given, await shared_threads.run(act, given, *values, person)
+                return given, await act(sent, *values)
+            return given, await shared_threads.run(act, sent, *values)
         except (UnknownName, ToolNotFoundError):
             raise
         except ToolcribError as error:

@@ -25,7 +25,7 @@ from ...record.rows import TRACEBACK, ApprovalRow, CallRow
 from ...record.spill import spilled
 from ...record.state import StateFolder
 from ...record.undoing import UndoConflict, foresee, undo
-from .acts import note_act
+from .acts import SentForm
 from .html import Child, Markup, el
 from .page import VIEWS, Frame, arguments_of, choice, clock, exact, facts, form, link, live, number_of, one_line, page
 from .rules import Build
@@ -233,12 +233,12 @@ def _arguments(rows: Sequence[CallRow]) -> str:
     return next((each["arguments"] for each in reversed(rows) if each["arguments"]), "")
 
 
-def undo_call(given: Mapping[str, str], open_journal: OpenJournal, record: Where, person: str) -> str:
+def undo_call(sent: SentForm, open_journal: OpenJournal) -> str:
     """Take back what a call changed, and return a sentence for the person. Raises ToolcribError."""
-    note_act(record, person, "undo", given.get("id", ""))
+    sent.note("undo", sent.get("id"))
     try:
         with open_journal() as journal:
-            done = undo(journal, given.get("id", ""))
+            done = undo(journal, sent.get("id"))
     except UndoConflict as error:
         return (
             f"Nothing was undone: {'; '.join(error.conflicts)}. At a terminal, `toolcrib undo --force` does it anyway."

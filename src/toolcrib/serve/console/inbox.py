@@ -16,6 +16,7 @@ from ...policy.requests import Decision, about_rule, answer, hosts_of, scopes_of
 from ...record.approvals import Approvals, find_request
 from ...record.connection import Where, shown
 from ...record.rows import ApprovalRow
+from .acts import SentForm
 from .calls import has_read
 from .html import Child, Markup, el
 from .page import Frame, arguments_of, check_sure, clock, exact, facts, folded, form, link, page, read_arguments, sure
@@ -112,12 +113,10 @@ def read_request(records: Iterable[Where], here: Where, build: Build, ident: str
     raise UnknownName(UNKNOWN.format(ident))
 
 
-def answer_request(
-    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
-) -> str:
+def answer_request(sent: SentForm, records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None]) -> str:
     """Answer a request as a form says, and return a sentence for the person, whom the record names. Blocks. Raises
     ToolcribError."""
-    ident, decision = given.get("id", ""), _decision(given, person)
+    ident, decision = sent.get("id"), _decision(sent)
     with find_request(ident, records) as found:
         if found is None:
             raise UnknownName(UNKNOWN.format(ident))
@@ -131,35 +130,33 @@ def answer_request(
     return answered.text if command is None else f"{answered.text} The agent goes on with: {command}"
 
 
-def answer_several(
-    given: Mapping[str, str], records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None], person: str
-) -> str:
+def answer_several(sent: SentForm, records: Iterable[Where], continue_with: Callable[[ApprovalRow], str | None]) -> str:
     """Answer all requests that a form names, each once, and return a sentence for each. Blocks. Raises ConfigError."""
-    chosen = [name.removeprefix(CHOSEN) for name in given if name.startswith(CHOSEN)][:PER_PAGE]
-    if given.get("answer") not in ("once", "deny"):
+    chosen = [name.removeprefix(CHOSEN) for name in sent.given if name.startswith(CHOSEN)][:PER_PAGE]
+    if sent.get("answer") not in ("once", "deny"):
         raise ConfigError("the form names no answer")
     if not chosen:
         raise ConfigError("no call was chosen")
     every, said = list(records), list[str]()
     for ident in chosen:
         try:
-            said.append(answer_request({**given, "id": ident}, every, continue_with, person))
+            said.append(answer_request(replace(sent, given={**sent.given, "id": ident}), every, continue_with))
         except ToolcribError as error:
             said.append(f"{error}.")
     return "\n".join(said)
 
 
-def _decision(given: Mapping[str, str], person: str) -> Decision:
+def _decision(sent: SentForm) -> Decision:
     """Return what a form says. Raises ConfigError if that is not clear."""
-    said = given.get("answer")
+    said, person = sent.get("answer"), sent.person
     if said == "deny":
-        return Decision(False, given.get("reason", "").strip(), approver=person)
+        return Decision(False, sent.get("reason").strip(), approver=person)
     if said == "once" or said == "session":
         return Decision(True, scope=said, approver=person)
     if said == "edited":
-        return Decision(True, arguments=read_arguments(given), approver=person)
+        return Decision(True, arguments=read_arguments(sent.given), approver=person)
     if said == "rule":
-        check_sure(given, "to write a rule")
+        check_sure(sent.given, "to write a rule")
         return Decision(True, scope="rule", approver=person)
     raise ConfigError("the form names no answer")
 

@@ -13,7 +13,7 @@ from ...core.wings import has_wing
 from ...policy.preview import fit
 from ...record.connection import Where
 from ...record.state import StateFolder
-from .acts import note_act
+from .acts import SentForm
 from .html import Child, Markup, el
 from .page import MAX_ARGUMENTS, Frame, as_json, clock, exact, facts, form, link, live, page
 from .rules import Build
@@ -183,33 +183,33 @@ def _acts(found: OneJob, frame: Frame) -> Markup:
     )  # fmt: skip
 
 
-async def act_on_job(given: Mapping[str, str], jobs: OpenJobs, notes: Where, person: str) -> str:
+async def act_on_job(sent: SentForm, jobs: OpenJobs) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
     from ...jobs.engine import run_again
     from ...jobs.waits import cancel
 
-    ident, act = given.get("id", ""), given.get("act", "")
+    ident, act = sent.get("id"), sent.get("act")
     async with jobs() as (engine, record):
         status = await engine.status(ident)
         if act == "cancel":
-            await shared_threads.run(note_act, notes, person, "cancel", ident)
+            await shared_threads.run(sent.note, "cancel", ident)
             if not await cancel(engine, record, ident):
                 return f"{ident} has ended already; nothing was changed."
             status = await engine.status(ident)
             return f"{ident} is {status.state}{f': {status.reason}' if status.reason else ''}."
         if act == "again":
-            await shared_threads.run(note_act, notes, person, "run again", ident)
+            await shared_threads.run(sent.note, "run again", ident)
             return f"It runs again as {await run_again(engine, ident)}."
     raise ToolError("the form names no act")
 
 
-async def send_by_worker(given: Mapping[str, str], jobs: OpenJobs, build: Build, notes: Where, person: str) -> str:
+async def send_by_worker(sent: SentForm, jobs: OpenJobs, build: Build) -> str:
     """Submit a message to a session as a job, and return a sentence for the person. Raises ToolcribError."""
     from ...jobs.bodies import MessageBody
     from ...jobs.engine import Job
     from ...jobs.placing import placement
 
-    ident, text = given.get("id", ""), given.get("text", "").strip()
+    ident, text = sent.get("id"), sent.get("text").strip()
 
     def job() -> Job:
         with build() as box:
@@ -218,7 +218,7 @@ async def send_by_worker(given: Mapping[str, str], jobs: OpenJobs, build: Build,
 
     try:
         async with jobs() as (engine, _):
-            await shared_threads.run(note_act, notes, person, "send by a worker", f"{ident}: {text}")
+            await shared_threads.run(sent.note, "send by a worker", f"{ident}: {text}")
             return f"Submitted as {await engine.submit(await shared_threads.run(job))}."
     except UnknownName:
         raise ToolError("no worker was ever started here; start `toolcrib worker`, then send it again") from None

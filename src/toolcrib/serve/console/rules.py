@@ -17,7 +17,7 @@ from ...record.connection import Where
 from ...record.filters import read_time
 from ...toolbox import Toolbox
 from ...toolbox.past_calls import recorded_calls
-from .acts import note_act
+from .acts import SentForm
 from .html import Child, Markup, el
 from .page import MAX_ARGUMENTS, Frame, check_sure, choice, exact, folded, form, link, live, one_line, page, sure
 
@@ -187,26 +187,26 @@ def _to_trust(text: TextToTrust, frame: Frame) -> Markup:
     )  # fmt: skip
 
 
-def act_on_rules(given: Mapping[str, str], build: Build, untrusted: Untrusted, record: Where, person: str) -> str:
+def act_on_rules(sent: SentForm, build: Build, untrusted: Untrusted) -> str:
     """Write or remove a rule, or trust a file exactly as it was shown. Raises ToolcribError."""
-    act, written = given.get("act", ""), given.get("rule", "").strip()
-    check_sure(given, "to change rules or trust")
+    act, written = sent.get("act"), sent.get("rule").strip()
+    check_sure(sent.given, "to change rules or trust")
     if act == "trust":
-        path, digest = given.get("path", ""), given.get("digest", "")
+        path, digest = sent.get("path"), sent.get("digest")
         found = [each.file for each in untrusted() if (str(each.file.path), each.file.digest) == (path, digest)]
         if not found:
             raise ToolError(f"{path} has changed since this page was made; look at it, and try once more")
-        note_act(record, person, "trust", f"{path} (sha256 {digest})")
+        sent.note("trust", f"{path} (sha256 {digest})")
         TrustStore().trust(found[0])
         return f"Trusted {path}, as it was shown. A change of the file ends the trust."
-    verdict = _VERDICTS.get(given.get("verdict", ""))
+    verdict = _VERDICTS.get(sent.get("verdict"))
     if act not in ("add", "remove") or verdict is None:
         raise ToolError("the form names no act")
     with build() as box:
         workspace = box.workspace.root
     parse_rule(written, verdict, RuleSource("tried"))
-    note_act(record, person, f"{act} the rule", f"{verdict} {written}")
+    sent.note(f"{act} the rule", f"{verdict} {written}")
     if act == "add":
         return f"Wrote {verdict} {written} to {remember(workspace, verdict, written)}."
-    there = forget(None if given.get("layer") == "user" else workspace, written, [verdict])
+    there = forget(None if sent.get("layer") == "user" else workspace, written, [verdict])
     return f"Removed {verdict} {written}." if there else f"{verdict} {written} is not among your own rules any more."

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
-from ...record.connection import Where
-from .acts import note_act
+from .acts import SentForm
 from .html import Child, Markup, el
 from .page import Frame, as_json, clock, exact, facts, folded, form, link, live, one_line, page
 
@@ -90,14 +89,14 @@ def _run(run: ScheduledRun) -> Markup:
               f" {one_line(run.text)}")  # fmt: skip
 
 
-def act_on_schedule(given: Mapping[str, str], schedules: OpenSchedules, notes: Where, person: str) -> str:
+def act_on_schedule(sent: SentForm, schedules: OpenSchedules) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
-    name, act = given.get("name", ""), given.get("act", "")
+    name, act = sent.get("name"), sent.get("act")
     if act not in ("run", "pause", "resume"):
         raise ToolError("the form names no act")
     with schedules() as opened:
         opened.get(name)
-        note_act(notes, person, f"{act} the schedule", name)
+        sent.note(f"{act} the schedule", name)
         if act == "run":
             worker = "" if opened.has_worker(time.time()) else " No worker runs now: toolcrib worker"
             return f"{opened.run(name).name} runs as soon as a worker looks for it.{worker}"

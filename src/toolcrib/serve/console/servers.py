@@ -20,7 +20,7 @@ from ...record.audit import Audit
 from ...record.connection import Where
 from ...sources.mcp.upstream import ServerStatus
 from ...toolbox import Toolbox
-from .acts import note_act
+from .acts import SentForm
 from .html import Child, Markup, el
 from .page import Frame, as_json, check_sure, clock, exact, facts, folded, form, link, live, page, sure
 from .rules import Build
@@ -188,16 +188,16 @@ def _plugin(plugin: Plugin) -> Markup:
 # --- acts
 
 
-async def act_on_server(given: Mapping[str, str], build: Build, opened: Open, record: Where, person: str) -> str:
+async def act_on_server(sent: SentForm, build: Build, opened: Open) -> str:
     """Connect a server, or accept its changes exactly as they were shown. Raises ToolcribError."""
-    name, act = given.get("name", ""), given.get("act", "")
+    name, act = sent.get("name"), sent.get("act")
     if act == "accept":
-        return await shared_threads.run(_accept, given, build, record, person)
+        return await shared_threads.run(_accept, sent, build)
     if act != "test":
         raise ToolError("the form names no act")
     async with opened() as box:
         box.mcp.tools(name)  # raises for a server that is not there
-        await shared_threads.run(note_act, record, person, "connect", name)
+        await shared_threads.run(sent.note, "connect", name)
         begun = time.perf_counter()
         found = (await box.mcp.reload(name))[name]
         took = time.perf_counter() - begun
@@ -206,15 +206,15 @@ async def act_on_server(given: Mapping[str, str], build: Build, opened: Open, re
     return f"{name} is connected: {found.tools} tools, after {took:.2f} s."
 
 
-def _accept(given: Mapping[str, str], build: Build, record: Where, person: str) -> str:
-    name = given.get("name", "")
-    check_sure(given, "to accept changes")
+def _accept(sent: SentForm, build: Build) -> str:
+    name = sent.get("name")
+    check_sure(sent.given, "to accept changes")
     with build() as box:
         box.mcp.tools(name)
         report = _report(box, box.mcp.servers[name])
-        if given.get("digest") != report.digest:
+        if sent.given.get("digest") != report.digest:
             raise ToolError(f"{name} has changed since this page was made; look at it, and try once more")
-        note_act(record, person, "accept", f"{name}: {', '.join(each.name for each in report.changed)}")
+        sent.note("accept", f"{name}: {', '.join(each.name for each in report.changed)}")
         if report.files is not None and not box.mcp.accept_files(name, report.files):
             raise ToolError(f"the files of {name} have changed again; look at them, and try once more")
         if report.changed:

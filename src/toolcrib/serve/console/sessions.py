@@ -17,7 +17,7 @@ from ...record.approvals import Approvals
 from ...record.connection import Where
 from ...record.rows import ApprovalRow
 from ...record.state import StateFolder, state_path
-from .acts import note_act
+from .acts import SentForm
 from .calls import has_read
 from .html import Child, Markup, el
 from .jobs import OpenJobs, send_by_worker
@@ -327,43 +327,41 @@ def _acts(ident: str, turns: int, frame: Frame) -> list[Child]:
     ]  # fmt: skip
 
 
-async def act_on_session(
-    given: Mapping[str, str], state: StateFolder, jobs: OpenJobs, build: Build, record: Where, person: str
-) -> str:
+async def act_on_session(sent: SentForm, state: StateFolder, jobs: OpenJobs, build: Build) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
-    if given.get("act") == "work":
-        return await send_by_worker(given, jobs, build, record, person)
-    return await shared_threads.run(_act, given, state, record, person)
+    if sent.get("act") == "work":
+        return await send_by_worker(sent, jobs, build)
+    return await shared_threads.run(_act, sent, state)
 
 
-def _act(given: Mapping[str, str], state: StateFolder, record: Where, person: str) -> str:
+def _act(sent: SentForm, state: StateFolder) -> str:
     from ...agent.session import AgentSession
     from ...agent.store import SessionStore
 
-    ident, act, text = given.get("id", ""), given.get("act", ""), given.get("text", "").strip()
+    ident, act, text = sent.get("id"), sent.get("act"), sent.get("text").strip()
     with closing(SessionStore(state)) as store:
         row = _found(store, ident)
         if act == "fork":
-            note_act(record, person, "fork", ident)
+            sent.note("fork", ident)
             turns = len(store.turns(row.id))
-            copy = store.fork(row.id, number_of(given.get("turn"), turns))
+            copy = store.fork(row.id, number_of(sent.given.get("turn"), turns))
             return f"Forked as {copy.id}. It goes on with: toolcrib run --session {copy.id} '…'"
         session = AgentSession(store, row)
         if act in STOPS:
-            note_act(record, person, act, ident)
+            sent.note(act, ident)
             stop, _, said = STOPS[act]
-            return said if session.ask_to_stop(stop, person) else f"No turn of {ident} runs; nothing was changed."
+            return said if session.ask_to_stop(stop, sent.person) else f"No turn of {ident} runs; nothing was changed."
         if not text:
             raise ToolError("there is no text to send")
         if act == "answer":
-            note_act(record, person, "answer", f"{ident}: {text}")
+            sent.note("answer", f"{ident}: {text}")
             try:
-                session.answer_question(given.get("run", ""), text)
+                session.answer_question(sent.get("run"), text)
             except KeyError:
                 raise ToolError(f"{ident} does not wait for this answer any more") from None
             return f"Answered. Where nothing waits for it, it goes on with: toolcrib run --session {ident}"
         if act == "send":
-            note_act(record, person, "send", f"{ident}: {text}")
+            sent.note("send", f"{ident}: {text}")
             runs = session.steer(text)
             return "Sent." if runs else f"No turn runs. It waits for the next one: toolcrib run --session {ident}"
     raise ToolError("the form names no act")

@@ -12,8 +12,7 @@ from ...core.output import ToolOutput
 from ...core.threads import shared_threads
 from ...core.wings import has_wing
 from ...policy.preview import fit
-from ...record.connection import Where
-from .acts import note_act
+from .acts import SentForm
 from .html import el
 from .page import MAX_ARGUMENTS, Frame, as_json, exact, facts, folded, form, link, live, page, read_arguments
 from .rules import Build
@@ -89,14 +88,10 @@ def _output(output: ToolOutput | None) -> list[Any]:
     ]
 
 
-async def call_tool(
-    given: Mapping[str, str], opened: Open, session: str, outputs: list[ToolOutput], record: Where, person: str
-) -> str:
-    """Call a tool as a form says, and keep the output. Raises ToolcribError if it cannot be called at all."""
-    name = given.get("name", "")
-    arguments = read_arguments(given)
+async def call_tool(sent: SentForm, opened: Open, session: str) -> ToolOutput:
+    """Call a tool as a form says. Raises ToolcribError if it cannot be called at all."""
+    name, arguments = sent.get("name"), read_arguments(sent.given)
     async with opened() as box:
-        await shared_threads.run(note_act, record, person, "call", name)
-        ctx = replace(box.context, channel="console", session_id=session, sender_id=person)
-        outputs.append(await box.call(name, arguments, ctx))
-    return ""
+        await shared_threads.run(sent.note, "call", name)
+        ctx = replace(box.context, channel="console", session_id=session, sender_id=sent.person)
+        return await box.call(name, arguments, ctx)
