@@ -52,6 +52,18 @@ def test_objects_become_classes_and_results_data() -> None:
     assert "-> t_result_result_1:" in stub
 
 
+def test_no_tool_of_a_server_takes_the_name_of_another_tool() -> None:
+    def of(name: str, source: str) -> Tool:
+        return Tool.from_schema(name, "x", {"type": "object"}, lambda args: "", source=source)
+
+    ours = [of("read_file", "own"), of("exec", "own")]
+    theirs = [of(name, "mcp:s") for name in ("read-file", "exec_", "mcp_s_a-b", "mcp_s_a_b")]
+    found = functions_of([*theirs, *ours], "")
+    assert {name: each.tool.name for name, each in found.items()} == {
+        "read_file": "read_file", "exec_": "exec", "mcp_s_a_b": "mcp_s_a_b",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [("exec", "exec_"), ("a-b.c", "a_b_c"), ("1st", "_1st"), ("class", "class_"), ("read_file", "read_file")],
@@ -82,6 +94,6 @@ ANY = st.recursive(
 @given(properties=st.dictionaries(st.text(max_size=10), ANY, max_size=4))
 def test_whatever_a_schema_says_the_stubs_are_python(properties: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": properties}
-    odd: Any = SimpleNamespace(name="odd", description='""" \\ \n\'', schema=schema, output_schema=schema)
+    odd: Any = SimpleNamespace(name="odd", source="own", description='""" \\ \n\'', schema=schema, output_schema=schema)
     ast.parse(stubs_text(functions_of([odd], "odd").values()))
     ast.parse(described(odd))

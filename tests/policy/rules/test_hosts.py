@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.network.url import parse_url
 from toolcrib.core.errors import AddressRefused
-from toolcrib.policy.rules.names import host_of, plain_domain
+from toolcrib.policy.rules.names import domain_fits, domain_meets, host_of, plain_domain
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,20 @@ def test_what_two_programs_could_read_differently_is_not_told(url: str) -> None:
 )  # fmt: skip
 def test_patterns_are_written_as_hosts_are(pattern: str, plain: str | None) -> None:
     assert plain_domain(pattern) == plain
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "met"),
+    [
+        ("1.2.3.4", "::ffff:102:304", True), ("1.2.3.4", "64:ff9b::102:304", True),
+        ("1.2.3.4", "2002:102:304::1", True),
+        ("::ffff:102:304", "1.2.3.4", True), ("1.2.3.4", "1.2.3.4", True), ("1.2.3.4", "::ffff:102:305", False),
+        ("1.2.3.4", "2001:4860::1", False), ("example.com", "::ffff:102:304", False), ("*", "::1", True),
+    ],
+)  # fmt: skip
+def test_a_denied_address_is_denied_in_its_ipv6_forms(pattern: str, host: str, met: bool) -> None:
+    assert domain_meets(pattern, host) is met
+    assert domain_fits(pattern, host) is (pattern in (host, "*"))  # an allow rule means only what it says
 
 
 @given(st.text(alphabet="http://ab.c@:[]01x%\\ ⓔ?#_-é", max_size=40))

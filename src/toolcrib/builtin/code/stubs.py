@@ -59,10 +59,12 @@ def function_name(tool: str) -> str:
 
 def functions_of(tools: Sequence[Tool], code: str) -> dict[str, ScriptFunction]:
     """Return the functions by name that code may call; of many tools only those that it names. Of two tools whose names
-    become the same, the first has it."""
+    become the same, ours has it, then the one with just this name: no server takes a name that means another tool."""
     used = set(_WORD.findall(code)) if len(tools) > MAX_STUBS else None
     found: dict[str, ScriptFunction] = {}
-    for tool in sorted(tools, key=lambda each: each.name):
+    for tool in sorted(
+        tools, key=lambda each: (each.source != "own", each.name != function_name(each.name), each.name)
+    ):
         name = function_name(tool.name)
         if (used is None or name in used) and name not in found:
             found[name] = _function(name, tool)

@@ -131,7 +131,7 @@ class Bound:
         if self.domain is not None:
             if any(host is None for host in call.hosts):  # an address with an uncertain host could be this one
                 return "maybe"
-            return "yes" if any(names.domain_fits(self.domain, host) for host in call.hosts if host) else "no"
+            return "yes" if any(names.domain_meets(self.domain, host) for host in call.hosts if host) else "no"
         return "yes"
 
     def _refuses_files(self, call: JudgedCall) -> Certainty:

@@ -7,9 +7,11 @@ Hosts are read as the address guard reads them, so that a different spelling of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Literal
 
 from ...boundary.network.host_names import parse_host
+from ...boundary.network.special_addresses import embedded
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
 from ...core.text import lazy_regex, wildcard
@@ -158,6 +160,21 @@ def domain_fits(pattern: str, host: str) -> bool:
     if pattern.startswith("*."):
         return host.endswith(pattern[1:])
     return host == pattern
+
+
+def domain_meets(pattern: str, host: str) -> bool:
+    """Return whether a pattern that denies or asks matches: also an address in an IPv6 form of it (`::ffff:1.2.3.4`),
+    because packets to it may end there."""
+    return domain_fits(pattern, host) or not _carried(pattern).isdisjoint(_carried(host))
+
+
+def _carried(host: str) -> set[str]:
+    """Return an address, and the IPv4 addresses that it carries; nothing of a name."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return set()
+    return {host, *(str(part) for _, part in embedded(address))} if address.version == 6 else {host}
 
 
 def plain_domain(pattern: str) -> str | None:
