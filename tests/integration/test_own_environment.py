@@ -125,7 +125,7 @@ def test_pip_works_after_one_yes(tmp_path: Path, name: str) -> None:
 )  # fmt: skip
 def test_the_question_says_so_even_in_a_sandbox(tmp_path: Path, command: str) -> None:
     files = (HostFile(f"{tmp_path}/.venv", ENVIRONMENT),)
-    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", contained=True, host_files=files)
+    place = CommandPlace(str(tmp_path), str(tmp_path), "/home/me", contained=True, host_files=lambda: files)
     found = judge_command(command, place)
     assert (found.verdict, found.insists) == ("ask", True), found
     assert ENVIRONMENT in found.reason

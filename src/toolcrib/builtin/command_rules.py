@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -195,8 +196,8 @@ class CommandJudge:
         contained, scratch = self._containment()
         return CommandPlace(
             self.workspace, cwd, self._home, rules.profile, rules.readable, rules.writable,
-            scratch, contained, held, self._host_files(cwd), True, self._program_folders, self._is_walled(),
-            self._undo_covers,
+            scratch, contained, held, functools.cache(lambda: self._host_files(cwd)), True, self._program_folders,
+            self._is_walled(), self._undo_covers,
         )  # fmt: skip
 
     def _host_files(self, cwd: str) -> tuple[HostFile, ...]:

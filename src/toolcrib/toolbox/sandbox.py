@@ -18,6 +18,7 @@ from ..core.wings import has_wing
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..boundary.host_file import HostFile
     from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
     from ..boundary.sandbox.settings import Denied
     from ..core.context import ToolContext
@@ -130,10 +131,14 @@ class Sandboxes:
         own = self.settings
         readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
         profile = "unrestricted" if own.backend == "none" else own.profile
-        found = (each for root in (str(self.root), *writable) for each in host_files_in(root, own.host_files, (cwd,)))
+        roots = (str(self.root), *writable)
+
+        def host_files() -> tuple[HostFile, ...]:
+            return tuple(each for root in roots for each in host_files_in(root, own.host_files, (cwd,)))
+
         return CommandPlace(
             str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable,
-            host_files=tuple(found), on_disk=True,
+            host_files=functools.cache(host_files), on_disk=True,
         )  # fmt: skip
 
 

@@ -289,10 +289,10 @@ def test_what_changes_or_connects_asks_in_spite_of_that_wall(command: str) -> No
 def test_installing_packages_that_the_host_loads_asks(command: str) -> None:
     """Also in a sandbox: it is the question after whose yes the call may write there."""
     packages = HostFile(f"{HOME}/project/node_modules", "the server loads it")
-    found = judge_command(command, replace(WALLED, host_files=(packages,)))
+    found = judge_command(command, replace(WALLED, host_files=lambda: (packages,)))
     assert (found.verdict, found.rule) == ("ask", RULE_HOST_FILES)
     assert "node_modules" in found.reason
-    assert judge_command("pip install x", replace(WALLED, host_files=(packages,))).rule != RULE_HOST_FILES
+    assert judge_command("pip install x", replace(WALLED, host_files=lambda: (packages,))).rule != RULE_HOST_FILES
 
 
 ANSWERS = (

@@ -78,6 +78,8 @@ def judge_command(command: str, place: CommandPlace, depth: int = 0) -> Judgemen
         return found
     except RecursionError:
         return Judgement("deny", "the command is nested too deeply to be judged", "shell:too-deep")
+    except ConfigError as error:  # what the host runs here is not known
+        return Judgement("deny", str(error), "shell:failed")
     except Exception as error:
         log.exception("a command could not be judged")
         return Judgement(
@@ -155,8 +157,8 @@ def _of_command(
     command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int
 ) -> Iterator[Judgement]:
     effects = effects_of(command)
-    if place.host_files and (installs := _installs(command, effects)):
-        for own in place.host_files:
+    if installs := _installs(command, effects):
+        for own in place.host_files():
             if own.reason == ENVIRONMENT if installs == "python" else own.path.endswith("/node_modules"):
                 phrase = f"may install or remove packages in {own.path}: {own.reason}"
                 yield _say(command, Finding("ask", RULE_HOST_FILES, phrase))
@@ -209,7 +211,7 @@ def _fails_behind_wall(name: str | None, command: Command, effect: Effect, place
 
 
 def _holds_protected(folder: str, place: CommandPlace) -> bool:
-    return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files)
+    return holds_protected(folder) or any(os.path.dirname(each.path) == folder for each in place.host_files())
 
 
 def planted_program(command: Command, place: CommandPlace) -> str | None:

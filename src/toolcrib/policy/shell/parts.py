@@ -158,10 +158,10 @@ class CommandPlace:
     `readable` and `writable` are granted directories in addition to the workspace. `scratch` directories are
     private to the sandbox and deleted after the command (its own /tmp). `contained` says that an active sandbox
     contains the command, `walled` that one which is allowed because it only reads can do nothing else (`Wall`),
-    `held` that its changes are shown to a person before they are applied. `host_files` are files in the workspace
-    that the host itself runs. `on_disk`: the workspace may be looked at, besides the text of a command.
-    `program_folders` are folders of PATH that tools may write. `undo_covers` returns whether undo would bring back the
-    content of a file.
+    `held` that its changes are shown to a person before they are applied. `host_files` returns the files in the
+    workspace that the host itself runs; most commands are judged without them. `on_disk`: the workspace may be looked
+    at, besides the text of a command. `program_folders` are folders of PATH that tools may write. `undo_covers` returns
+    whether undo would bring back the content of a file.
     """
 
     workspace: str
@@ -173,7 +173,7 @@ class CommandPlace:
     scratch: tuple[str, ...] = ()
     contained: bool = False
     held: bool = False
-    host_files: tuple[HostFile, ...] = ()
+    host_files: Callable[[], tuple[HostFile, ...]] = tuple
     on_disk: bool = False
     program_folders: tuple[str, ...] = ()
     walled: bool = False

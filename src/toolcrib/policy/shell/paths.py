@@ -338,7 +338,7 @@ def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
         relative = f"{relative}/{spot.pattern}".strip("/")
     if re.search(r"(?:^|/)\.git/hooks(?:/|$)", relative, re.IGNORECASE) and kind in ("write", "create", "modify"):
         return Finding("deny", "shell:persist", f"{verb} {shown}: git runs what is in it")
-    for each in place.host_files:
+    for each in place.host_files():
         if each.covers(spot.path) or (kind in ("delete", "move", "modify") and each.is_touched_by(spot.path)):
             return Finding("ask", RULE_HOST_FILES, f"{verb} {shown}: {each.reason}")
     protected = protected_by(relative) if relative else None
