@@ -173,6 +173,24 @@ async def test_hidden_paths_inside_the_workspace(tmp_path: Path) -> None:
     assert (await sh(tmp_path, "echo x > state/new", settings)).exit_code != 0
 
 
+async def test_hidden_paths_are_covered_by_every_name_and_only_where_something_is_shown(tmp_path: Path) -> None:
+    workspace, state, link = (tmp_path / name for name in ("w", "state", "link"))
+    for folder in (workspace, state):
+        folder.mkdir()
+        (folder / "record").write_text("secret")
+    link.symlink_to(workspace)
+    hidden = (state, link / "record", workspace / "record", Path("/bin/true"), Path("/etc/ssl"))
+    settings = SandboxSettings(hidden=hidden)
+    spawn = select_sandbox(settings, workspace).wrap(["/bin/sh"], cwd=workspace, env={}, timeout=20)
+    spawn.discard()
+    assert [str(path) in spawn.argv for path in hidden] == [False, True, True, True, True]
+    shown = await out(workspace, f"cat record {state}/record /bin/true; ls /etc/ssl; echo .", settings)
+    assert shown == ".\n"
+    above = select_sandbox(SandboxSettings(hidden=(tmp_path,)), workspace)
+    (spawn := above.wrap(["/bin/sh"], cwd=workspace, env={}, timeout=20)).discard()
+    assert spawn.argv[spawn.argv.index(str(tmp_path)) - 1] == "--tmpfs"
+
+
 async def test_loopback_can_be_allowed(tmp_path: Path) -> None:
     code = (
         "import socket as s; a = s.create_server(('127.0.0.1', 0)); b = s.create_connection(a.getsockname());"

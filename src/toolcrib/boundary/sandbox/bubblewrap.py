@@ -13,6 +13,7 @@ from ...core.errors import SandboxUnavailable
 from ...core.text import lazy_regex
 from ..filesystems import may_hang
 from ..process_tree import has_ended
+from ..programs import beneath
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
 from . import seccomp
@@ -47,6 +48,7 @@ _ISOLATION = (
     "--cap-drop", "ALL", "--hostname", "sandbox",
 )  # fmt: skip
 
+_BINDS = ("--bind", "--bind-try", "--ro-bind", "--ro-bind-try")
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
 _OCTAL = lazy_regex(rb"\\([0-7]{3})")
@@ -109,11 +111,12 @@ class BubblewrapSandbox:
             arguments += self._pins()  # before the guards: what is bound later lies over what is bound below it
         for guarded in guards:
             arguments += guarded.arguments(pins=layer is None)
-        arguments += self._hidden()
+        hidden = self._hidden(arguments)
         outlet = self._outlet()
         copies = open_system_files()
         for fd, target in copies:
             arguments += ["--perms", "0444", "--file", str(fd), target]
+        arguments += hidden
         if outlet is not None and outlet.authorities is not None:
             target, content = outlet.authorities
             copies.append((memory_file(content), target))
@@ -227,9 +230,11 @@ class BubblewrapSandbox:
         order = sorted(above, key=lambda folder: len(folder.parts))
         return [each for folder in order for each in ("--bind", str(folder), str(folder))]
 
-    def _hidden(self) -> list[str]:
+    def _hidden(self, shown: Sequence[str]) -> list[str]:
+        """Cover what is withheld, and what is hidden unless these arguments show nothing of it."""
         arguments: list[str] = []
-        hidden, withheld = self._settings.hidden, self._withheld_paths()
+        hidden = [path for path in self._settings.hidden if _is_shown(path, shown)]
+        withheld = self._withheld_paths()
         if len(withheld) > _MAX_WITHHELD:
             raise SandboxUnavailable(
                 f"{len(withheld):,} files here have names that mean secrets, or are denied by rules ({withheld[0]} …); "
@@ -242,6 +247,14 @@ class BubblewrapSandbox:
             elif path.exists():
                 arguments += ["--ro-bind", "/dev/null", str(path)]
         return arguments
+
+
+def _is_shown(path: Path, arguments: Sequence[str]) -> bool:
+    """Return whether bubblewrap's arguments show something of the host at a path, in it or above it."""
+    three = zip(arguments, arguments[1:], arguments[2:], strict=False)
+    shown = {"/etc", "/proc", "/dev", *(each for option, *both in three if option in _BINDS for each in both)}
+    names = (str(path), os.path.realpath(path))
+    return any(beneath(name, each) or beneath(each, name) for name in names for each in shown)
 
 
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:

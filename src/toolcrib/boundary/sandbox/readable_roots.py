@@ -58,40 +58,42 @@ def system_arguments() -> list[str]:
         elif os.path.isdir(link):
             arguments += ["--ro-bind", link, link]
     arguments += ["--perms", "0755", "--dir", "/etc"]
-    for name in _ETC_FOLDERS:
-        if os.path.isdir(f"/etc/{name}"):
-            arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for path in filter(os.path.isdir, _etc()):
+        arguments += ["--ro-bind-try", path, path]
     zone = os.path.realpath("/etc/localtime")
     if zone.startswith("/usr/") and os.path.isfile(zone):
         arguments += ["--symlink", zone, "/etc/localtime"]
     elif os.path.exists(zone):
         arguments += ["--ro-bind-try", "/etc/localtime", "/etc/localtime"]
-    for path in _ETC_SECRETS:
-        if os.path.isdir(path):
-            arguments += ["--tmpfs", path, "--remount-ro", path]
     return arguments
 
 
 def system_paths() -> list[str]:
     """Return the same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
-    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime"]
-    found += [f"/etc/{name}" for name in _ETC_FILES]
-    for name in _ETC_FOLDERS:
-        folder = f"/etc/{name}"
-        secrets = [path for path in _ETC_SECRETS if path.startswith(f"{folder}/")]
-        if not secrets:
-            found.append(folder)
-        elif os.path.isdir(folder):  # a rule for a folder cannot exclude an entry, so each entry gets a rule
-            found += [entry.path for entry in os.scandir(folder) if entry.path not in secrets]
+    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime", *_etc()]
     return [path for path in found if os.path.exists(path)]
+
+
+def _etc() -> Iterator[str]:
+    """Yield what every command sees of /etc. A folder with secrets is seen entry by entry, without these."""
+    yield from (f"/etc/{name}" for name in _ETC_FILES)
+    for folder in (f"/etc/{name}" for name in _ETC_FOLDERS):
+        secrets = [path for path in _ETC_SECRETS if beneath(path, folder)]
+        if not secrets:
+            yield folder
+        elif os.path.isdir(folder):
+            hidden = (*secrets, *map(os.path.realpath, secrets))
+            for path in (entry.path for entry in os.scandir(folder)):
+                if not any(beneath(each, secret) for each in (path, os.path.realpath(path)) for secret in hidden):
+                    yield path
 
 
 def open_system_files() -> list[tuple[int, str]]:
     """Open small files of /etc that every command sees, for bubblewrap's `--file`."""
     found: list[tuple[int, str]] = []
-    for name in _ETC_FILES:
+    for path in filter(os.path.isfile, _etc()):
         with contextlib.suppress(OSError):
-            found.append((os.open(f"/etc/{name}", os.O_RDONLY | os.O_CLOEXEC), f"/etc/{name}"))
+            found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), path))
     return found
 
 
