@@ -115,6 +115,8 @@ DUMPS: dict[str, Callable[[bytes], str]] = {
     "od -td2": lambda data: lines_of(data, lambda at, part: f"{at:07o} {words_of(part, 2, '6')}"),
     "hexdump -d": lambda data: lines_of(data, lambda at, part: f"{at:07x}   {words_of(part, 2, '05', '   ')}"),
     "print(byte)": lambda data: lines_of(data, lambda _, part: f"{part[0]}", 1),
+    "a table": lambda data: f"| bytes | {list(data)} |\n",
+    "an arrow": lambda data: f"data > {data.hex(' ')}\n",
     "%03d": lambda data: " ".join(f"{byte:03}" for byte in data) + "\n",
     "bytes.hex(':')": lambda data: data.hex(":"),
     "list(bytes)": lambda data: str([*data]),

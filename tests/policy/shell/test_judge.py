@@ -64,7 +64,8 @@ def test_a_sandbox_answers(command: str) -> None:
     "command",
     [
         "rm x", "rmdir x", "find . -delete", "git clean -fd", "shred x", "truncate -s0 x", "git reset --hard",
-        "git push", "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x",
+        "git push", "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "git gc --prune=now",
+        "git repack -ad", "curl https://x",
         "git fetch", "ssh x",
         "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su",
         "git remote add o u",

@@ -27,7 +27,9 @@ class Dump(NamedTuple):
 
 _PAIR, _NUMBER = "[2-7][0-9A-Fa-f]", "[0-9a-fA-F]"
 # An address, or the characters beside the numbers.
-_SKIPPED = rf"^(?:{_NUMBER}{{5,7}}(?=[ \t])|{_NUMBER}{{8,16}}(?=[ ]{{2}}))|(?<=[ ])[|>][^\n]*"
+_SKIPPED = (
+    rf"^(?:{_NUMBER}{{5,7}}(?=[ \t])|{_NUMBER}{{8,16}}(?=[ ]{{2}}))|(?<=[ ])(?:\|[^\n]{{1,16}}\||>[^\n]{{1,64}}<)$"
+)
 # What may be between two numbers: in a row, and also from the end of a line to the next one.
 _LINE = rf"(?:[|>][^\n]{{0,64}})?\r?\n(?:{_NUMBER}{{5,16}})?[ \t]*"
 _NEXT = rf"(?:[ :,'\"\t]{{1,4}}|[ :,'\"\t]{{0,4}}{_LINE})"

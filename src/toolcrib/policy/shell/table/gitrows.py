@@ -52,11 +52,12 @@ git > bisect submodule | text text text | {_LOG} --recursive | @git_submodule
 """
 
 GIT_OPEN = """
-git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout gc repack \
+git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout \
   pack-refs pack-objects unpack-objects index-pack prune-packed update-server-info rerere mktree mktag replace \
   merge-file multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -F=read --file=read \
   --pathspec-from-file=read -t=read --template=read -m= --message= -C= -c= --author= --date= -S? --gpg-sign -u? -s? \
   -X= --directory= | change
+git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discard -A -d -f -F -l -n -q | change
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=
 git > format-patch | text* | -o=write --output-directory=write | change
