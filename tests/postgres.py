@@ -110,6 +110,16 @@ class Cluster:
             connection.execute(statement.encode())
 
     @contextlib.contextmanager
+    def role(self) -> Iterator[str]:
+        """Make a role without rights of its own, and remove it. Databases that it owns must be gone by then."""
+        name = f"r{os.getpid()}_{next(_numbers)}"
+        self.execute(f"CREATE ROLE {name} LOGIN")
+        try:
+            yield name
+        finally:
+            self.execute(f"DROP ROLE {name}")
+
+    @contextlib.contextmanager
     def database(self, options: str = "") -> Iterator[str]:
         """Make a database, and remove it with all connections to it."""
         name = f"t{os.getpid()}_{next(_numbers)}"
@@ -118,6 +128,11 @@ class Cluster:
             yield self.url(name)
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def by(url: str, role: str) -> str:
+    """Return the address of a database for another role."""
+    return url.replace(f"//{USER}@", f"//{role}@")
 
 
 def _programs() -> Path:

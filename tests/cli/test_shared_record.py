@@ -78,12 +78,12 @@ def test_looking_makes_no_record(cli: Cli, postgres_url: str) -> None:
     assert found == []
 
 
-def test_the_doctor_says_that_every_role_may_connect(cli: Cli, postgres_url: str) -> None:
-    shared = {"TOOLCRIB_RECORD__URL": postgres_url}
+def test_the_doctor_says_that_every_role_may_connect_to_the_jobs(cli: Cli, postgres_url: str) -> None:
+    shared = {"TOOLCRIB_JOBS__URL": postgres_url}
     rows = {row["name"]: row for row in cli.json("doctor", "--json", env=shared, code=None)["findings"]}
-    assert "every role of its server may connect" in rows["record"]["detail"]
+    assert "every role of its server may connect" in rows["jobs"]["detail"]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC".encode())
     rows = {row["name"]: row for row in cli.json("doctor", "--json", env=shared, code=None)["findings"]}
-    assert rows["record"]["ok"]
+    assert rows["jobs"]["ok"]

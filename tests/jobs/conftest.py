@@ -62,7 +62,7 @@ def jobs_postgres(_made_postgres: str) -> Iterator[str]:
         found = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename NOT LIKE '%%migrations%%'", [SCHEMA]
         ).fetchall()
-        names = ", ".join(f"{SCHEMA}.{name}" for (name,) in found)
+        names = ", ".join(f"{SCHEMA}.{name}" for (name,) in found if name != "job_lock")
         connection.execute(f"TRUNCATE {names}".encode())
 
 

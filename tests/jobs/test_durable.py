@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import os
 import pickle
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from toolcrib.jobs import durable
 from toolcrib.jobs.durable import DurableEngine
-from toolcrib.jobs.engine import Job, JobOutcome, JobRun
-from toolcrib.jobs.job_store import SCHEMA
+from toolcrib.jobs.engine import Job, JobOutcome, JobRun, Limits, Served
+from toolcrib.jobs.job_store import QUEUED, SCHEMA, JobStore, open_database
 
-from ..postgres import Cluster
+from ..postgres import Cluster, by
 
 
 async def test_a_list_looks_at_the_latest_runs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +52,39 @@ async def test_a_postgres_database_without_an_encoding(postgres_cluster: Cluster
             assert [status.job.body for status in await engine.jobs()] == [{"text": "grüße 你好"}]
         finally:
             await engine.aclose()
+
+
+async def test_processes_that_start_at_once_make_the_tables_once(postgres_cluster: Cluster) -> None:
+    def ours() -> set[str]:
+        return {name for name in sa.inspect(engine.store.engine).get_table_names(SCHEMA) if name.startswith("job")}
+
+    with postgres_cluster.database() as url, contextlib.closing(JobStore(open_database(url))) as store:
+        engine = DurableEngine(url)
+        await engine.jobs()
+        made = ours()
+        with store.engine.begin() as connection:
+            connection.execute(sa.text(f"DROP TABLE {', '.join(made)}"))
+            connection.execute(sa.text(f"DROP TRIGGER {QUEUED} ON workflow_status; DROP FUNCTION {QUEUED}"))
+        await asyncio.gather(*[asyncio.to_thread(store.set_up) for _ in range(8)])
+        again = ours()
+        await engine.aclose()
+    assert again == made >= {"job", "job_lock"}
+
+
+async def test_one_worker_leads_whatever_a_role_that_may_only_connect_holds(
+    jobs_postgres: str, postgres_cluster: Cluster
+) -> None:
+    store = JobStore(open_database(jobs_postgres))
+    with postgres_cluster.role() as stranger, psycopg.connect(by(jobs_postgres, stranger)) as held:
+        held.execute("SELECT pg_advisory_lock(n) FROM generate_series(1953460076, 1953460079) n")
+        store.set_up()
+        store.enroll("w", Served())
+        assert store.take_place("run", "w", Job("call", {}), Limits(total=1))
+        assert not store.take_place("other", "w", Job("call", {}), Limits(total=1))
+        assert store.as_leader(lambda check: store.as_leader(lambda check: "both") or "one") == "one"
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            held.execute(f"SELECT 1 FROM {SCHEMA}.job_lock FOR KEY SHARE".encode())
+    store.close()
 
 
 class _Code:

@@ -25,7 +25,7 @@ from ..core.errors import ToolcribError
 from ..core.text import size
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
-from ..record.connection import is_full, shown
+from ..record.connection import is_full, is_url, shown
 from ..record.database import is_open_to_all
 from ..record.state import StateFolder
 from ..toolbox.declared import declared_starts
@@ -78,6 +78,7 @@ def findings(options: Options) -> Iterator[DoctorFinding]:
         if has_wing("agent"):
             yield models(settings)
         yield from _tools(options, settings)
+        yield from _jobs(settings)
         yield from started(settings)
     yield _openat2()
 
@@ -130,11 +131,6 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         remedy = "its disk is full: make room; `toolcrib clean` frees some" if full else "make it writable"
         usable = not full and os.access(state.path, os.W_OK)
         yield DoctorFinding("state folder", usable, f"{state.path} ({sizes})", remedy)
-        if url := settings.record.address:
-            detail = "every role of its server may connect, and have calls with effects refused by holding locks"
-            remedy = "REVOKE CONNECT ON DATABASE … FROM PUBLIC"
-            shut = not is_open_to_all(url)
-            yield DoctorFinding("record", shut, shown(url) if shut else f"{shown(url)}: {detail}", remedy, needed=False)
         with options.open(settings) as box:
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for (name, *others), why in show.by_reason(box.missing):
@@ -142,6 +138,18 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
                 yield DoctorFinding(f"tool {name}", False, f"{why}{also}", needed=False)
     except (ToolcribError, OSError) as error:
         yield DoctorFinding("toolbox", False, str(error), "see above")
+
+
+def _jobs(settings: Settings) -> Iterator[DoctorFinding]:
+    """Whether every role of the server may hold the lock that DBOS takes to begin the jobs of a later time."""
+    try:
+        if (url := settings.jobs.address) is not None and is_url(url):
+            detail = f"{shown(url)}: every role of its server may connect, and hold back jobs that begin later"
+            remedy = "REVOKE CONNECT ON DATABASE … FROM PUBLIC"
+            shut = not is_open_to_all(url)
+            yield DoctorFinding("jobs", shut, shown(url) if shut else detail, remedy, needed=False)
+    except ToolcribError as error:
+        yield DoctorFinding("jobs", False, f"jobs.url: {error}", needed=False)
 
 
 def started(settings: Settings) -> Iterator[DoctorFinding]:

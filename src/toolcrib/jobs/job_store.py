@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.event import listen
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 
 from ..core.dataclass import dataclass
 from ..record.sqlite import write_ahead
@@ -28,7 +28,6 @@ T = TypeVar("T")
 SCHEMA = "toolcrib_jobs"
 """On Postgres, of these tables and of those of DBOS."""
 _PATIENCE = 60.0  # seconds in which a transaction is tried again
-_LEADER = 0x746F6F6C  # the advisory lock of the worker that takes over jobs
 _SERVER_LIMITS = {
     # A worker that was stopped, or whose network was cut, must not hold a lock for longer than its lease.
     "idle_in_transaction_session_timeout": "4s",
@@ -79,6 +78,8 @@ CREATE TABLE IF NOT EXISTS job_waiting (
     run TEXT PRIMARY KEY,                  -- a workflow that its worker has claimed, and that waits for a place
     worker TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS job_lock (name TEXT PRIMARY KEY);
+INSERT INTO job_lock VALUES ('leader'), ('places') ON CONFLICT DO NOTHING;
 """
 
 QUEUED = "toolcrib_queued"
@@ -194,9 +195,14 @@ class JobStore:
 
     def set_up(self) -> None:
         """Make the tables if they are not there."""
+        try:
+            self._make_tables()
+        except IntegrityError:  # Postgres: another process has made them at the same time, and committed
+            self._make_tables()
+
+    def _make_tables(self) -> None:
         with self.engine.begin() as connection:
-            if self.postgres:  # two that make a table at once fail
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LEADER + 1})
+            if self.postgres:
                 connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
             for statement in _TABLES.split(";\n"):
                 if statement.strip():
@@ -346,7 +352,7 @@ class JobStore:
         def take(connection: sa.Connection) -> bool:
             if self.postgres:
                 if limits.shared:
-                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LEADER + 2})
+                    connection.execute(sa.text("SELECT 1 FROM job_lock WHERE name = 'places' FOR UPDATE"))
                 # Held until the end: who declares it dead then finds that the run has begun.
                 alive = sa.text("SELECT 1 FROM job_worker WHERE id = :worker AND dead = 0 FOR SHARE")
                 if connection.execute(alive, {"worker": worker}).fetchone() is None:
@@ -420,7 +426,7 @@ class JobStore:
         """Do something that only one worker may do at a time; None if another one does. `do` gets a function that
         raises DBAPIError if this worker lost the lock in the meantime, because it was stopped or cut off."""
         with self.engine.begin() as connection:
-            lock = sa.text("SELECT pg_try_advisory_xact_lock(:key)")
-            if not connection.execute(lock, {"key": _LEADER}).scalar():
+            lock = sa.text("SELECT 1 FROM job_lock WHERE name = 'leader' FOR UPDATE SKIP LOCKED")
+            if not connection.execute(lock).scalar():
                 return None
             return do(lambda: connection.execute(sa.text("SELECT 1")).close())
