@@ -7,12 +7,15 @@ import contextlib
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from toolcrib.config import load_settings
@@ -26,13 +29,13 @@ from toolcrib.policy.requests import Decision, answer
 from toolcrib.record import approvals, chain, postgres
 from toolcrib.record.approvals import LIVES, Approvals
 from toolcrib.record.audit import Audit
-from toolcrib.record.connection import RecordError, shown
+from toolcrib.record.connection import LIVING, RecordError, shown
 from toolcrib.record.database import connect
 from toolcrib.record.retention import DAY, apply
 from toolcrib.record.settings import RecordSettings
 from toolcrib.toolbox import Toolbox
 
-from ..postgres import Cluster
+from ..postgres import Cluster, by
 from ..waiting import until, wait_until
 
 
@@ -126,9 +129,7 @@ def test_each_writer_has_a_chain_and_the_next_one_goes_on_with_a_free_one(postgr
     finished(two, 3)
     assert [head.seq for head in one.heads()] == [4, chain.WIDTH + 4]
     two.close()
-    mine = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    held = f"SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND {mine}"
-    wait_until(lambda: not run(postgres_url, held))
+    wait_until(lambda: not run(postgres_url, f"SELECT 1 FROM writer WHERE chain = 1 AND holder IN ({LIVING})"))
     three = Audit(postgres_url).open()
     finished(three, 1)
     assert [head.seq for head in one.heads()] == [4, chain.WIDTH + 6]
@@ -256,7 +257,8 @@ async def test_a_server_that_stands_still_is_not_waited_for_without_end(
     calls = registry(log, ran)
     await calls.execute("wipe", {"path": "before"})
     log.flush()
-    backend = run(str(log.path), "SELECT pid FROM pg_locks WHERE locktype = 'advisory' LIMIT 1")[0][0]
+    writing = "SELECT pid FROM pg_stat_activity, writer WHERE holder = concat(usesysid, ' ', application_name)"
+    backend = run(str(log.path), writing)[0][0]
     monkeypatch.setattr(postgres._Bounded, "patience", 0.5)
     os.kill(backend, signal.SIGSTOP)
     try:
@@ -323,6 +325,70 @@ async def test_intents_at_the_same_time_are_committed_together_each_before_its_c
     assert len(log.query(kind="intent", limit=1000)) == 60
     log.close()
     assert check(postgres_url).problem is None
+
+
+# --- others on the server
+
+
+HOLDER = """
+import sys, time
+from toolcrib.record.approvals import Approvals
+from toolcrib.record.audit import Audit
+
+log, asker, now = Audit(sys.argv[1]).open(), Approvals(sys.argv[1]), time.time()
+log.note("person", {})
+given = dict.fromkeys(("call_id", "tool", "category", "arguments", "preview", "reason", "digest"), "d")
+asker.add({**given, "id": "ap_1", "created": now, "expires": now + 60, "process": "far"})
+print("holds all", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_role_that_may_only_connect_stops_nobody(postgres_cluster: Cluster) -> None:
+    """Every role may hold advisory locks, so nothing of ours may use one."""
+    with contextlib.ExitStack() as stack:
+        owner, stranger = (stack.enter_context(postgres_cluster.role()) for _ in range(2))
+        url = stack.enter_context(postgres_cluster.database(f"OWNER {owner}"))
+        admin = stack.enter_context(psycopg.connect(url, autocommit=True))
+        for (function,) in admin.execute("SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE '%advisory%'"):
+            admin.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC".encode())
+            admin.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {stranger}".encode())
+        held = stack.enter_context(psycopg.connect(by(url, stranger), autocommit=True))
+        held.execute(
+            "SELECT pg_advisory_lock(k, n) FROM generate_series(1953460076, 1953460077) k, generate_series(-9, 99) n"
+        )
+        for number in range(2):
+            log, asker = Audit(by(url, owner)).open(), Approvals(by(url, owner))
+            finished(log, 1)
+            asker.add(question(id=f"ap_{number}", process="far"))
+            log.close()
+            asker.close()
+        assert check(by(url, owner)).problem is None
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            held.execute("SELECT 1 FROM toolcrib.writer FOR KEY SHARE")
+
+
+def test_what_a_killed_process_had_is_free_at_once_whatever_name_another_role_takes(
+    postgres_cluster: Cluster, postgres_url: str
+) -> None:
+    with contextlib.ExitStack() as stack:
+        other = stack.enter_context(contextlib.closing(Approvals(postgres_url)))
+        role = stack.enter_context(postgres_cluster.role())
+        process = subprocess.Popen([sys.executable, "-c", HOLDER, postgres_url], stdout=subprocess.PIPE)
+        with process:
+            assert process.stdout is not None and process.stdout.readline() == b"holds all\n"
+            other.resolve("ap_1", True, approver="me")
+            assert [row["process"] for row in other.of_call("d")] == [LIVES]
+            for (name,) in run(
+                postgres_url, "SELECT application_name FROM pg_stat_activity WHERE application_name <> ''"
+            ):
+                stack.enter_context(psycopg.connect(by(postgres_url, role), application_name=name))
+            process.kill()
+        wait_until(lambda: [row["process"] for row in other.of_call("d")] == [None], 5)
+        log = stack.enter_context(contextlib.closing(Audit(postgres_url).open()))
+        log.note("person", {})
+    found = check(postgres_url)
+    assert (found.problem, found.rows, len(found.heads)) == (None, 4, 1)
 
 
 # --- many machines

@@ -8,7 +8,7 @@
     lease.release()
 
 A lease has a name, and a fencing number that grows with each holder. It can be taken if nobody has it, if its time is
-over, or if the connection of its holder has ended (an advisory lock shows that at once, before the time is over). A
+over, or if the connection of its holder has ended (the server shows that at once, before the time is over). A
 thread renews the leases of this process with the clock of the server. A lease that was not renewed in time is lost,
 even if nobody took it: a process that was stopped and goes on later finds out at its next `check`, and nobody can take
 the lease between the check and the commit.
@@ -18,13 +18,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import platform
-import secrets
 import threading
 
 from ..core.errors import ToolcribError
-from ..record.connection import Database, Where, naming, transaction
+from ..record.connection import LIVING, Database, Where, naming, transaction
 from ..record.database import connect
 
 log = logging.getLogger("toolcrib.record")
@@ -37,14 +34,13 @@ STEPS = (
 CREATE TABLE IF NOT EXISTS lease (
     name TEXT PRIMARY KEY,
     fence INTEGER NOT NULL,          -- grows with each holder, also after the row was removed
-    holder TEXT NOT NULL,            -- host, process and a random part
-    until REAL NOT NULL,             -- of the server's clock; 0: nobody has it
-    locked INTEGER NOT NULL          -- 1: its connection holds the advisory lock, so without that it has ended
+    holder TEXT NOT NULL,            -- the connection of the process that has it
+    until REAL NOT NULL              -- of the server's clock; 0: nobody has it
 );
 """,
+    "ALTER TABLE lease DROP COLUMN IF EXISTS locked",
 )
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
-_KEY = "hashtextextended(?1, 7203)"
 
 
 class LeaseOver(ToolcribError):
@@ -83,11 +79,9 @@ class Leases:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._held: dict[str, Lease] = {}
-        self._unlocked: set[str] = set()  # names of ours whose advisory lock another connection still has
-        self._backend: int | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self.holder = f"{platform.node()} {os.getpid()} {secrets.token_hex(4)}"
+        self.holder = self._connection.holder
 
     def take(self, name: str) -> Lease | None:
         """Take a lease; None if another holder, or another user of this object, has it. Raises RecordError."""
@@ -99,11 +93,6 @@ class Leases:
             if fence is None:
                 return None
             lease = self._held[name] = Lease(self, name, fence)
-            try:
-                self._lock_again()
-            except Exception:
-                del self._held[name]  # else nobody gives it back
-                raise
             if self._thread is None:
                 self._thread = threading.Thread(target=self._renew, name="toolcrib-leases", daemon=True)
                 self._thread.start()
@@ -112,33 +101,15 @@ class Leases:
     def _take(self, name: str) -> int | None:
         execute = self._connection.execute
         # it begins with the time: a lease that was forgotten and made again gets no number that was there before
-        new = f"INSERT INTO lease VALUES (?, ({_NOW} * 1000)::bigint, '', 0, 0) ON CONFLICT (name) DO NOTHING"  # noqa: S608
+        new = f"INSERT INTO lease VALUES (?, ({_NOW} * 1000)::bigint, '', 0) ON CONFLICT (name) DO NOTHING"  # noqa: S608
         execute(new, [name])
-        execute("SELECT 1 FROM lease WHERE name = ? FOR UPDATE", [name])
-        locked = execute(f"SELECT pg_try_advisory_lock({_KEY})", [name]).fetchone()[0]
+        execute("SELECT 1 FROM lease WHERE name = ? FOR UPDATE", [name])  # before the look at who lives
         sql = (
-            f"UPDATE lease SET fence = fence + 1, holder = ?2, until = {_NOW} + ?3, locked = ?4"  # noqa: S608
-            f" WHERE name = ?1 AND (until < {_NOW} OR locked + ?4 = 2) RETURNING fence"
+            f"UPDATE lease SET fence = fence + 1, holder = ?2, until = {_NOW} + ?3"  # noqa: S608
+            f" WHERE name = ?1 AND (until < {_NOW} OR holder = ?2 OR holder NOT IN ({LIVING})) RETURNING fence"
         )
-        row = execute(sql, [name, self.holder, self._seconds, int(locked)]).fetchone()
-        if row and not locked:
-            self._unlocked.add(name)
-        elif locked and not row:
-            execute(f"SELECT pg_advisory_unlock({_KEY})", [name])
+        row = execute(sql, [name, self.holder, self._seconds]).fetchone()
         return row[0] if row else None
-
-    def _lock_again(self) -> None:
-        """Take the advisory locks that we could not have before, or have lost with the connection."""
-        backend = self._connection.execute("SELECT pg_backend_pid()").fetchone()[0]
-        if self._backend not in (None, backend):
-            self._unlocked |= set(self._held)
-        self._backend = backend
-        for name in list(self._unlocked & set(self._held)):
-            if self._connection.execute(f"SELECT pg_try_advisory_lock({_KEY})", [name]).fetchone()[0]:
-                self._connection.execute(
-                    "UPDATE lease SET locked = 1 WHERE name = ? AND holder = ?", [name, self.holder]
-                )
-                self._unlocked.discard(name)
 
     def has(self, lease: Lease) -> bool:
         """Return whether a lease was neither lost nor given back, as far as it is known."""
@@ -146,12 +117,7 @@ class Leases:
 
     def is_held(self, name: str) -> bool:
         """Return whether somebody has this lease, and still lives: then nobody else can take it. Raises RecordError."""
-        locks = (  # the two halves of the key of an advisory lock are columns of their own
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-            " AND (classid::bigint << 32) | objid::bigint = hashtextextended(name, 7203)"
-        )
-        sql = f"SELECT 1 FROM lease WHERE name = ? AND until > {_NOW} AND (locked = 0 OR EXISTS ({locks}))"  # noqa: S608
+        sql = f"SELECT 1 FROM lease WHERE name = ? AND until > {_NOW} AND holder IN ({LIVING})"  # noqa: S608
         with self._lock:
             return self._connection.execute(sql, [name]).fetchone() is not None
 
@@ -168,7 +134,6 @@ class Leases:
                 self._connection.execute(
                     "UPDATE lease SET until = 0 WHERE name = ? AND fence = ?", [lease.name, lease.fence]
                 )
-                self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})", [lease.name])
 
     def _renew(self) -> None:
         while not self._closed.wait(self._seconds / 3):
@@ -191,8 +156,6 @@ class Leases:
         for lease in [each for each in self._held.values() if (each.name, each.fence) not in ours]:
             log.error("the lease of %s is lost", lease.name)
             del self._held[lease.name]
-            self._connection.execute(f"SELECT pg_advisory_unlock({_KEY})", [lease.name])
-        self._lock_again()
 
     def close(self) -> None:
         """Give all leases back and close the connection."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.homes import state_home
-from .connection import Database, RecordError, Where, naming
+from .connection import LIVING, Database, RecordError, Where, naming
 from .database import RecordPart
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
@@ -75,18 +75,14 @@ class Approvals(RecordPart):
         """Store a request, and delete those that were answered or expired long ago."""
         sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
         self._run(sql, time.time() - KEPT_SECONDS)
+        given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         if (process := row.get("process")) is not None:
+            given["process"] = self._asker(process)
             with self._lock:
-                self._connection.live(process)
                 if self._connection.shared and self._staying is None:
                     self._staying = threading.Event()
-                    threading.Thread(
-                        target=_stay,
-                        args=[weakref.ref(self), process, self._staying],
-                        name="toolcrib-asker",
-                        daemon=True,
-                    ).start()
-        given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
+                    given_to = [weakref.ref(self), self._staying]
+                    threading.Thread(target=_stay, args=given_to, name="toolcrib-asker", daemon=True).start()
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         self._run(sql, *given.values())
 
@@ -111,11 +107,17 @@ class Approvals(RecordPart):
             f" (state='denied' AND expires > ?3)) AND {_HERE} ORDER BY created, id"
         )
         rows = self._run(sql, digest, workspace, time.time())
-        for row in rows:  # of a process that may be on another machine only the record knows
-            if row["process"] is not None and self._connection.shared:
-                with self._lock:
-                    row["process"] = LIVES if self._connection.lives(row["process"]) else None
+        if self._connection.shared and any(row["process"] for row in rows):
+            living = {name for row in super()._run(LIVING) for name in row}
+            for row in rows:  # of a process that may be on another machine only the record knows
+                asker = (row["process"] or "").rpartition("\n")[2]
+                row["process"] = LIVES if asker in living else None
         return rows
+
+    def _asker(self, process: str) -> str:
+        """Return the name of a process, on Postgres with the name of the connection that shows that it lives."""
+        with self._lock, naming(self._where):
+            return f"{process}\n{self._connection.holder}" if self._connection.shared else process
 
     def open_of(self, call_id: str) -> list[ApprovalRow]:
         """Return the requests of the call with this id that wait, or whose yes was not used yet, newest first."""
@@ -210,7 +212,7 @@ class Approvals(RecordPart):
         caller."""
         if "_connection" in self.__dict__:  # otherwise this process has stored no request
             where = "process=?1 AND (session_id=?2 OR ?2 IS NULL) AND state IN ('pending', 'approved', 'denied')"
-            self._update("process=NULL", where, process, session_id)
+            self._update("process=NULL", where, self._asker(process), session_id)
 
     def expire(self, request_id: str) -> None:
         """End a request whose call does not run any more, also one with a yes that was not used."""
@@ -242,14 +244,14 @@ class Approvals(RecordPart):
     def _one(self, sql: str, *values: Any) -> ApprovalRow | None:
         return next(iter(self._run(sql, *values)), None)
 
-    def stay(self, process: str) -> None:
+    def stay(self) -> None:
         """Connect again if the connection was lost: what a process asked is not for others while it lives."""
         with self._lock, suppress(sqlite3.Error):
             if "_connection" in self.__dict__:
-                self._connection.live(process)
+                self._connection.execute("SELECT 1")
 
 
-def _stay(store: weakref.ref[Approvals], process: str, over: threading.Event) -> None:
+def _stay(store: weakref.ref[Approvals], over: threading.Event) -> None:
     while not over.wait(STAY_SECONDS) and (found := store()) is not None:
-        found.stay(process)
+        found.stay()
         del found

@@ -71,6 +71,11 @@ class Database(Protocol):
         """Whether a transaction is open."""
         ...
 
+    @property
+    def holder(self) -> str:
+        """The name of this connection among LIVING, also after it was made again. Empty for a file."""
+        ...
+
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> Rows:
         """Run a statement, committed at once if no transaction is open."""
         ...
@@ -112,14 +117,6 @@ class Database(Protocol):
         """Return the chain of audit rows that this connection appends to, taken at the first use."""
         ...
 
-    def live(self, process: str) -> None:
-        """Let other machines see, as long as this connection lasts, that a process has not ended."""
-        ...
-
-    def lives(self, process: str) -> bool:
-        """Return whether a process of any machine has said so, and not ended."""
-        ...
-
     def used_bytes(self) -> int:
         """Return the bytes that the audit rows take."""
         ...
@@ -154,6 +151,10 @@ def statements(text: str) -> list[str]:
 
 PARTS = "CREATE TABLE IF NOT EXISTS part (name TEXT PRIMARY KEY, version INTEGER NOT NULL)"
 """The table of the versions of all other tables."""
+
+LIVING = "SELECT concat(usesysid, ' ', application_name) FROM pg_stat_get_activity(NULL)"
+"""On Postgres, the names of all connections that have not ended. No role can have a name of another one's. The answer
+does not change within a transaction, so who waits for a lock must not ask before it has it."""
 
 
 def run_steps(

@@ -17,6 +17,7 @@ class SqliteConnection(sqlite3.Connection):
     """A connection to an SQLite file, as `Database` describes it."""
 
     shared = False
+    holder = ""
 
     def begin(self) -> None:
         """Begin a transaction that writes: take the lock."""
@@ -41,13 +42,6 @@ class SqliteConnection(sqlite3.Connection):
     def chain(self) -> int:
         """Return the only chain."""
         return 0
-
-    def live(self, process: str) -> None:
-        """Do nothing: the processes of a file are on one machine, and can be looked for."""
-
-    def lives(self, process: str) -> bool:
-        """Return True: it is not known here."""
-        return True
 
     def used_bytes(self) -> int:
         """Return the bytes of the file that are in use."""

@@ -62,5 +62,8 @@ CREATE TABLE IF NOT EXISTS approval (
 CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 """
 
-STEPS = (SCHEMA,)
+_WRITER = "CREATE TABLE IF NOT EXISTS writer (chain INTEGER PRIMARY KEY, holder TEXT NOT NULL)"
+"""The connection that had each chain last."""
+
+STEPS = (SCHEMA, _WRITER)
 """What makes each version of the tables on Postgres from the one before."""

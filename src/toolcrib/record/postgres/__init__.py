@@ -11,17 +11,17 @@ import functools
 import os
 import platform
 import re
+import secrets
 import select
 import sqlite3
 import time
-import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import psycopg
 
 from .. import chain
-from ..connection import PARTS, RecordError, run_steps, shown, transaction
+from ..connection import LIVING, PARTS, RecordError, run_steps, shown, transaction, when_free
 
 ANSWER_SECONDS = 10.0
 """Seconds that a statement may take. A read that goes through many rows may take READ_SECONDS to its next row."""
@@ -30,9 +30,6 @@ CONNECT_SECONDS = 5
 _STREAMED = 500  # rows at a time
 _OF_A_STATEMENT = ("53", "54", "55", "57014")
 """The beginnings of error codes of a connection that works: the disk is full, a limit, a cancelled statement."""
-_LOCKS = 0x746F6F6C  # the first key of our advisory locks; the second is the number of a chain, or one of these
-_TABLES, _NEW_CHAIN = -1, -2
-_LIVES = _LOCKS + 1  # the first key of the locks of processes that live; the second comes from the name of one
 _SETTINGS: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "application_name": "toolcrib",
@@ -115,7 +112,7 @@ class PostgresConnection:
         """Connect. Raises RecordError if that is impossible."""
         self._url, self.name = url, shown(url)
         self._chain: int | None = None
-        self._processes: set[str] = set()
+        self._application = f"toolcrib {secrets.token_hex(8)}"
         self._connection = self._connect()
 
     # --- the connection
@@ -123,10 +120,9 @@ class PostgresConnection:
     def _connect(self) -> _Bounded:
         with self._errors():
             made = _Bounded.connect(self._url, autocommit=True, row_factory=_named, **_SETTINGS)
-            made.execute(_SET_UP)
-            self._chain = None  # its lock belonged to the lost connection
-            for process in self._processes:
-                made.execute("SELECT pg_advisory_lock_shared(%s, %s)", [_LIVES, _lock_of(process)])
+            # Not as a parameter of the connection: a pooler resets this name when it keeps the connection for others.
+            made.execute(f"{_SET_UP}; SET application_name TO '{self._application}'".encode())
+            self._chain = None  # others may have taken it meanwhile
             return made
 
     def _live(self) -> _Bounded:
@@ -241,12 +237,16 @@ class PostgresConnection:
         """Make the tables of a part, or bring them to this version. Raises RecordError if they are of a later one."""
         known = self.execute("SELECT to_regclass('toolcrib.part')").fetchone()[0] is not None
         if not known or run_steps(self, part, steps, dry_run=True):
-            with transaction(self):
-                self.execute("SELECT pg_advisory_xact_lock(?, ?)", [_LOCKS, _TABLES])
-                self.execute("CREATE SCHEMA IF NOT EXISTS toolcrib")
-                self._make(PARTS)
-                self.execute(_GLOB)
-                run_steps(self, part, steps, self._make)
+            when_free(functools.partial(self._make_tables, part, steps))
+
+    def _make_tables(self, part: str, steps: Sequence[str]) -> None:
+        """Make them in one transaction. Raises IntegrityError if another process made the schema at the same time."""
+        with transaction(self):
+            self.execute("CREATE SCHEMA IF NOT EXISTS toolcrib")
+            self._make(PARTS)
+            self.execute("LOCK TABLE part IN SHARE ROW EXCLUSIVE MODE")
+            self.execute(_GLOB)
+            run_steps(self, part, steps, self._make)
 
     def _make(self, statement: str) -> None:
         self.execute(functools.reduce(lambda text, pair: re.sub(*pair, text), _TYPES, statement))
@@ -254,38 +254,28 @@ class PostgresConnection:
     # --- what differs from a file
 
     def chain(self) -> int:
-        """Return the chain of this connection: one that no other connection has, or a new one. Its lock lasts as long
-        as the connection. Raises RecordError."""
+        """Return the chain of this connection: one that no other connection has, or a new one. Raises RecordError."""
         self._live()
         if self._chain is None:
-            free = "SELECT n FROM generate_series(0, ?::integer - 1) AS n WHERE pg_try_advisory_lock(?, n::integer) LIMIT 1"  # noqa: E501
-            row = self.execute(free, [chain.count(self), _LOCKS]).fetchone()
             said = {"host": platform.node(), "pid": os.getpid()}
+            taken = f"SELECT chain FROM writer WHERE holder IN ({LIVING})"  # noqa: S608
+            all_and_one = "generate_series(0, ?::bigint + (SELECT count(*) FROM writer)) AS n"
+            free = f"SELECT min(n) FROM {all_and_one} WHERE n NOT IN ({taken})"  # noqa: S608
+            new = "INSERT INTO writer VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET holder = excluded.holder"
+            holder = self.holder
             with transaction(self):
-                if row is None:
-                    self.execute("SELECT pg_advisory_xact_lock(?, ?)", [_LOCKS, _NEW_CHAIN])
-                    row = [chain.count(self)]
-                    self.execute("SELECT pg_advisory_lock(?, ?::integer)", [_LOCKS, row[0]])
-                chain.append(self, [chain.note("writer", said)], row[0])
-            self._chain = row[0]
+                self.execute("LOCK TABLE writer IN SHARE ROW EXCLUSIVE MODE")  # before the look at who lives
+                self.execute("DELETE FROM writer WHERE holder = ?", [holder])
+                number = self.execute(free, [chain.count(self)]).fetchone()[0]
+                self.execute(new, [number, holder])
+                chain.append(self, [chain.note("writer", said)], number)
+            self._chain = number
         return cast("int", self._chain)
 
-    def live(self, process: str) -> None:
-        """Let other machines see that a process has not ended, as long as this connection lasts. Raises
-        RecordError."""
-        self._live()
-        if process not in self._processes:
-            self.execute("SELECT pg_advisory_lock_shared(?, ?::integer)", [_LIVES, _lock_of(process)])
-            self._processes.add(process)
-
-    def lives(self, process: str) -> bool:
-        """Return whether a process of any machine has said so, and not ended. Raises RecordError."""
-        held = (
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::bigint = ?"
-            " AND objid::bigint = ?::bigint & 4294967295 AND objsubid = 2"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        )
-        return self.execute(held, [_LIVES, _lock_of(process)]).fetchone() is not None
+    @property
+    def holder(self) -> str:
+        """The name of this connection, as `Database` describes it. Raises RecordError."""
+        return self.execute(f"{LIVING} WHERE pid = pg_backend_pid()").fetchone()[0]
 
     def used_bytes(self) -> int:
         """Return about how many bytes the audit rows take: their number by the size of the latest ones."""
@@ -317,10 +307,6 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-
-
-def _lock_of(process: str) -> int:
-    return zlib.crc32(process.encode()) - 2**31
 
 
 def _readable(descriptor: int) -> bool:
