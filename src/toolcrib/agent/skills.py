@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
-from ..boundary.programs import beneath
+from ..boundary.programs import within_any
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
@@ -81,7 +81,7 @@ def _folders(
     roots = [os.path.realpath(root) for root in (workspace, *writable)]
     own = [home / name for name in FOLDERS] + list(more)
     own += [workspace / name for name in FOLDERS if workspace / name not in own]
-    return [(each, not any(beneath(os.path.realpath(each), root) for root in roots)) for each in own]
+    return [(each, not within_any(os.path.realpath(each), roots)) for each in own]
 
 
 def skills_prompt(skills: Sequence[Skill]) -> str:

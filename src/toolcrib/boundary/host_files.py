@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from ..core.homes import config_home, state_home
 from .host_file import HostFile, both_names, modules_named
-from .programs import beneath, interpreter
+from .programs import beneath, interpreter, within_any
 
 RULE_HOST_FILES = "path:host-files"
 ENVIRONMENT = (
@@ -73,7 +73,7 @@ def modules_before_ours(root: str) -> tuple[HostFile, ...]:
     library = os.path.realpath(os.path.dirname(os.__file__))
     first = _SEARCHED[: _SEARCHED.index(library)] if library in _SEARCHED else ()
     ours = own_environment()
-    folders = [each for each in first if beneath(each, root) and not any(beneath(each, own) for own in ours)]
+    folders = [each for each in first if beneath(each, root) and not within_any(each, ours)]
     if not folders:
         return ()
     needed = {*sys.stdlib_module_names, __name__.split(".")[0]}
@@ -107,7 +107,7 @@ def leave_project_out() -> None:
     """Take the folders that are not part of our environment off the path of imports: a project's own (an editable
     installation, PYTHONPATH). A tool could put a module there that we look for. It is for a process that is ours."""
     own = [os.path.realpath(path) for path in (*_prefixes(), site.getusersitepackages(), _ABOVE_PACKAGE)]
-    foreign = [each for each in sys.path if not any(beneath(os.path.realpath(each), path) for path in own)]
+    foreign = [each for each in sys.path if not within_any(os.path.realpath(each), own)]
     sys.path[:] = [each for each in sys.path if each not in foreign]
     _left_out.extend(foreign)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 from ..core.homes import config_home, state_home
-from .programs import beneath, names_followed
+from .programs import beneath, names_followed, within_any
 
 
 class PrivateFolders:
@@ -31,7 +31,7 @@ class PrivateFolders:
     def holds(self, path: str) -> bool:
         """Return whether a path (absolute, links followed) is one of the folders, or lies in one."""
         folded = path.casefold()
-        return any(beneath(folded, each) for each in self._folded)
+        return within_any(folded, self._folded)
 
     def is_on_the_way(self, path: str) -> bool:
         """Return whether a path (absolute) is a folder above one of them, or a link that leads to one."""

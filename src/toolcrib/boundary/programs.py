@@ -132,6 +132,11 @@ def beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def within_any(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is one of these folders or lies in one, by their text."""
+    return any(beneath(path, folder) for folder in folders)
+
+
 def host_environment(writable: Iterable[str | Path] = (), environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for a program that the host starts for itself: this process's, without the variables that
     load something, and with only those folders of PATH from which it may run programs."""

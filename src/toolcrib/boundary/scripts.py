@@ -26,7 +26,7 @@ from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .own_files import read_regular
-from .programs import beneath
+from .programs import beneath, within_any
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 _MAX_BYTES = 4 << 20  # the same for one file
@@ -78,7 +78,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
     hashed: dict[str, None] = {}
     kept: dict[str, None] = {}
     for named in _named(words, folder):
-        if not any(beneath(path, root) for path in (named, os.path.realpath(named)) for root in roots):
+        if not (within_any(named, roots) or within_any(os.path.realpath(named), roots)):
             continue
         environment = _environment_of(named)
         if environment is not None:
@@ -101,7 +101,7 @@ def loaded_by(words: Sequence[str], cwd: str | Path, writable: Iterable[str | Pa
         if _JS_PACKAGE.search(text := _text_of(script)):
             hashed.update(dict.fromkeys(_explained(script, folder, roots, _JS_INTERNAL.search(text) is not None)))
     modules = {os.path.dirname(path) for path in hashed if _is_python(path)} & roots
-    if _looks_here(words, folder) and any(beneath(folder, root) for root in roots):
+    if _looks_here(words, folder) and within_any(folder, roots):
         (modules.add if folder in roots else hashed.setdefault)(folder)
         if os.path.isfile(main := os.path.join(folder, "__main__.py")):
             hashed[main] = None
@@ -236,7 +236,7 @@ def _explained(script: str, cwd: str, roots: Iterable[str], internal: bool) -> I
     """Yield the settings of the packages that a script of JavaScript is in: one with the `name` of a package takes its
     place. With `internal` names, also the scripts that they name."""
     for folder in map(str, Path(script).parents):
-        if any(beneath(folder, root) for root in roots):
+        if within_any(folder, roots):
             path = os.path.join(folder, "package.json")
             yield path
             for named in _code_named(path, folder, roots) if internal else ():
@@ -257,7 +257,7 @@ def _looked_for(
     own = {folder, *(os.path.dirname(path) for path in named if os.path.basename(path) in names or _is_settings(path))}
     for at in sorted(own | {os.path.dirname(path) for path in named if names and path.endswith(_JS)}):
         for place in (at, *map(str, Path(at).parents)):
-            if any(beneath(place, root) for root in roots):
+            if within_any(place, roots):
                 found = (name for name in names if name not in NOT_ABOVE or place in own)
                 yield from ((os.path.join(place, name), name, place) for name in sorted(found))
 
@@ -308,7 +308,7 @@ def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
     elif script.endswith(".py"):
         yield from (os.path.join(folder, name) for name in _ALWAYS)
     if not whole or script.endswith(_JS):
-        yield from (path for path in imported_by(script, folder) if any(beneath(path, root) for root in roots))
+        yield from (path for path in imported_by(script, folder) if within_any(path, roots))
 
 
 def imported_by(script: str, folder: str) -> Iterator[str]:
@@ -378,11 +378,11 @@ def _commands_in(path: str, folder: str, roots: Collection[str], names: frozense
     if DOCKERFILE in names and _is_settings(path):
         words = [word.partition(":")[0] for word in dict.fromkeys(_WORD_IN_TEXT.findall(_text_of(path)))]
         paths = [_in(folder, word) for word in words if word and len(word) < 4096]
-        contexts = [each for each in paths if os.path.isdir(each) and any(beneath(each, root) for root in roots)]
+        contexts = [each for each in paths if os.path.isdir(each) and within_any(each, roots)]
         yield from (os.path.join(each, DOCKERFILE) for each in contexts)
         for at in dict.fromkeys([folder, *contexts]):
             files = (_in(at, word) for word in words if word and len(word) < 4096)
-            yield from (each for each in files if os.path.isfile(each) and any(beneath(each, root) for root in roots))
+            yield from (each for each in files if os.path.isfile(each) and within_any(each, roots))
 
 
 def _included(path: str, folder: str) -> Iterator[str]:
@@ -402,7 +402,7 @@ def _code_named(path: str, folder: str, roots: Iterable[str]) -> Iterator[str]:
     words = (part for word in _WORD_IN_TEXT.findall(text) for part in (word, *word.split(":")))
     for word in dict.fromkeys([*words, *behind]):
         named = os.path.normpath(os.path.join(folder, word)) if len(word) < 4096 else folder
-        if any(beneath(named, root) for root in roots) and os.path.isfile(named) and _is_script(named):
+        if within_any(named, roots) and os.path.isfile(named) and _is_script(named):
             yield named
 
 
@@ -412,7 +412,7 @@ def _is_script(path: str) -> bool:
 
 def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
     """Yield the folders in which node looks for the packages of a script, also those that are not there yet."""
-    folders = [each for each in map(str, Path(script).parents) if any(beneath(each, root) for root in roots)]
+    folders = [each for each in map(str, Path(script).parents) if within_any(each, roots)]
     yield from (os.path.join(folder, "node_modules") for folder in reversed(folders))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile
 from ..boundary.host_files import RULE_HOST_FILES, host_files_in, own_data_in
-from ..boundary.programs import beneath
+from ..boundary.programs import within_any
 from ..boundary.protected_names import RULE_PROTECTED
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
 from ..boundary.sandbox.spec import HostOpener, LazySandbox, Lift, works
@@ -107,9 +107,7 @@ class CommandJudge:
         roots = (workspace, *rules.writable)
         folders = [folder or "." for folder in os.environ.get("PATH", "").split(os.pathsep)]
         real = ((folder, os.path.realpath(folder)) for folder in dict.fromkeys(folders))
-        self._program_folders = tuple(
-            each for each, at in real if not os.path.isabs(each) or any(beneath(at, root) for root in roots)
-        )
+        self._program_folders = tuple(each for each, at in real if not os.path.isabs(each) or within_any(at, roots))
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
         """Judge a command in a folder. `bare`: without grants, sandbox and settings.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..boundary.programs import beneath
+from ..boundary.programs import within_any
 from ..boundary.workspace import Workspace
 from ..builtin.command_effects import CommandEffects, EffectServices, SavesFiles
 from ..builtin.command_rules import CommandRules
@@ -139,7 +139,7 @@ def _make_settings_folder(settings: Settings) -> None:
     """Make the folder of the user's settings if it would lie where commands may write: they must not be the first to
     make it."""
     own = config_home()
-    if not os.path.lexists(own) and any(beneath(os.path.realpath(own), root) for root in _writable(settings)):
+    if not os.path.lexists(own) and within_any(os.path.realpath(own), _writable(settings)):
         private_folder(own)
 
 
