@@ -164,6 +164,7 @@ def _host(base: str) -> str:
 def guard_for(base: str, place: ModelPlace) -> AddressGuard:
     """Return the guard of a model's requests: the host that the person set may be on a private network, no other."""
     from ..boundary.network.address_guard import AddressGuard
+    from ..boundary.network.host_names import place_of
 
     parts = urlsplit(base)
     try:
@@ -172,6 +173,5 @@ def guard_for(base: str, place: ModelPlace) -> AddressGuard:
         raise ConfigError(
             f"{base!r} is not the base URL of a model; it should be like http://127.0.0.1:8080/v1"
         ) from None
-    host = parts.hostname or ""
-    granted = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    granted = place_of(parts.hostname or "", port)
     return AddressGuard(replace(place.guard, allow_private=(granted,)))

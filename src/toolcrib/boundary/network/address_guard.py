@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ...core.errors import AddressRefused, ConfigError
 from ...core.verdict import Judgement
-from .host_names import RULE_MALFORMED, RULE_NAME, Host, matches, parse_host, refused_name
+from .host_names import RULE_MALFORMED, RULE_NAME, Host, bracketed, matches, parse_host, refused_name
 from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_up
 from .settings import GuardSettings, parse_grant
 from .special_addresses import RULE_METADATA, Address, AddressRefusal, parse_address, refusals
@@ -86,7 +86,7 @@ class AddressGuard:
 
         Raises AddressRefused. The caller must connect to one of these, and not look the name up again.
         """
-        parsed = parse_host(f"[{host}]" if ":" in host else host)
+        parsed = parse_host(bracketed(host))
         self._judge_port(parsed, port)
         if not isinstance(parsed, str):
             self._judge_addresses(parsed, (parsed,), port)

@@ -170,6 +170,19 @@ def matches(pattern: str, name: str) -> bool:
     return name == pattern
 
 
+# --- how a host is written
+
+
+def bracketed(host: str) -> str:
+    """Return a host as a URL has it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def place_of(host: str, port: int) -> str:
+    """Return a host and its port in the form in which they are granted."""
+    return f"{bracketed(host)}:{port}"
+
+
 # --- words of a command
 
 _LEADING = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")

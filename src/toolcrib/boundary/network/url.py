@@ -9,7 +9,7 @@ from urllib.parse import quote, urljoin
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.text import clip, lazy_regex
-from .host_names import RULE_MALFORMED, Host, parse_host
+from .host_names import RULE_MALFORMED, Host, bracketed, parse_host, place_of
 
 RULE_SCHEME = "address:scheme"
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -38,9 +38,8 @@ class Target:
     @property
     def authority(self) -> str:
         """Return `host`, or `host:port` if the port is not the scheme's default."""
-        text = str(self.host)
-        shown = f"[{text}]" if ":" in text else text
-        return shown if self.port == DEFAULT_PORTS[self.scheme] else f"{shown}:{self.port}"
+        host = str(self.host)
+        return bracketed(host) if self.port == DEFAULT_PORTS[self.scheme] else place_of(host, self.port)
 
     @property
     def url(self) -> str:

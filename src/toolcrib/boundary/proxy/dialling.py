@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from ..network.host_names import place_of
 from ..network.resolve import connect_first, tls_context
 from ..network.settings import GuardSettings
 from ..network.special_addresses import Address
@@ -50,7 +51,7 @@ async def _through(url: str, proxy_ca: Path | None, host: str, port: int) -> Str
         parts.hostname, parts.port or (443 if tls else 80), ssl=tls, limit=_HEAD_BYTES
     )
     try:
-        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        authority = place_of(host, port)
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ...core.errors import AddressRefused
 from ...core.text import clip
 from ..network.address_guard import AddressGuard
-from ..network.host_names import matches, parse_host
+from ..network.host_names import bracketed, matches, parse_host, place_of
 from ..network.settings import RULE_DOMAIN
 from ..network.special_addresses import Address
 
@@ -30,8 +30,7 @@ def only(patterns: Sequence[str], guard: AddressGuard, opened: Sequence[str] = (
     with its port; and of both only what the guard admits."""
 
     async def admit(host: str, port: int) -> Sequence[Address]:
-        name = str(parse_host(f"[{host}]" if ":" in host else host))
-        place = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+        place = place_of(str(parse_host(bracketed(host))), port)
         if place not in opened and not admits(patterns, place):
             also = f", nor opened to this command ({clip(', '.join(opened), _MAX_LISTED)})" if opened else ""
             listed = clip(", ".join(patterns) or "it has no domain", _MAX_LISTED)

@@ -15,6 +15,7 @@ import h11
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.text import lazy_regex
+from ..network.host_names import place_of
 from ..network.url import Target, parse_url
 
 PIECE = 64 * 1024
@@ -116,8 +117,7 @@ class ProxyRequest:
     @property
     def where(self) -> str:
         """Return the target as people write it, with its port."""
-        host = str(self.target.host)
-        return f"[{host}]:{self.target.port}" if ":" in host else f"{host}:{self.target.port}"
+        return place_of(str(self.target.host), self.target.port)
 
     def onward(self) -> h11.Request:
         """Return the request for the server: origin-form, its `Host` from the target, without headers for the proxy."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from ...boundary.network.host_names import matches, parse_host
+from ...boundary.network.host_names import bracketed, matches, parse_host
 from ...boundary.proxy.dialling import Dial, dialling
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused
@@ -58,7 +58,7 @@ class Visits:
         """Return the addresses that the proxy may connect to. Raises AddressRefused if the host is not allowed."""
         if host in OWN_REQUESTS:
             raise AddressRefused("Chromium asks this of itself", RULE_OWN)
-        bare = f"[{host}]" if ":" in host else host
+        bare = bracketed(host)
         self._judge_domain(str(parse_host(bare)))
         ruled = self._rule(f"{'https' if port == 443 else 'http'}://{bare}:{port}/")
         if ruled is not None and ruled.verdict == "deny":

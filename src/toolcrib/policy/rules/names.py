@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Literal
 
-from ...boundary.network.host_names import parse_host
+from ...boundary.network.host_names import bracketed, parse_host
 from ...boundary.network.special_addresses import embedded
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
@@ -191,6 +191,6 @@ def _plain(host: str) -> str | None:
     """Return a host in lower case, in ASCII, without a dot at the end; an address as `ipaddress` writes it."""
     bare = host.removeprefix("[").removesuffix("]")
     try:
-        return str(parse_host(f"[{bare}]" if ":" in bare else bare))
+        return str(parse_host(bracketed(bare)))
     except AddressRefused:
         return None

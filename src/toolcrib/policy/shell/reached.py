@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ...boundary.network.host_names import place_of
 from ...boundary.network.url import parse_url
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
@@ -75,11 +76,6 @@ def reached(command: str, place: CommandPlace) -> Reached:
     hosts = tuple(found)[:MAX_HOSTS]
     unnamed = unnamed or len(found) > MAX_HOSTS
     return Reached(hosts, bool(hosts) and not unnamed and _only_fetches(script, place), unnamed)
-
-
-def place_of(host: str, port: int) -> str:
-    """Return a host and its port in the form in which they are granted."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 # --- hosts
