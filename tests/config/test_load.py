@@ -308,3 +308,13 @@ def test_only_your_own_files_say_who_may_call_the_server(place: Place) -> None:
     place.user(token("mine", "a") + token("mine", "c"))
     with pytest.raises(ConfigError, match="two tokens have the same name"):
         place.load()
+
+
+def test_own_settings_that_others_may_write_are_refused(place: Place) -> None:
+    path = place.user('mode = "observer"')
+    path.chmod(0o602)
+    with pytest.raises(ConfigError, match="others may write these settings"):
+        place.load()
+    path.chmod(0o620)
+    if path.stat().st_gid == os.getuid():  # the user's own group
+        assert place.load().mode == "observer"

@@ -116,9 +116,13 @@ def check_depth(value: Any, where: str) -> None:
         raise ConfigError(f"{where}: nested deeper than {MAX_DEPTH} levels")
 
 
-def check_owner(path: Path, info: os.stat_result, what: str) -> None:
-    """Check that only this user, or root, may write a file. Raises ConfigError otherwise."""
-    if hasattr(os, "getuid") and (info.st_uid not in (os.getuid(), 0) or info.st_mode & 0o022):
+def check_owner(path: Path, info: os.stat_result, what: str, *, any_owner: bool = False) -> None:
+    """Check that only this user, or root, may write a file. Raises ConfigError otherwise. A group with the number of
+    the user is the user's own."""
+    if not hasattr(os, "getuid"):
+        return
+    user = os.getuid()
+    if not (any_owner or info.st_uid in (user, 0)) or info.st_mode & (0o002 if info.st_gid == user else 0o022):
         raise ConfigError(f"{path}: others may write {what}; make the file yours and its mode 0600")
 
 

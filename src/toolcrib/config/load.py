@@ -18,7 +18,7 @@ from ..core.errors import ConfigError
 from ..core.homes import config_home, state_home
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
-from .files import ConfigFile, absolute_path, exists, read_config_file
+from .files import ConfigFile, absolute_path, check_owner, exists, read_config_file
 from .foreign_servers import foreign_servers
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .merge import Merged
@@ -55,6 +55,9 @@ def load_settings(
     from_env, from_flags = env_layer(env), flag_layer(said, dashes)
     user = first_file(config_home(env), "config")
     own = {"user": file_layer(user)} if user else {}
+    if user is not None:  # root may be in a container, with the file of the host's user
+        root_user = hasattr(os, "getuid") and os.getuid() == 0
+        check_owner(user.path, os.stat(user.path), "these settings", any_owner=root_user)
     if named:
         own["--config"] = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
