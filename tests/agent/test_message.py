@@ -110,6 +110,8 @@ async def test_without_a_chat_of_its_own_a_call_names_the_target() -> None:
         output = await box.call("message", {"content": "hello"})
         assert "no target channel/chat" in output.for_llm
         assert "chat, hook" in output.for_llm
+        output = await box.call("message", {"content": " \n"}, HERE)
+        assert "content is blank" in output.for_llm
         output = await box.call("message", {"content": "hello", "channel": "chat"})
         assert "the chats of chat are: news, ann" in output.for_llm
 

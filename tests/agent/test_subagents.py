@@ -81,6 +81,17 @@ async def test_a_background_subagent_reports_as_a_message() -> None:
         assert "background" not in child.extra
 
 
+async def test_a_blank_task_and_a_blank_question_begin_nothing() -> None:
+    blank = [call("spawn", task=" \n", wait=wait) for wait in (False, True)]
+    model = ByTask(go=[[*blank, call("ask_user", question=" ")], "Nothing began."])
+    async with agent(model=model) as made:
+        session = made.new_session()
+        assert (await made.run("go", session)).text == "Nothing began."
+        results = session.entries[2].results  # type: ignore[union-attr]
+        assert ["is blank: write" in each.text for each in results] == [True] * 3
+        assert not made.store.children(session.id)
+
+
 async def test_the_foreground_form_returns_the_report() -> None:
     model = ByTask(go=[[call("spawn", task="look now", wait=True)], "done"], look=["All is well."])
     async with agent(model=model) as made:

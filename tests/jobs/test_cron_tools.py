@@ -189,6 +189,7 @@ async def test_when(arguments: dict[str, Any], expected: str) -> None:
     [
         ({"action": "add", "every_seconds": 5}, "message is required for add"),
         ({"action": "add", "message": "", "every_seconds": 5}, "message is required for add"),
+        ({"action": "add", "message": " \n", "name": "x", "every_seconds": 5}, "message is required for add"),
         ({"action": "add", "message": "x"}, "exactly one of every_seconds, cron_expr, at and schedule is required"),
         ({"action": "add", "message": "x", "every_seconds": 5, "at": "09:00"}, "not every_seconds and at"),
         ({"action": "add", "message": "x", "every_seconds": 5, "tz": "UTC"}, "tz can only be used with"),
@@ -315,6 +316,7 @@ async def test_schedule_task() -> None:
             ({"channel": "nowhere"}, "there is no channel 'nowhere'; there are: ops, team"),
             ({"schedule": "soon"}, "'soon' is not a schedule; write 'every 10m'"),
             ({"schedule": ""}, "exactly one of"),
+            ({"task": " "}, "needs either a message for the agent"),
         ):
             output = await made.box.call("schedule_task", {**wanted, **wrong}, CHAT)
             assert output.is_error

@@ -72,6 +72,8 @@ class MessageTool(Tool):
         ctx: ToolContext,
     ) -> ToolOutput:
         """Send it."""
+        if not content.strip() and not media:
+            raise ToolError("content is blank: write what the person should read, or attach a file")
         try:
             name, chat = self._target(channel, chat_id, ctx)
         except ToolError as error:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ..core.context import SUBAGENT, ToolContext
 from ..core.dataclass import dataclass
+from ..core.errors import ToolError
 from ..core.output import Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.tool import Tool, ToolCategory
@@ -245,6 +246,8 @@ class SpawnTool(Tool):
         ctx: ToolContext,
     ) -> ToolOutput:
         """Start it."""
+        if not task.strip():
+            raise ToolError("task is blank: write all that the subagent has to do and to know")
         shown = label or clip(one_line(task), 30)
         if wait:
             return await self._subagents.report_of(task, shown, ctx)

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..core.context import ToolContext
+from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, ToolCategory
 
@@ -50,6 +51,8 @@ class AskUserTool(Tool):
         ctx: ToolContext,
     ) -> ToolOutput:
         """Ask now, or stop the run until the answer comes."""
+        if not question.strip():
+            raise ToolError("question is blank: write what you want to know")
         choices = options or []
         if ctx.ask is not None:
             return ToolOutput(await ctx.ask(question, choices))

@@ -221,11 +221,11 @@ class _Parser(argparse.ArgumentParser):
         given: dict[str, Any] = {}
         rest = list(words)
         for each in self._words:
-            if not rest:
-                if each.required:
-                    self.error(f"{each.metavar} is missing")
-                break
             taken = rest[:] if each.repeated else rest[:1]
+            if each.required and not any(word.strip() for word in taken):
+                self.error(f"{each.metavar} is missing")
+            if not taken:
+                break
             del rest[: len(taken)]
             try:
                 values = [each.value(word) for word in taken]

@@ -107,7 +107,7 @@ class Scheduling:
             raise ToolError(f"there is no channel {one_line(channel)!r}; {others}")
         to = channel or ctx.channel
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
-        if (message is None) == (call is None):
+        if (not (message or "").strip()) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
         mode = self.box.policy.of(ctx.caller).mode if by_model else None
         if call is None:
@@ -286,7 +286,7 @@ class CronTool(SchedulingTool):
             if not (job_id := job_id or name):
                 raise ToolError(f"job_id is required for {action}; action list shows the ids")
             return ToolOutput(await shared_threads.run(self._change, action, job_id))
-        if not message and not tool:
+        if not (message or "").strip() and not tool:
             raise ToolError("message is required for add: what the agent has to do when the schedule is due")
         try:
             timing = timing_of(

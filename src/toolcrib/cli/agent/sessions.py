@@ -157,7 +157,7 @@ def answer(
     asked = found.question
     if asked is None:
         raise Usage(f"{found.id} does not wait for an answer")
-    found.answer_question(asked["run_id"], _words(text))
+    found.answer_question(asked["run_id"], " ".join(text))
     show.say(f"Answered. Go on with: toolcrib run --session {found.id}")
 
 
@@ -169,14 +169,8 @@ def steer(
 ) -> None:
     """Send a message to a session that runs: the model sees it with its next request."""
     found = _session(options, session)
-    runs = (found.queue if queue else found.steer)(_words(text))
+    runs = (found.queue if queue else found.steer)(" ".join(text))
     show.say("Sent." if runs else f"No turn runs. It waits for the next one: toolcrib run --session {found.id}")
-
-
-def _words(text: list[str]) -> str:
-    if not (words := " ".join(text).strip()):
-        raise Usage("TEXT is missing")
-    return words
 
 
 def remove(options: RecordOptions, session: SessionId) -> None:
