@@ -21,6 +21,7 @@ from toolcrib import Hook, Toolbox, ToolCall, ToolContext, tool
 from toolcrib.builtin.code import script as script_module
 from toolcrib.builtin.code import stored_scripts
 from toolcrib.builtin.code.stored_scripts import ScriptStore
+from toolcrib.core.caller import Caller
 from toolcrib.core.errors import ToolError
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.record.state import StateFolder
@@ -455,6 +456,32 @@ async def test_more_scripts_than_processes_are_refused_in_time(folder: Path, mon
         ends.set()
         assert (await first).for_llm == "done"
         assert (await run(box, "2")).for_llm == "2"
+
+
+async def test_a_caller_leaves_places_for_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.code.monty.MAX_WORKERS", 4)
+    begun, ends = asyncio.Semaphore(0), asyncio.Event()
+
+    @tool(category="memory", read_only=True)
+    async def waits() -> str:
+        """Wait."""
+        begun.release()
+        await ends.wait()
+        return "done"
+
+    async with opened(folder, tools=[waits]) as box:
+
+        async def of(caller: str, code: str) -> ToolOutput:
+            return await box.call("run_code", {"code": code}, ctx=ToolContext(caller=Caller(caller)))
+
+        held = [asyncio.create_task(of("alice", f"{number}\nawait waits()")) for number in range(2)]
+        for _ in held:
+            await begun.acquire()
+        assert "2 of your scripts run already" in (await of("alice", "await waits()")).for_llm
+        assert (await of("bob", "2")).for_llm == "2"
+        ends.set()
+        assert {each.for_llm for each in await asyncio.gather(*held)} == {"done"}
+        assert (await of("alice", "3")).for_llm == "3"
 
 
 async def test_what_it_read_labels_its_output(folder: Path) -> None:

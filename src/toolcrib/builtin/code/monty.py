@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -56,21 +56,29 @@ class MontyInterpreter:
         self._lock = threading.Lock()
         self._pool: pydantic_monty.Monty | None = None
         self._checker = _Checker(binary)
+        self._running: list[str | None] = []  # the callers
 
-    def script(self, names: frozenset[str], seconds: float) -> MontyScript:
-        """Return a script that may call functions of these names, and compute for this many seconds."""
+    def script(self, names: frozenset[str], seconds: float, caller: str | None = None) -> MontyScript:
+        """Return a script that may call functions of these names, and compute for this many seconds. Close it.
+
+        Raises ToolError if it would not leave a caller's equals a place: of what is free, each may take half.
+        """
         import pydantic_monty
 
         with self._lock:
+            mine = self._running.count(caller)
+            if caller is not None and mine and mine >= MAX_WORKERS - len(self._running):
+                raise ToolError(f"{mine} of your scripts run already; repeat this one when one of them has ended")
             if self._pool is None:
                 self._pool = pydantic_monty.Monty(
                     binary_path=self._binary, max_processes=MAX_WORKERS, checkout_timeout=MAX_WAIT
                 )
                 self._pool.__enter__()
+            self._running.append(caller)
         limits: pydantic_monty.ResourceLimits = {
             "max_memory": MEMORY, "max_feed_duration_secs": seconds, "max_suspensions": MAX_SUSPENSIONS,
         }  # fmt: skip
-        return MontyScript(self._pool, limits, names, self._checker)
+        return MontyScript(self._pool, limits, names, self._checker, lambda: self._running.remove(caller))
 
     def close(self) -> None:
         """End the processes."""
@@ -144,10 +152,11 @@ class MontyScript:
 
     def __init__(
         self, pool: pydantic_monty.Monty, limits: pydantic_monty.ResourceLimits, names: frozenset[str],
-        checker: _Checker,
+        checker: _Checker, closed: Callable[[], None],
     ) -> None:  # fmt: skip
         self._pool, self._limits, self._names, self._checker = pool, limits, names, checker
         self._closing = ExitStack()
+        self._closing.callback(closed)
         self._pid: int | None = None
         self._killed = False
         self._at: Any = None

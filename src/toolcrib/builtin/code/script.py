@@ -102,7 +102,8 @@ class RunCodeTool(Tool):
 
         functions, held = await shared_threads.make(prepare, lambda made: services.store.release(made[1]))
         try:
-            script = services.interpreter.script(frozenset(functions), timeout)
+            who = None if ctx.caller is None else ctx.caller.name
+            script = services.interpreter.script(frozenset(functions), timeout, who)
             try:
                 return await _Run(services, held.key, functions, script, ctx).run(code)
             finally:
