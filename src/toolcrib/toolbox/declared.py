@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
-from ..policy.starts import DeclaredStart, of_hook, of_secret
+from ..policy.starts import DeclaredStart, Starts, of_hook, of_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..config import Settings
+    from ..sources.mcp.config import ServerConfig
 
 _SQLITE = "sqlite:///"
 
@@ -29,6 +32,14 @@ def declared_starts(settings: Settings) -> list[DeclaredStart]:
             if start is not None:
                 found.append(start)
     return found
+
+
+def protecting(settings: Settings, servers: Iterable[ServerConfig]) -> Settings:
+    """Return the settings, with the files of further MCP servers among those that the host runs."""
+    only = replace(settings, hooks=(), secrets={}, mcp_servers={each.name: each for each in servers})
+    files = Starts(settings.sandbox.writable(settings.workspace)).host_files(declared_starts(only))
+    sandbox = settings.sandbox
+    return replace(settings, sandbox=replace(sandbox, host_files=(*sandbox.host_files, *files)))
 
 
 def declared_files(settings: Settings) -> tuple[HostFile, ...]:

@@ -21,4 +21,4 @@ def noisy() -> str:
 
 
 with claimed_stdio() as (read_fd, write_fd):
-    asyncio.run(serve(lambda folder: Toolbox.open(folder, tools=[noisy]), sys.argv[1], print, read_fd, write_fd))
+    asyncio.run(serve(lambda folder, _: Toolbox.open(folder, tools=[noisy]), sys.argv[1], print, read_fd, write_fd))

@@ -18,6 +18,8 @@ from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from toolcrib import Toolbox
 from toolcrib.agent.acp import serve
+from toolcrib.config import load_settings
+from toolcrib.toolbox.declared import protecting
 
 Reply = Mapping[str, Any]
 
@@ -132,8 +134,8 @@ def editing(home: Path) -> Callable[..., Any]:
         ours_in, agent_out = os.pipe()
         said: list[str] = []
 
-        def open_box(folder: str) -> Any:
-            return Toolbox.open(folder, warm_up=False, **more)
+        def open_box(folder: str, servers: Any) -> Any:
+            return Toolbox.open(settings=protecting(load_settings(folder), servers), warm_up=False, **more)
 
         serving = asyncio.create_task(serve(open_box, model, said.append, agent_in, agent_out))
         editor = Editor(home / "work")

@@ -424,6 +424,23 @@ async def test_servers_of_the_editor_are_not_trusted(editing: Editing, scripted:
             await editor.agent.new_session(cwd="relative", mcp_servers=[])
 
 
+async def test_what_a_server_of_the_editor_runs_is_changed_after_a_question(
+    editing: Editing, scripted: Scripted
+) -> None:
+    paths = ("tools/server.js", "tools/node_modules/dep/index.js")
+    calls = [call("write_file", path=path, content="evil()") for path in paths]
+    async with editing(scripted({"calls": calls}, {"text": "End."})) as editor:
+        for path in paths:
+            (editor.work / path).parent.mkdir(parents=True, exist_ok=True)
+            (editor.work / path).write_text('require("dep")')
+        given = McpServerStdio(name="notes", command="node", args=["tools/server.js"], env=[])
+        session = await editor.new(mcp_servers=[given])
+        editor.answer = "reject"
+        await editor.say(session, "change it")
+        assert len(editor.questions) == 2
+        assert all((editor.work / path).read_text() == 'require("dep")' for path in paths)
+
+
 async def test_two_sessions_at_once_and_the_end_of_the_editor(editing: Editing, scripted: Scripted) -> None:
     model = scripted({"calls": [call("delete_file", path="a.txt")]}, {"text": "End."})
     async with editing(model) as editor:

@@ -56,7 +56,7 @@ async def exchange(lines: list[bytes]) -> list[Any]:
     agent_in, ours_out = os.pipe()
     ours_in, agent_out = os.pipe()
 
-    def refuse(folder: str) -> Any:
+    def refuse(folder: str, servers: Any) -> Any:
         raise ConfigError("no toolbox here")
 
     serving = asyncio.create_task(serve(refuse, "scripted:none", str, agent_in, agent_out))

@@ -58,8 +58,9 @@ log = logging.getLogger("toolcrib.acp")
 
 MAX_LISTED = 200
 
-OpenBox = Callable[[str], "Opening"]
-"""Returns a toolbox for the editor's folder, with the settings of that folder."""
+OpenBox = Callable[[str, "Sequence[ServerConfig]"], "Opening"]
+"""Returns a toolbox for the editor's folder, with the settings of that folder. Tools ask before they change what the
+editor's servers run."""
 
 
 class EditorServer:
@@ -183,7 +184,7 @@ class EditorServer:
             await self._sessions.pop(session_id).aclose()
         async with AsyncExitStack() as stack:
             try:
-                box = await self._open_box(folder)
+                box = await self._open_box(folder, configs)
                 stack.push_async_callback(box.aclose)
                 stored = None if session_id is None else await asyncio.to_thread(_row, box, session_id, fork)
                 name = self._model or (None if stored is None else stored.model)

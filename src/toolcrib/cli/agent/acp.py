@@ -12,6 +12,9 @@ from ..options import Model, Options
 from ..reader import CliCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...sources.mcp.config import ServerConfig
     from ...toolbox.toolbox import Opening
 
 
@@ -30,6 +33,7 @@ def acp(
             raise
         raise Usage("toolcrib acp needs agent-client-protocol: pip install 'toolcrib[acp]'") from None
     from ...boundary.claimed_stdio import claimed_stdio
+    from ...toolbox.declared import protecting
     from ..main_loop import run
 
     if sys.stdin.isatty():
@@ -37,8 +41,9 @@ def acp(
             "Speaking the Agent Client Protocol on stdin and stdout; an editor starts this. End with Ctrl-D.", "dim"
         )
 
-    def open_box(folder: str) -> Opening:
-        return replace(options, workspace=folder).open()
+    def open_box(folder: str, servers: Sequence[ServerConfig]) -> Opening:
+        there = replace(options, workspace=folder)
+        return there.open(protecting(there.settings(), servers))
 
     with claimed_stdio() as (read_fd, write_fd):
         run(serve(open_box, model, show.say, read_fd, write_fd))
