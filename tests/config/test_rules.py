@@ -285,7 +285,7 @@ def test_what_a_person_wrote_by_hand_is_kept(place):
 
 def test_rules_that_others_may_write_are_refused(place):
     path = remember(place.workspace, "allow", "Bash", home_of(place))
-    path.chmod(0o620)
+    path.chmod(0o602)
     with pytest.raises(ConfigError, match="others may write"):
         place.load()
 
