@@ -205,12 +205,10 @@ async def test_a_conversation_uses_a_far_store_in_threads(
     (tmp_path / "work/a.txt").write_text("alpha")
     async with Toolbox.open(tmp_path / "work") as box, await Agent.open(box, ScriptedModel(replies)) as agent:
         with far_store():
-            session, shown = await opened_session(agent, None), AnswerLines()
-            talk = Conversation(agent, session, shown._screen, shown, box.context, command_of)
+            session, shown, ended = await opened_session(agent, None), AnswerLines(), asyncio.Event()
+            talk = Conversation(agent, session, shown._screen, shown, box.context, command_of, ended.set)
             await talk.use(session)
             watch = asyncio.create_task(talk.watch())
-            ended = asyncio.Event()
-            talk.turn_ended = ended.set
 
             async def enter(line: str) -> None:
                 ended.clear()

@@ -71,9 +71,8 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
     display = AnswerLines(reader.screen, partial(file_changes, agent.box.journal))
     metadata = {**agent.box.context.metadata, COMMAND_OUTPUT: display.hear}
     ctx = replace(agent.box.context, ask=ask_at_terminal(agent.box, floor=reader.floor), metadata=metadata)
-    talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of)
+    talk = door.talk = Conversation(agent, session, reader.screen, display, ctx, command_of, reader.ask)
     await talk.use(session)
-    talk.turn_ended = lambda: None if talk.leaving else reader.ask()
     if session.entries:
         talk.show_end_of_session()
     elif sys.stdin.isatty():
@@ -127,8 +126,10 @@ def _can_edit() -> bool:
 class _Door:
     """The terminal or the pipes of a chat: who reads its lines, and what Ctrl-C does."""
 
+    talk: Conversation
+    """It is there before the first line is read."""
+
     def __init__(self) -> None:
-        self.talk: Conversation | None = None
         self.reading: asyncio.Future[str] | None = None
         self.missing = ""
 
@@ -162,27 +163,24 @@ class _Door:
             loop.remove_signal_handler(signal.SIGINT)
 
     def _on_signal(self) -> None:
-        if self.talk is not None and self.talk.interrupt() == "leave" and self.reading is not None:
+        if self.talk.interrupt() == "leave" and self.reading is not None:
             self.reading.cancel()
 
     def _complete(self, before: str) -> Any:
         from .chat_commands import words_for
 
-        return words_for(self.talk, before) if self.talk is not None else ()
+        return words_for(self.talk, before)
 
     def _interrupt(self, typed: str) -> str:
-        return self.talk.interrupt(typed) if self.talk is not None else "leave"
+        return self.talk.interrupt(typed)
 
     def _more(self) -> None:
         from .chat_commands import show_last
 
-        if self.talk is not None:
-            show_last(self.talk)
+        show_last(self.talk)
 
     def _about(self) -> str:
         talk = self.talk
-        if talk is None:
-            return ""
         return f"{talk.agent.models[0].name}  {talk.box.policy.mode}  {talk.session.id}"
 
 

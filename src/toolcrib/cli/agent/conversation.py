@@ -39,15 +39,16 @@ class ChatCommand:
 
 
 class Conversation:
-    """One session at a time, and the turn of it that runs. A line is a message, or a command (`/help`)."""
+    """One session at a time, and the turn of it that runs. A line is a message, or a command (`/help`). `ask` is called
+    at the end of a turn, to show that a line can be typed."""
 
     def __init__(
         self, agent: Agent, session: AgentSession, screen: Screen, display: AnswerLines, ctx: ToolContext,
-        command_of: Callable[[str], ChatCommand | None],
+        command_of: Callable[[str], ChatCommand | None], ask: Callable[[], object] = lambda: None,
     ) -> None:  # fmt: skip
         self.agent, self.box = agent, agent.box
         self.screen, self.display, self.ctx = screen, display, ctx
-        self._command_of = command_of
+        self._command_of, self._ask = command_of, ask
         self.outcome: Outcome | None = None
         self.session = session
         self.waiting: tuple[Waits, ...] = ()
@@ -151,15 +152,13 @@ class Conversation:
             self.outcome = Outcome("error", reason=str(error))
         finally:
             self._turn = None
-            self.turn_ended()
+            if not self.leaving:
+                self._ask()
 
     def _reader_ended(self) -> None:
         """Leave: the program that reads our output has ended, as in `toolcrib chat | head`."""
         drop_stdout()
         self.leaving, self.outcome = True, None
-
-    def turn_ended(self) -> None:
-        """Do nothing; the chat shows its prompt here."""
 
     async def watch(self) -> None:
         """Go on with the session as soon as what it waits for was answered elsewhere, also for a subagent; and when a
