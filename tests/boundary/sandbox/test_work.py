@@ -173,17 +173,16 @@ async def test_hidden_paths_inside_the_workspace(tmp_path: Path) -> None:
     assert (await sh(tmp_path, "echo x > state/new", settings)).exit_code != 0
 
 
-async def test_hidden_paths_are_covered_by_every_name_and_only_where_something_is_shown(tmp_path: Path) -> None:
-    workspace, state, link = (tmp_path / name for name in ("w", "state", "link"))
+async def test_hidden_paths_are_covered_only_where_something_of_the_host_is_shown(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "w", tmp_path / "state"
     for folder in (workspace, state):
         folder.mkdir()
         (folder / "record").write_text("secret")
-    link.symlink_to(workspace)
-    hidden = (state, link / "record", workspace / "record", Path("/bin/true"), Path("/etc/ssl"))
+    hidden = (state, workspace / "record", Path("/bin/true"), Path("/etc/ssl"))
     settings = SandboxSettings(hidden=hidden)
     spawn = select_sandbox(settings, workspace).wrap(["/bin/sh"], cwd=workspace, env={}, timeout=20)
     spawn.discard()
-    assert [str(path) in spawn.argv for path in hidden] == [False, True, True, True, True]
+    assert [str(path) in spawn.argv for path in hidden] == [False, True, True, True]
     shown = await out(workspace, f"cat record {state}/record /bin/true; ls /etc/ssl; echo .", settings)
     assert shown == ".\n"
     above = select_sandbox(SandboxSettings(hidden=(tmp_path,)), workspace)

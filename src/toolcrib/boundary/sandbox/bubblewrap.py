@@ -13,7 +13,6 @@ from ...core.errors import SandboxUnavailable
 from ...core.text import lazy_regex
 from ..filesystems import may_hang
 from ..process_tree import has_ended
-from ..programs import beneath
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
 from . import seccomp
@@ -48,7 +47,7 @@ _ISOLATION = (
     "--cap-drop", "ALL", "--hostname", "sandbox",
 )  # fmt: skip
 
-_BINDS = ("--bind", "--bind-try", "--ro-bind", "--ro-bind-try")
+_SHOWING = frozenset({"--bind", "--bind-try", "--ro-bind", "--ro-bind-try", "--symlink"})  # a source and a target
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
 _OCTAL = lazy_regex(rb"\\([0-7]{3})")
@@ -233,7 +232,7 @@ class BubblewrapSandbox:
     def _hidden(self, shown: Sequence[str]) -> list[str]:
         """Cover what is withheld, and what is hidden unless these arguments show nothing of it."""
         arguments: list[str] = []
-        hidden = [path for path in self._settings.hidden if _is_shown(path, shown)]
+        hidden = _shown(self._settings.hidden, shown)
         withheld = self._withheld_paths()
         if len(withheld) > _MAX_WITHHELD:
             raise SandboxUnavailable(
@@ -249,12 +248,12 @@ class BubblewrapSandbox:
         return arguments
 
 
-def _is_shown(path: Path, arguments: Sequence[str]) -> bool:
-    """Return whether bubblewrap's arguments show something of the host at a path, in it or above it."""
-    three = zip(arguments, arguments[1:], arguments[2:], strict=False)
-    shown = {"/etc", "/proc", "/dev", *(each for option, *both in three if option in _BINDS for each in both)}
-    names = (str(path), os.path.realpath(path))
-    return any(beneath(name, each) or beneath(each, name) for name in names for each in shown)
+def _shown(paths: Sequence[Path], arguments: Sequence[str]) -> list[Path]:
+    """Return those paths where bubblewrap's arguments show something of the host: at the path, above it or in it."""
+    named = (arguments[index + 1 : index + 3] for index, option in enumerate(arguments) if option in _SHOWING)
+    shown = ("/etc/", "/proc/", "/dev/", *{f"{each.rstrip('/')}/" for both in named for each in both})
+    names = ((path, f"{path}/") for path in paths)
+    return [path for path, name in names if name.startswith(shown) or any(each.startswith(name) for each in shown)]
 
 
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:

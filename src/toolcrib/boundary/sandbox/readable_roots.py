@@ -58,8 +58,9 @@ def system_arguments() -> list[str]:
         elif os.path.isdir(link):
             arguments += ["--ro-bind", link, link]
     arguments += ["--perms", "0755", "--dir", "/etc"]
-    for path in filter(os.path.isdir, _etc()):
-        arguments += ["--ro-bind-try", path, path]
+    for path, is_dir in _etc():
+        if is_dir:
+            arguments += ["--ro-bind-try", path, path]
     zone = os.path.realpath("/etc/localtime")
     if zone.startswith("/usr/") and os.path.isfile(zone):
         arguments += ["--symlink", zone, "/etc/localtime"]
@@ -70,30 +71,38 @@ def system_arguments() -> list[str]:
 
 def system_paths() -> list[str]:
     """Return the same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
-    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime", *_etc()]
-    return [path for path in found if os.path.exists(path)]
+    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime"]
+    return [path for path in (*found, *(path for path, _ in _etc())) if os.path.exists(path)]
 
 
-def _etc() -> Iterator[str]:
-    """Yield what every command sees of /etc. A folder with secrets is seen entry by entry, without these."""
-    yield from (f"/etc/{name}" for name in _ETC_FILES)
+def _etc() -> Iterator[tuple[str, bool]]:
+    """Yield what every command sees of /etc, if it is there, and whether it is a folder. A folder with secrets is seen
+    entry by entry, without these."""
+    yield from ((f"/etc/{name}", False) for name in _ETC_FILES)
     for folder in (f"/etc/{name}" for name in _ETC_FOLDERS):
-        secrets = [path for path in _ETC_SECRETS if beneath(path, folder)]
+        secrets = [path for path in _ETC_SECRETS if path.startswith(f"{folder}/")]
         if not secrets:
-            yield folder
+            yield folder, True
         elif os.path.isdir(folder):
-            hidden = (*secrets, *map(os.path.realpath, secrets))
-            for path in (entry.path for entry in os.scandir(folder)):
-                if not any(beneath(each, secret) for each in (path, os.path.realpath(path)) for secret in hidden):
-                    yield path
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.path in secrets or (entry.is_symlink() and _leads_to(entry.path, secrets)):
+                        continue
+                    if entry.is_dir() or entry.is_file():
+                        yield entry.path, entry.is_dir()
+
+
+def _leads_to(link: str, folders: Iterable[str]) -> bool:
+    return any(beneath(os.path.realpath(link), os.path.realpath(folder)) for folder in folders)
 
 
 def open_system_files() -> list[tuple[int, str]]:
     """Open small files of /etc that every command sees, for bubblewrap's `--file`."""
     found: list[tuple[int, str]] = []
-    for path in filter(os.path.isfile, _etc()):
+    for path, is_dir in _etc():
         with contextlib.suppress(OSError):
-            found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), path))
+            if not is_dir:
+                found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), path))
     return found
 
 
