@@ -98,6 +98,25 @@ async def test_commands_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert len(world.asked) == 4
 
 
+async def test_what_a_channel_plugin_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    world = World(tmp_path)
+    programs = [world.ws / "plugins" / "chat" / "run", world.ws / "mine" / "run"]
+    for program in programs:
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+    (world.ws / "plugins" / "linked").symlink_to(world.ws / "mine")
+    lines = f"[plugins]\nenabled = true\nplugin_dirs = ['{world.ws}/plugins']\n[channels.chat]\nallowed = [1]\n"
+    world.config.write_text(lines)
+    async with world.open(mode="autonomous") as box:
+        for path in ("plugins/chat/run", "plugins/new/plugin.json", "mine/run"):
+            assert (await box.call("write_file", {"path": path, "content": "evil"})).is_error
+        assert len(world.asked) == 3
+        assert all("a channel plugin in it runs outside the sandbox" in reason for reason in world.asked)
+        await box.call("exec", {"command": 'for each in plugins/*/run; do sh -c "echo evil > $each"; done'})
+    assert all(program.read_text() == "#!/bin/sh\n" for program in programs)
+
+
 async def test_a_changed_server_starts_only_after_a_yes(world: World) -> None:
     async with world.open() as box:
         assert box.mcp.servers["notes"].state == "connected"

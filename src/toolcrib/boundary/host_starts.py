@@ -108,7 +108,8 @@ STARTS = (
     Start(
         "channel plugins",
         ("sources.plugins.channel:Channel.start",),
-        "off until enabled; the bytes that were hashed run from a sealed copy, if a hash is set",
+        "off until enabled; protected where tools could write them; if a hash is set, the bytes that were hashed run "
+        "from a sealed copy",
     ),
     Start(
         "Python plugins",

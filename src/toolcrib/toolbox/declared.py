@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
+from ..core.homes import data_home
 from ..policy.starts import DeclaredStart, Starts, of_hook, of_secret
 
 if TYPE_CHECKING:
@@ -43,14 +45,16 @@ def protecting(settings: Settings, servers: Iterable[ServerConfig]) -> Settings:
 
 
 def declared_files(settings: Settings) -> tuple[HostFile, ...]:
-    """Return the files that these settings name and that Toolcrib itself reads or writes. A tool that could put a link
-    or other content there would read, write or send with the rights of the host."""
+    """Return the files that these settings name and that Toolcrib itself reads, writes or runs. A tool that could put a
+    link or other content there would read, write, send or run with the rights of the host."""
     told = "Toolcrib writes into it what a hook tells, outside the sandbox"
     named: list[tuple[str | Path | None, str]] = [(hook.file, told) for hook in settings.hooks]
     named += [(each.file, f"Toolcrib reads secrets.{name} from it") for name, each in settings.secrets.items()]
     for_api = "it says where the requests of the API {} go, with their secrets"
     named += [(api.spec, for_api.format(name)) for name, api in settings.openapi.items()]
     named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
+    if settings.plugins.enabled and any(each.enabled and each.type == "plugin" for each in settings.channels.values()):
+        named += [(place, "a channel plugin in it runs outside the sandbox, as you") for place in _plugins_of(settings)]
     url = settings.jobs.url or ""
     if url.startswith(_SQLITE):
         ends = ("", "-wal", "-shm", "-journal")
@@ -58,3 +62,13 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     return tuple(
         HostFile(path, why) for given, why in named if given for path in both_names([os.path.expanduser(given)])
     )
+
+
+def _plugins_of(settings: Settings) -> list[str | Path]:
+    """Return the folders with plugins, and those that links in them lead to."""
+    found: list[str | Path] = []
+    for folder in settings.plugins.plugin_dirs or (data_home() / "plugins",):
+        found.append(folder)
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            found += [os.path.realpath(entry.path) for entry in entries if entry.is_symlink()]
+    return found
