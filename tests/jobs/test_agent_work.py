@@ -117,6 +117,22 @@ async def test_a_message_that_is_repeated_after_a_crash_is_said_once() -> None:
         assert len(agent.session(first["session"]).entries) == 2
 
 
+async def test_a_session_that_has_gone_on_already_needs_no_model() -> None:
+    async with hosted({"text": "It flies."}) as (agent, host, _):
+
+        async def no_model() -> Agent:
+            raise RuntimeError("no model was found")
+
+        async def emit(kind: str, data: Any) -> None: ...
+
+        session = agent.new_session()
+        await agent.run("launch it", session)
+        jobs = AgentJobs(agent.box, no_model, host.engine)
+        order = WorkOrder(message("", session=session.id), agent.box.context, frozenset(), emit)
+        assert (await jobs.message(order))[0].output == {"text": "", "session": session.id}
+        await jobs.aclose()
+
+
 async def test_a_message_whose_call_asks_is_parked_and_goes_on() -> None:
     replies = {"calls": [call("launch", what="rocket")]}, {"text": "It flies.", "after": "launched rocket"}
     async with hosted(*replies) as (agent, _, engine):

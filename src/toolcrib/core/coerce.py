@@ -74,9 +74,8 @@ def _load(text: str) -> Any:
         repaired = repair(text)
         if repaired is not None:
             return repaired
-        raise _invalid(
-            f"arguments are not valid JSON ({error.msg} at line {error.lineno} column {error.colno})"
-        ) from None
+        what = error.msg.removesuffix(" at")  # "Unterminated string starting at"
+        raise _invalid(f"arguments are not valid JSON ({what} at line {error.lineno} column {error.colno})") from None
     except RecursionError:
         raise _invalid("arguments are nested too deeply") from None
     except ValueError:  # Python refuses integers of more than 4300 digits

@@ -92,7 +92,10 @@ class AgentJobs:
         from ...agent.prompt import now
         from ...agent.waiting import waits_of
 
-        body, agent = MessageBody.from_json(order.job.body), self.attach(await self._opened())
+        body = MessageBody.from_json(order.job.body)
+        if body.session and not body.text and await shared_threads.run(self._is_done, body.session):
+            return _nothing_to_do(body.session)  # which needs no model
+        agent = self.attach(await self._opened())
         session = await shared_threads.run(self._session, agent, body, order.job)
         if body.text:
             turn = user(f"{body.text}\n\n{now()}", source="schedule" if body.schedule else "user")
@@ -104,7 +107,7 @@ class AgentJobs:
                 await shared_threads.run(_expire, session, waits)
         outcome = await self._run(agent, session, order, only_if_told=not body.text)
         if outcome is None:
-            return JobOutcome("done", {"text": "", "session": session.id}), None
+            return _nothing_to_do(session.id)
         return _ended(outcome, session.id), agent.box.session(session.id).labels
 
     def _session(self, agent: Agent, body: MessageBody, job: Job) -> AgentSession:
@@ -282,6 +285,10 @@ def _shown(event: AgentEvent) -> tuple[str, Any] | None:
     if isinstance(event, CallDone):
         return "call", {"tool": event.call.name, "error": event.output.error_kind}
     return None
+
+
+def _nothing_to_do(session: str) -> Done:
+    return JobOutcome("done", {"text": "", "session": session}), None
 
 
 def _ended(outcome: Outcome, session: str) -> JobOutcome:
