@@ -15,6 +15,7 @@ from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable, ToolError
 from toolcrib.core.output import ToolOutput
@@ -498,6 +499,22 @@ async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: py
     await one_has_ended(bench)
     await begin(bench, "sleep 86.5")  # one that has ended makes way
     assert (await bench("exec_session", action="read", session_id=first)).is_error
+    bench.close()
+    await until(lambda: not alive("86.5"))
+
+
+async def test_a_caller_leaves_places_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.command_sessions.MAX_SESSIONS_IN_ALL", 4)
+    bench = Bench(tmp_path)
+
+    def of(caller: str, session: str) -> ToolContext:
+        return ToolContext(session_id=session, caller=Caller(caller))
+
+    for session in ("a1", "a2"):  # connections of one token
+        await begin(bench, "sleep 86.5", of("alice", session))
+    more = await bench("exec", of("alice", "a3"), command="sleep 86.5", background=True)
+    assert "2 background sessions of yours" in more.for_llm
+    await begin(bench, "sleep 86.5", of("bob", "b1"))
     bench.close()
     await until(lambda: not alive("86.5"))
 

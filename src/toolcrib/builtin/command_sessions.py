@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from ..core.caller import finds_room
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from .command_effects import CommandOutcome
@@ -18,7 +19,7 @@ from .command_effects import CommandOutcome
 if TYPE_CHECKING:
     from ..boundary.process import Process
 
-MAX_SESSIONS = 8  # per caller
+MAX_SESSIONS = 8  # of an agent session
 MAX_SESSIONS_IN_ALL = 64
 IDLE_SECONDS = 1800.0  # an idle session is ended after this time
 
@@ -40,6 +41,8 @@ class CommandSession:
     """Whether what it prints may come from the network, by its command or its input."""
     held_back: bool = False
     """Whether it said that something was refused, in output that was read already."""
+    caller: str | None = None
+    """The name of the caller of a server, who may have many sessions."""
     id: str = field(default_factory=lambda: f"sh-{secrets.token_hex(4)}")
     started: float = field(default_factory=time.monotonic)
     outcome: CommandOutcome = field(default_factory=CommandOutcome)
@@ -69,17 +72,20 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, CommandSession] = {}
         self._closed = False
-        self._coming: Counter[str | None] = Counter()  # places that are reserved and not used yet
+        # places that are reserved and not used yet, by owner and caller
+        self._coming: Counter[tuple[str | None, str | None]] = Counter()
 
     @contextmanager
-    def place(self, owner: str | None) -> Generator[None]:
+    def place(self, owner: str | None, caller: str | None) -> Generator[None]:
         """Keep a place for one more session until it is added or could not start. Ended sessions make room for it.
 
-        Raises ToolError if the owner, or the whole toolbox, has too many sessions.
+        Raises ToolError if the owner, or the whole toolbox, has too many sessions, or the caller would leave no place
+        to others.
         """
         with self._lock:
+            own = sum(count for (each, _), count in self._coming.items() if each == owner)
             for group, coming, most in (
-                (self._of(owner), self._coming[owner], MAX_SESSIONS),
+                (self._of(owner), own, MAX_SESSIONS),
                 ([*self._sessions.values()], self._coming.total(), MAX_SESSIONS_IN_ALL),
             ):
                 over = len(group) + coming - most + 1
@@ -92,12 +98,17 @@ class Sessions:
                         f"There are {most} background sessions already ({running}). End one with "
                         'exec_session(action="kill", session_id=…) first.'
                     )
-            self._coming[owner] += 1
+            running = [s for s in self._sessions.values() if not s.process.done]
+            mine = sum(s.caller == caller for s in running)
+            mine += sum(count for (_, each), count in self._coming.items() if each == caller)
+            if not finds_room(caller, mine, len(running) + self._coming.total(), MAX_SESSIONS_IN_ALL):
+                raise ToolError(f"{mine} background sessions of yours run already, some of other connections. End one.")
+            self._coming[owner, caller] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._coming -= Counter((owner,))  # drops an owner at 0
+                self._coming -= Counter(((owner, caller),))  # drops an owner at 0
 
     def add(self, session: CommandSession) -> None:
         """Add a started command."""

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import works
+from ..core.caller import name_of
 from ..core.context import COMMAND_ENDED, JOB, ToolContext, Wall
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import LABELS, ToolOutput
@@ -150,7 +151,7 @@ class ShellTools:
             walled = ctx.wall in ("read", "workspace")  # then no person was asked about it
             lift = None if walled or not isinstance(where, str) else self._judged.lift(command, where)
             if (background or interactive) and JOB not in ctx.metadata:
-                with self.sessions.place(ctx.session_id):
+                with self.sessions.place(ctx.session_id, who := name_of(ctx.caller)):
                     prepared = await self._runner.prepare(
                         argv, "exec", working_dir, None, lift=lift, wall=ctx.wall, hosts=ctx.hosts
                     )
@@ -168,6 +169,7 @@ class ShellTools:
                         hint_at_more(prepared),
                         bool(ctx.hosts),
                         self._judged.brings_in(command),
+                        caller=who,
                     )
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)

@@ -9,6 +9,17 @@ from .dataclass import dataclass
 from .text import matches
 
 
+def name_of(caller: Caller | None) -> str | None:
+    """Return the name of a caller, if there is one."""
+    return None if caller is None else caller.name
+
+
+def finds_room(caller: str | None, mine: int, taken: int, most: int) -> bool:
+    """Return whether a caller who has `mine` of the `taken` places may take another one: half of what is
+    free, because others may come. Where there are no callers, everything may be taken."""
+    return caller is None or not mine or mine < most - taken
+
+
 @dataclass(frozen=True, eq=False)
 class Caller:
     """A caller by its name, and what its token limits. None of this gives more than the settings give to everybody,

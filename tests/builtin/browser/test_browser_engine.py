@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
+from toolcrib.builtin.browser import browser_engine
 from toolcrib.builtin.browser.downloads import MAX_KEPT
 from toolcrib.builtin.browser.launch import dead_profiles
 from toolcrib.builtin.settings import BrowserSettings
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import ToolContext
+from toolcrib.core.output import ToolOutput
 
 from ...waiting import until
 from .conftest import HERE, LACKING, SETTINGS, Got, Reply, Room, ref_of
@@ -146,6 +149,22 @@ async def test_many_sessions_at_once_start_one_browser(room: Room) -> None:
     site = room.site({"/": "<h1>Hi</h1>"})
     await asyncio.gather(*(room.ok("browser_open", f"s{n}", url=site.url()) for n in range(4)))
     assert len(list((room.state.path / "browser").iterdir())) == 1
+
+
+async def test_a_caller_leaves_places_for_others(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser_engine, "MAX_SESSIONS", 4)
+    site = room.site({"/": "<h1>Hi</h1>"})
+
+    async def opened(caller: str, session: str) -> ToolOutput:
+        ctx = ToolContext(session_id=session, caller=Caller(caller))
+        return await room.registry.execute("browser_open", {"url": site.url()}, ctx)
+
+    assert not (await opened("alice", "a1")).is_error and not (await opened("alice", "a2")).is_error
+    assert "2 sessions have pages open" in (await opened("alice", "a3")).for_llm
+    assert not (await opened("bob", "b1")).is_error
+    monkeypatch.setattr(browser_engine, "BUSY_SECONDS", 0.0)
+    assert not (await opened("alice", "a3")).is_error  # in the place of a1
+    assert not (await opened("bob", "b1")).is_error
 
 
 async def test_what_nobody_uses_is_closed(room_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:

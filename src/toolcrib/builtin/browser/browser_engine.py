@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ...core.caller import finds_room, name_of
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
 from ...core.threads import LoopThread
@@ -128,7 +129,7 @@ class Engine:
             return self._loop
 
     async def _run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], create: bool) -> T:
-        session = await self._session(_key(ctx), create, ctx.channel == "cli")
+        session = await self._session(ctx, create)
         async with session.lock:
             session.begin(ctx)
             try:
@@ -151,7 +152,8 @@ class Engine:
             return error
         return ToolError(_in_words(str(error) or type(error).__name__))
 
-    async def _session(self, key: str, create: bool, one_call: bool) -> BrowserSession:
+    async def _session(self, ctx: ToolContext, create: bool) -> BrowserSession:
+        key = _key(ctx)
         found = self._sessions.get(key)
         if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
             return found
@@ -162,20 +164,20 @@ class Engine:
                 return found
             if not create:
                 why = f"it was closed after {self.settings.idle_timeout:g} s without a call, or the browser ended; "
-                if one_call:
+                if ctx.channel == "cli":
                     raise ToolError(ENDS_WITH_CALL)
                 raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
-            return await self._new_session(key)
+            return await self._new_session(key, name_of(ctx.caller))
 
-    async def _new_session(self, key: str) -> BrowserSession:
+    async def _new_session(self, key: str, caller: str | None) -> BrowserSession:
         from .browser_session import BrowserSession
         from .visits import Visits
 
-        await self._make_room()
+        await self._make_room(caller)
         if self._chromium is None:
             self._chromium = await self._launch()
         session = BrowserSession(
-            self.settings, Visits(self.guard, self.settings, self._gate), self._chromium, self._user_agent
+            self.settings, Visits(self.guard, self.settings, self._gate), self._chromium, self._user_agent, caller
         )
         try:
             await session.start()
@@ -188,14 +190,20 @@ class Engine:
             self._reaper = asyncio.ensure_future(self._reap())
         return session
 
-    async def _make_room(self) -> None:
-        """Close the least recently used session if there are too many, unless all of them are busy."""
+    async def _make_room(self, caller: str | None) -> None:
+        """Close the least recently used session if there are too many, unless all of them are busy. A caller who would
+        leave no place to others makes room with one of its own."""
         now = time.monotonic()
-        while len(self._sessions) >= MAX_SESSIONS:
-            idle = {key: each for key, each in self._sessions.items() if not each.lock.locked()}
+        while True:
+            mine = {key: each for key, each in self._sessions.items() if each.caller == caller}
+            taken = len(self._sessions)
+            if taken < MAX_SESSIONS and finds_room(caller, len(mine), taken, MAX_SESSIONS):
+                return
+            group = self._sessions if caller is None else mine or self._sessions
+            idle = {key: each for key, each in group.items() if not each.lock.locked()}
             oldest = min(idle, key=lambda key: idle[key].used, default=None)
             if oldest is None or now - idle[oldest].used < BUSY_SECONDS:
-                raise ToolError(f"{MAX_SESSIONS} sessions have pages open in this browser; try again in a while")
+                raise ToolError(f"{len(group)} sessions have pages open in this browser; try again in a while")
             await self._sessions.pop(oldest).close()
 
     async def _launch(self) -> Chromium:

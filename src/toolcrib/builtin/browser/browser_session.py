@@ -67,10 +67,11 @@ class BrowserSession:
     """The tabs of one session. All its methods run on the browser's loop, one call at a time (`lock`)."""
 
     def __init__(
-        self, settings: BrowserSettings, visits: Visits, chromium: Chromium, user_agent: str | None = None
-    ) -> None:
+        self, settings: BrowserSettings, visits: Visits, chromium: Chromium, user_agent: str | None = None,
+        caller: str | None = None,
+    ) -> None:  # fmt: skip
         self.settings, self.visits, self.chromium = settings, visits, chromium
-        self._user_agent = user_agent
+        self._user_agent, self.caller = user_agent, caller
         self.lock = asyncio.Lock()
         self.used = time.monotonic()
         self.notes = Notes()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+from ...core.caller import finds_room
 from ...core.errors import ToolError
 from ...core.text import lazy_regex
 from .interpreter import (  # fmt: skip
@@ -61,13 +62,13 @@ class MontyInterpreter:
     def script(self, names: frozenset[str], seconds: float, caller: str | None = None) -> MontyScript:
         """Return a script that may call functions of these names, and compute for this many seconds. Close it.
 
-        Raises ToolError if it would not leave a caller's equals a place: of what is free, each may take half.
+        Raises ToolError if the caller would leave no place to others.
         """
         import pydantic_monty
 
         with self._lock:
             mine = self._running.count(caller)
-            if caller is not None and mine and mine >= MAX_WORKERS - len(self._running):
+            if not finds_room(caller, mine, len(self._running), MAX_WORKERS):
                 raise ToolError(f"{mine} of your scripts run already; repeat this one when one of them has ended")
             if self._pool is None:
                 self._pool = pydantic_monty.Monty(

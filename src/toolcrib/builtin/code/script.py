@@ -19,6 +19,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from pydantic import Field
 
 from ...core.call import ToolCall, inner_id
+from ...core.caller import name_of
 from ...core.context import READ_ELSEWHERE, REFUSES, SHARED, ToolContext
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
@@ -102,8 +103,7 @@ class RunCodeTool(Tool):
 
         functions, held = await shared_threads.make(prepare, lambda made: services.store.release(made[1]))
         try:
-            who = None if ctx.caller is None else ctx.caller.name
-            script = services.interpreter.script(frozenset(functions), timeout, who)
+            script = services.interpreter.script(frozenset(functions), timeout, name_of(ctx.caller))
             try:
                 return await _Run(services, held.key, functions, script, ctx).run(code)
             finally:
