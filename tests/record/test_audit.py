@@ -143,6 +143,14 @@ async def test_queries_filter_by_tool_time_and_session(audit):
     assert len(audit.query(limit=1)) == 1
 
 
+async def test_only_a_star_is_special_in_a_pattern_and_case_counts(audit):
+    await registry(audit).execute("look", {}, ToolContext(session_id="a?[b]_%c"))
+    for pattern in ("a?[b]*", "a*_%c", "*[b]_*"):
+        assert len(audit.query(session_id=pattern)) == 1, pattern
+    for pattern in ("A*", "a??*", "a_[b]*", "a*%_c", "*[a-b]*"):
+        assert audit.query(session_id=pattern) == [], pattern
+
+
 async def test_long_arguments_are_cut_in_the_record(audit):
     await registry(audit).execute("wipe", {"path": "x" * 100_000})
     kept = audit.query()[0]["arguments"]
