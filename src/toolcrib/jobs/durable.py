@@ -136,8 +136,6 @@ class DurableEngine:
         packed = pack(job)
         client = await self._opened()
         await self._do(self._submit, client, job, packed)
-        if job.parent is not None and (await self._call(lambda: self.store.kept(job.parent or ""))).cancelled:
-            await self.cancel(job.id)
         return job.id
 
     def _submit(self, client: DBOSClient, job: Job, packed: str) -> None:
@@ -145,20 +143,7 @@ class DurableEngine:
             client.register_queue(route(job), **queue_limits(DEFAULT_LIMITS, self.poll), on_conflict="never_update")
             self._routes.add(route(job))
         delay = (job.not_before or 0) - time.time()
-        if job.parent is None:
-            client.enqueue(enqueue_options(job, 0, delay), packed, 0)
-            return
-
-        def store(connection: sa.Connection) -> None:
-            self.store.locked(connection, job.id)
-            self.store.change(connection, job.id, parent=job.parent)
-            client.enqueue_in_transaction(connection, enqueue_options(job, 0, delay), packed, 0)
-
-        self.store.transaction(store)
-
-    async def _call(self, do: Callable[[], T]) -> T:
-        await self._opened()
-        return await self._do(do)
+        client.enqueue(enqueue_options(job, 0, delay), packed, 0)
 
     async def status(self, job_id: str) -> JobStatus:
         """Return a job. Raises JobError if there is none."""
@@ -184,21 +169,17 @@ class DurableEngine:
                 found.append(_status(runs[job_id], now, kept, waits))
         return found
 
-    async def jobs(
-        self, *, states: Sequence[JobState] = (), parent: str | None = None, limit: int = 100
-    ) -> list[JobStatus]:
+    async def jobs(self, *, states: Sequence[JobState] = (), limit: int = 100) -> list[JobStatus]:
         """Return jobs, the newest first, of the latest 2,000 runs, or twice `limit`."""
         client = await self._opened()
-        found = await self._do(self._jobs, client, set(states), parent, limit)
+        found = await self._do(self._jobs, client, set(states), limit)
         return sorted(found, key=lambda status: status.created, reverse=True)[:limit]
 
-    def _jobs(self, client: DBOSClient, states: set[JobState], parent: str | None, limit: int) -> list[JobStatus]:
+    def _jobs(self, client: DBOSClient, states: set[JobState], limit: int) -> list[JobStatus]:
         def right(job_ids: Iterable[str]) -> list[JobStatus]:
             found = self._statuses(client, list(job_ids))
             return [status for status in found if not states or status.state in states]
 
-        if parent is not None:
-            return right(self.store.children(parent))
         if states == {"parked"}:
             return right(self.store.parked(limit))
         wanted = [name for name, possible in _STATES.items() if not states or states & set(possible)]
@@ -229,7 +210,7 @@ class DurableEngine:
                 pause = min(pause * 1.5, 0.5)
 
     async def cancel(self, job_id: str) -> bool:
-        """Cancel a job and all jobs with it as parent. Returns whether it was not final yet. Raises JobError."""
+        """Cancel a job. Returns whether it was not final yet. Raises JobError."""
         client = await self._opened()
         status = await self.status(job_id)
         counts = status.state not in FINAL
@@ -238,8 +219,6 @@ class DurableEngine:
             await self._do(self._cancel, client, status, lost)
             counts = (await self.status(job_id)).state in ("cancelled", "unknown")
             self._changed(job_id)
-        for child in await self._do(self.store.children, job_id):
-            await self.cancel(child)
         return counts
 
     def _cancel(self, client: DBOSClient, status: JobStatus, lost: bool) -> None:
@@ -265,7 +244,7 @@ class DurableEngine:
             async for value in self._stream(client, run_id(job_id, run)):
                 number += 1
                 yield JobEvent(number, *value)
-            while (await self._call(lambda: self.store.kept(job_id))).run == run:
+            while (await self._do(self.store.kept, job_id)).run == run:
                 if (await self.status(job_id)).state in FINAL:
                     return
                 await _wait(self._change(job_id), 0.25)

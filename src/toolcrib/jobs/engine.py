@@ -58,8 +58,8 @@ class Job:
     Of two jobs with the same id only the first one counts, so a submission can be repeated. A `repeatable` job is run
     again when a worker died or it failed for a passing reason, at most `max_attempts` times. `queue`, `tags` and
     `workspace` choose the workers: a worker needs all the tags of a job, and serves the workspace whose path this is.
-    Without one the job is for any. `tenant` shares a queue fairly. `not_before` is in Unix seconds.
-    A job is cancelled with its `parent`. `trace` has W3C trace headers.
+    Without one the job is for any. `tenant` shares a queue fairly. `not_before` is in Unix seconds. `trace` has W3C
+    trace headers.
     """
 
     kind: str
@@ -69,7 +69,6 @@ class Job:
     tags: tuple[str, ...] = ()
     workspace: str = ""
     tenant: str = ""
-    parent: str | None = None
     repeatable: bool = False
     max_attempts: int = 3
     not_before: float | None = None
@@ -209,7 +208,7 @@ def plain(what: str, value: Any) -> Any:
 def pack(job: Job) -> str:
     """Return a job's stored form. Raises JobError if a name in it is not allowed or it is not plain JSON."""
     names = [("id", job.id), ("kind", job.kind), ("queue", job.queue), *(("tag", tag) for tag in job.tags)]
-    for what, name in (*names, ("tenant", job.tenant or "-"), ("parent", job.parent or "-")):
+    for what, name in (*names, ("tenant", job.tenant or "-")):
         if not _NAME.fullmatch(name):
             raise JobError(f"the {what} {name!r} of a job may have letters, digits and . _ : @ / - only, at most 200")
     if "\0" in job.workspace or len(job.workspace) > _MAX_PATH:
@@ -279,9 +278,7 @@ class JobEngine(Protocol):
         """Return a job. Raises JobError if there is none."""
         ...
 
-    async def jobs(
-        self, *, states: Sequence[JobState] = (), parent: str | None = None, limit: int = 100
-    ) -> list[JobStatus]:
+    async def jobs(self, *, states: Sequence[JobState] = (), limit: int = 100) -> list[JobStatus]:
         """Return jobs, the newest first. An engine may look at the latest ones only, so that a list costs the same
         however many jobs have ended."""
         ...
@@ -292,7 +289,7 @@ class JobEngine(Protocol):
         ...
 
     async def cancel(self, job_id: str) -> bool:
-        """Cancel a job and all jobs with it as parent. Returns whether it was not final yet. Raises JobError."""
+        """Cancel a job. Returns whether it was not final yet. Raises JobError."""
         ...
 
     def events(self, job_id: str) -> AsyncGenerator[JobEvent]:

@@ -1,4 +1,4 @@
-"""What DBOS has no place for: parked jobs, their signals, parents and attempts, and the workers.
+"""What DBOS has no place for: parked jobs, their signals and attempts, and the workers.
 
 The tables lie in the same database, so that a continuation is stored in the transaction that wakes its job. All methods
 block; they are called in threads.
@@ -43,8 +43,7 @@ _CLIENT_LIMITS = {
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS job (
-    id TEXT PRIMARY KEY,                   -- only of jobs with a parent, or with something else in this row
-    parent TEXT,
+    id TEXT PRIMARY KEY,                   -- only of jobs with something else in this row
     run INTEGER NOT NULL DEFAULT 0,        -- the present continuation
     attempt INTEGER NOT NULL DEFAULT 1,    -- of this continuation
     cut_off INTEGER NOT NULL DEFAULT 0,    -- 1: the attempt before began and did not end
@@ -53,7 +52,6 @@ CREATE TABLE IF NOT EXISTS job (
     signals TEXT NOT NULL DEFAULT '[]',    -- those that it was woken with, JSON
     cancelled INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX IF NOT EXISTS job_parent ON job (parent) WHERE parent IS NOT NULL;
 CREATE INDEX IF NOT EXISTS job_parked ON job (id) WHERE parked IS NOT NULL;
 CREATE TABLE IF NOT EXISTS job_signal (
     job TEXT NOT NULL,
@@ -102,7 +100,6 @@ class JobRow:
     parked: dict[str, Any] | None = None
     signals: tuple[tuple[str, Any], ...] = ()
     cancelled: bool = False
-    parent: str | None = None
     taken_from: str | None = None
 
 
@@ -110,7 +107,7 @@ MAX_PLACES = 2**31 - 1
 _FREE = "DELETE FROM job_place WHERE worker NOT IN (SELECT id FROM job_worker WHERE dead = 0)"
 _LEFT = "DELETE FROM job_waiting WHERE worker NOT IN (SELECT id FROM job_worker)"
 _NOW = "extract(epoch from clock_timestamp())"
-_COLUMNS = "run, attempt, cut_off, parked, signals, cancelled, parent, taken_from"
+_COLUMNS = "run, attempt, cut_off, parked, signals, cancelled, taken_from"
 NOTHING = JobRow()
 
 
@@ -119,7 +116,7 @@ def _kept(row: Sequence[Any] | None) -> JobRow:
         return NOTHING
     parked = json.loads(row[3]) if row[3] else None
     signals = tuple((key, data) for key, data in json.loads(row[4]))
-    return JobRow(row[0], row[1], bool(row[2]), parked, signals, bool(row[5]), row[6], row[7])
+    return JobRow(row[0], row[1], bool(row[2]), parked, signals, bool(row[5]), row[6])
 
 
 def is_sqlite(url: str) -> bool:
@@ -277,11 +274,6 @@ class JobStore:
         had = {key for key, _ in kept.signals}
         rows = connection.execute(select, {"job": job_id}).fetchall()
         return [[key, json.loads(data)] for key, data in rows if key in keys and key not in had]
-
-    def children(self, parent: str) -> list[str]:
-        """Return the ids of the jobs with this parent."""
-        select = sa.text("SELECT id FROM job WHERE parent = :parent ORDER BY id DESC")
-        return self._read(lambda c: list(c.execute(select, {"parent": parent}).scalars()))
 
     def parked(self, limit: int) -> list[str]:
         """Return the ids of parked jobs."""

@@ -97,10 +97,7 @@ class MemoryEngine:
         job = unpack(pack(job))
         if job.id not in self._jobs:
             now = time.time()
-            kept = self._jobs[job.id] = _Kept(JobStatus(job, "queued", now), job.not_before or now)
-            parent = self._jobs.get(job.parent or "")
-            if parent is not None and parent.status.state == "cancelled":
-                self._end(kept, "cancelled")
+            self._jobs[job.id] = _Kept(JobStatus(job, "queued", now), job.not_before or now)
             self._forget()
             self.changed()
         return job.id
@@ -121,12 +118,10 @@ class MemoryEngine:
         """Return a job. Raises JobError if there is none."""
         return self._kept(job_id).status
 
-    async def jobs(
-        self, *, states: Sequence[JobState] = (), parent: str | None = None, limit: int = 100
-    ) -> list[JobStatus]:
+    async def jobs(self, *, states: Sequence[JobState] = (), limit: int = 100) -> list[JobStatus]:
         """Return jobs, the newest first."""
         found = (kept.status for kept in reversed(self._jobs.values()))
-        wanted = (s for s in found if (not states or s.state in states) and parent in (None, s.job.parent))
+        wanted = (status for status in found if not states or status.state in states)
         return [status for _, status in zip(range(limit), wanted, strict=False)]
 
     async def result(self, job_id: str, timeout: float | None = None) -> JobStatus:
@@ -138,13 +133,11 @@ class MemoryEngine:
         return kept.status
 
     async def cancel(self, job_id: str) -> bool:
-        """Cancel a job and all jobs with it as parent. Returns whether it was not final yet. Raises JobError."""
+        """Cancel a job. Returns whether it was not final yet. Raises JobError."""
         kept = self._kept(job_id)
         counts = kept.status.state not in FINAL
         if counts:
             self._end(kept, "cancelled")
-        for child in [k for k in self._jobs.values() if k.status.job.parent == job_id]:
-            await self.cancel(child.status.job.id)
         return counts
 
     async def events(self, job_id: str) -> AsyncGenerator[JobEvent]:

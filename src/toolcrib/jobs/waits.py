@@ -137,16 +137,11 @@ class Waits(RecordPart):
 
 
 async def cancel(engine: JobEngine, record: Where, job_id: str) -> bool:
-    """Cancel a job, with the jobs that it started and with what they ask. Returns whether it was not final yet. Raises
-    JobError."""
+    """Cancel a job, with what it asks. Returns whether it was not final yet. Raises JobError."""
     counts = await engine.cancel(job_id)
-    with contextlib.closing(Waits(record)) as waits:
-        left = [job_id]
-        while left:
-            found = left.pop()
-            left += [child.job.id for child in await engine.jobs(parent=found)]
-            if (await engine.status(found)).state == "cancelled":
-                await shared_threads.run(waits.withdraw, found)
+    if (await engine.status(job_id)).state == "cancelled":
+        with contextlib.closing(Waits(record)) as waits:
+            await shared_threads.run(waits.withdraw, job_id)
     return counts
 
 

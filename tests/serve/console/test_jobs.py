@@ -166,9 +166,7 @@ def test_acts_that_are_not_there(console: Open, schedule: Schedule) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts(text: str) -> None:
     frame = Frame("jobs", "secret")
-    job = Job(
-        "call", {"tool": text, "arguments": {text: text}, "session": text, "schedule": text}, id=text, parent=text
-    )
+    job = Job("call", {"tool": text, "arguments": {text: text}, "session": text, "schedule": text}, id=text)
     pages = []
     for state in ("failed", "parked", "running"):
         status = JobStatus(job, state, 1.0, 2.0, 3.0, 1, text, {"text": text}, text, (text, f"approval:{text}"))  # type: ignore[arg-type]

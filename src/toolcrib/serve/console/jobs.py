@@ -148,7 +148,6 @@ def job_page(found: OneJob, frame: Frame) -> str:
                 "worker": status.worker,
                 "workspace": job.workspace,
                 "queue": job.queue,
-                "begun by": job.parent and link(job.parent, "job", {"id": job.parent}),
             }),
             el("h2", "What it does"),
             exact(fit(as_json(dict(job.body)), MAX_ARGUMENTS), diff=False),
