@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.protected_names import PROTECTED_NAMES, protected_below, protected_by
 from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_among, sensitive_by
+from toolcrib.cli.clients import CLIENTS
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,14 @@ from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_among, 
 def test_protected(path, name):
     entry = protected_by(path)
     assert (entry.name if entry else None) == name
+
+
+def test_what_install_writes_is_protected():
+    for client in CLIENTS.values():
+        for place in filter(None, (client.servers, client.agents, client.hooks)):
+            for path in filter(None, (place.in_workspace, place.in_home)):
+                assert protected_by(path), path
+    assert protected_by(".jetbrains/acp.json")
 
 
 def test_what_lies_above_a_protected_name():

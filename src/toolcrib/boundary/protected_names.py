@@ -9,6 +9,7 @@ existing ones read-only and looks for new ones after each command.
 from __future__ import annotations
 
 import os
+import sys
 
 from ..core.dataclass import dataclass
 
@@ -28,6 +29,7 @@ class ProtectedName:
 # environment.d(5), the Desktop Application Autostart Specification, startx(1), pam_env(8)).
 _SHELL = "a shell runs it at start"
 _LOGIN = "it is run when you log in"
+_DESKTOP = "Library/Application Support" if sys.platform == "darwin" else ".config"
 _BY_REASON = (
     ("git runs what is in it", (".git/hooks",)),
     ("git settings can name programs that git runs", (".git/config", ".git/config.worktree", ".gitconfig")),
@@ -45,8 +47,17 @@ _BY_REASON = (
     ("it says what an agent may run", (".cursor/worktrees.json", ".cursor/environment.json", ".claude.json")),
     ("an agent runs the commands in it", (".aider.conf.yml",)),
     ("it says what an agent may run", (".windsurf/hooks.json", ".github/hooks", ".copilot", ".vs/mcp.json")),
+    ("it says what an agent may run", (".codeium", ".jetbrains/acp.json", ".config/goose", ".config/opencode")),
+    ("it says what an agent may run", (".amp", ".config/amp", ".config/crush", f"{_DESKTOP}/Claude")),
     ("the editor runs tasks and settings from it", (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json")),
-    ("the editor runs tasks and settings from it", (".fleet", ".theia", ".run")),
+    (
+        "the editor runs tasks and settings from it",
+        (".fleet", ".theia", ".run", ".helix", ".config/zed", ".config/helix"),
+    ),
+    ("the editor runs tasks and settings from it", (f"{_DESKTOP}/Code", f"{_DESKTOP}/VSCodium", f"{_DESKTOP}/Cursor")),
+    ("the editor runs tasks and settings from it", (f"{_DESKTOP}/Windsurf", f"{_DESKTOP}/JetBrains")),
+    ("the editor loads extensions from it", (".cursor/extensions", ".windsurf/extensions", ".vscode-oss")),
+    ("the editor loads extensions from it", (".vscode-server", ".cursor-server", ".windsurf-server")),
     ("the editor runs it when it is started there", (".exrc", ".nvimrc", ".nvim.lua", ".vimrc")),
     ("the debugger runs it when it is started there", (".gdbinit", ".lldbinit", ".pdbrc")),
     (_SHELL, (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile")),
