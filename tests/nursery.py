@@ -224,7 +224,10 @@ def _born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         python, door = Path(place, "python"), Path(place, "door")
         python.write_text(PYTHON.format(python=sys.executable, door=str(door)))
-        python.chmod(0o755)
+        command = Path(place, "toolcrib")
+        command.write_text(f'#!/bin/sh\nexec {python} -m toolcrib "$@"\n')
+        for program in (python, command):
+            program.chmod(0o755)
         with (shared / "nursery").open("a+") as first:
             fcntl.flock(first, fcntl.LOCK_EX)
             first.seek(0)
@@ -245,9 +248,9 @@ def nursery(_born: tuple[subprocess.Popen[str], str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="session")
 def forked_python(_born: tuple[subprocess.Popen[str], str]) -> str:
-    """A program to start in place of `sys.executable`: what it runs is there in no time. Not for what a test must see
-    in a process of its own from the start, as what is imported. SIGKILL ends what it runs a moment after itself: who
-    needs to know reads its output to the end."""
+    """A program to start in place of `sys.executable`: what it runs is there in no time. In its folder is such a
+    `toolcrib`. Not for what a test must see in a process of its own from the start, as what is imported. SIGKILL ends
+    what it runs a moment after itself: who needs to know reads its output to the end."""
     return _born[1]
 
 

@@ -78,12 +78,14 @@ def test_no_colours_when_piped(cli: Cli) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
-    work = f"{sys.executable} -m toolcrib list --json | head -c 10; exit ${{PIPESTATUS[0]}}"
+    work = f"{shlex.join(cli.command)} list --json | head -c 10; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
     assert (done.returncode, done.stderr.count("Traceback"), done.stderr.count("Broken pipe")) == (0, 0, 0)
 
 
-def test_a_reader_that_leaves_cancels_work_without_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_leaves_cancels_work_without_a_complaint(
+    monkeypatch: pytest.MonkeyPatch, forked_python: str
+) -> None:
     """As `toolcrib run` does it: a write fails, and the work is cancelled."""
     code = (
         "import os, sys, time; from toolcrib.cli.exit_codes import of_command\n"
@@ -91,7 +93,7 @@ def test_a_reader_that_leaves_cancels_work_without_a_complaint(monkeypatch: pyte
         "sys.exit(of_command(work))"
     )
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    work = f"{shlex.join([sys.executable, '-c', code])} | true; exit ${{PIPESTATUS[0]}}"
+    work = f"{shlex.join([forked_python, '-c', code])} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -112,11 +114,8 @@ def test_completion_of_commands_and_tools(cli: Cli) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-def test_completion_is_installed(cli: Cli, tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "toolcrib").write_text(f'#!/bin/sh\nexec {sys.executable} -m toolcrib "$@"\n')
-    (programs / "toolcrib").chmod(0o755)
+def test_completion_is_installed(cli: Cli) -> None:
+    programs = Path(cli.command[0]).parent
     start = cli.home / ".bashrc"
     start.write_text("alias l=ls")
     for _ in range(2):

@@ -485,7 +485,7 @@ def test_a_tool_of_an_mcp_server_is_shown_with_what_its_server_says(cli: Cli, sp
     server.write_text(NOTES)
     settings = cli.home / ".config" / "toolcrib" / "config.json"
     settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps({"mcp_servers": {"notes": {"command": sys.executable, "args": [str(server)]}}}))
+    settings.write_text(json.dumps({"mcp_servers": {"notes": {"command": cli.command[0], "args": [str(server)]}}}))
     child = spawn("call", "mcp_notes_forget", "topic=trips", env={"NO_COLOR": "1"})
     child.expect(r"Run it\?  .*all of it ")
     shown = child.before or ""

@@ -135,7 +135,7 @@ def test_interrupting_leaves_nothing_running(cli: Cli, number: int, code: int, b
     marker = f"98{os.getpid()}{number}"
     command = f"touch started; setsid sleep {marker} & sleep {marker}; :"
     started = subprocess.Popen(
-        [*COMMAND, "call", "exec", f"command={command}", "timeout=60", "--yes"],
+        [*cli.command, "call", "exec", f"command={command}", "timeout=60", "--yes"],
         cwd=cli.work, env={**cli.env, "TOOLCRIB_SANDBOX__BACKEND": backend},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
@@ -185,17 +185,14 @@ def test_any_words_are_arguments_or_a_usage_error(words: list[str]) -> None:
 
 
 def test_long_work_shows_on_a_terminal_that_it_goes_on(cli: Cli) -> None:
-    child = pexpect.spawn(
-        COMMAND[0], [*COMMAND[1:], "call", "exec", "command=sleep 1.2; echo done-now", "--yes"],
-        cwd=str(cli.work), env=cli.env, encoding="utf-8", timeout=20, dimensions=(40, 120),
-    )  # fmt: skip
+    child = cli.at_terminal("call", "exec", "command=sleep 1.2; echo done-now", "--yes")
     try:
         child.expect("\u280b? ?exec")  # the name beside a turning wheel
         child.expect("done-now")
         child.expect(pexpect.EOF)
         assert child.wait() == 0
     finally:
-        child.close(force=True)
+        child.close()
     assert "\x1b" not in cli("call", "exec", "command=sleep 0.8", "--yes").stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -248,7 +249,7 @@ def test_rows_are_answered_as_they_come_and_ctrl_c_ends_it(cli: Cli) -> None:
 
 def test_a_reader_that_goes_away_ends_it(cli: Cli) -> None:
     line = json.dumps({"tool": "list_dir"})
-    script = f"yes '{line}' | {sys.executable} -m toolcrib check --jsonl --bare | head -n 2"
+    script = f"yes '{line}' | {shlex.join(cli.command)} check --jsonl --bare | head -n 2"
     done = subprocess.run(["bash", "-c", script], cwd=cli.work, env=cli.env, text=True, capture_output=True, timeout=60)
     assert len(done.stdout.splitlines()) == 2
     assert "Traceback" not in done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,10 +29,11 @@ def test_demo(cli: Cli) -> None:
 
 
 def test_a_reader_that_ends_first_is_no_failure(cli: Cli) -> None:
-    command = [sys.executable, "-m", "toolcrib", "demo"]
+    code = f"import sys; from toolcrib.cli import main; sys.executable = {cli.command[0]!r}; main(['demo'])"
     demo = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cli.work, env=cli.env
-    )
+        [cli.command[0], "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cli.work,
+        env=cli.env,
+    )  # fmt: skip
     assert demo.stdout is not None and demo.stderr is not None
     with demo:
         demo.stdout.readline()
@@ -50,14 +50,14 @@ def test_the_demo_is_not_for_your_files(cli: Cli, args: list[str]) -> None:
 def test_the_demo_notices_a_broken_guard(cli: Cli) -> None:
     """With a sandbox that is none, the step on walls must fail."""
     code = (
-        "import toolcrib.cli.demo as d, os\n"
+        f"import sys, toolcrib.cli.demo as d; sys.executable = {cli.command[0]!r}\n"
         "old = d.Demo.environment\n"
         "more = {'TOOLCRIB_SANDBOX__BACKEND': 'none', 'TOOLCRIB_MODE': 'autonomous'}\n"
         "d.Demo.environment = lambda self: {**old(self), **more}\n"
         "from toolcrib.cli import main\nmain(['demo'])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60
+        [cli.command[0], "-c", code], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60
     )
     assert done.returncode == 1
     assert "the demo failed: step 6" in done.stderr

@@ -53,7 +53,7 @@ def test_the_installed_command_stops_a_denied_call(cli: Cli, agent: str) -> None
         call = {"toolName": "bash", "toolArgs": json.dumps(arguments), "cwd": str(cli.work), "timestamp": 1}
     line = ours.get("command") or ours["bash"]
     assert line.startswith("toolcrib hook ") == (agent != "claude")  # the file of a team names nothing of this machine
-    env = {**cli.env, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env = {**cli.env, "PATH": f"{Path(cli.command[0]).parent}:{os.environ['PATH']}"}
 
     def run(text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import pytest
 
@@ -52,7 +51,7 @@ CONFIGS = {
     "unknown": '[approval]\nrequire_for = ["nothing"]\n',
 }
 SERVERS = "".join(
-    f'[mcp_servers.{name}]\ncommand = "{sys.executable}"\nargs = ["server.py"]\n{more}' for name, more in
+    f'[mcp_servers.{name}]\ncommand = "PYTHON"\nargs = ["server.py"]\n{more}' for name, more in
     (("a", ""), ("b", 'trust = "hints"\ncategory = "network_read"\n'), ("c", 'disabled_tools = ["do_1*"]\n'))
 )  # fmt: skip
 
@@ -64,7 +63,8 @@ def test_a_listing_shows_the_tools_of_an_opened_toolbox(
     cli.write("server.py", SERVER)
     own = cli.home / ".config/toolcrib"
     own.mkdir(parents=True)
-    (own / "config.toml").write_text(CONFIGS[config] + (SERVERS if servers else ""), encoding="utf-8")
+    more = SERVERS.replace("PYTHON", cli.command[0]) if servers else ""
+    (own / "config.toml").write_text(CONFIGS[config] + more, encoding="utf-8")
     for name in [name for name in os.environ if name not in cli.env]:
         monkeypatch.delenv(name)
     for name, value in cli.env.items():

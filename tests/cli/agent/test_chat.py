@@ -59,7 +59,7 @@ def test_each_line_of_a_pipe_is_a_message_and_gets_its_answer(cli: Cli, script: 
 
 def test_a_reader_that_leaves_ends_the_chat_without_a_complaint(cli: Cli, script: Callable[..., str]) -> None:
     model = script({"text": "First."}, {"text": "Second."}, {"text": "Third."})
-    chat = f"{sys.executable} -m toolcrib chat --model {model}"
+    chat = f"{shlex.join(cli.command)} chat --model {model}"
     for lines in ("one; sleep 1; echo two; echo three", "/help; sleep 1; echo /help; echo one"):
         work = f"(echo {lines}) | {chat} | head -1; exit ${{PIPESTATUS[1]}}"
         done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -59,7 +58,7 @@ def test_a_run_names_it_and_the_next_run_goes_on(cli: Cli, env: dict[str, str]) 
 
 def test_a_chat_goes_on_by_itself_when_another_process_answers(cli: Cli, env: dict[str, str]) -> None:
     chat = subprocess.Popen(
-        [sys.executable, "-m", "toolcrib", "chat", "--model", "chat:tasks"], cwd=cli.work, env={**cli.env, **env},
+        [*cli.command, "chat", "--model", "chat:tasks"], cwd=cli.work, env={**cli.env, **env},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert chat.stdin is not None
