@@ -67,6 +67,7 @@ def test_next_tries_a_text(cli: Cli) -> None:
         (["every 1h", "hi", "--channel", "nowhere"], 2, "[channels.nowhere] in the settings adds it"),
         (["every 1h", "hi", "--chat", "1"], 2, "--chat needs --channel"),
         (["every 1h", "hi", "--on-miss", "never"], 2, "run_once or skip"),
+        (["every 1h", "hi", "--jitter", "86401"], 2, "--jitter: the largest value is 86400"),
         (["0 0 31 2 *", "hi"], 2, "is not a cron expression"),
     ],
 )

@@ -92,11 +92,14 @@ async def add(
     keep: Annotated[bool, Option("--keep", help="Do not delete it after its last run.")] = False,
 ) -> int:
     """Add a schedule. `toolcrib worker` runs it; a call is judged now, and again when it runs."""
+    from ...jobs.schedule import DAY
     from ...jobs.schedules import ScheduleOptions
 
     timing = _timing(when, tz)
     if chat is not None and channel is None:
         raise Usage("--chat needs --channel")
+    if jitter > DAY:
+        raise Usage(f"--jitter: the largest value is {DAY}, a day")
     how = ScheduleOptions(on_miss, overlap, jitter, not keep)
     call = None if tool is None else (tool, json_object(args, "--args"))
 
