@@ -262,6 +262,9 @@ def test_settings_of_jobs(place: Place) -> None:
     place.user('[jobs]\nurl = "mysql://db"\n')
     with pytest.raises(ConfigError, match=r"jobs\.url.*postgresql://"):
         place.load()
+    place.user('[jobs]\nqueue = ""\n')
+    with pytest.raises(ConfigError, match=r'jobs\.queue: should have 1 to 60 letters, digits and _ \. -, not ""'):
+        place.load()
 
 
 def test_settings_for_the_sandbox(place: Place) -> None:

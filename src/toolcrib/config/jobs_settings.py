@@ -6,13 +6,16 @@ import os
 from typing import Annotated, Literal
 
 from ..core.dataclass import dataclass
-from ..core.settings import Bounds, Checked, Count, Section
+from ..core.settings import Bounds, Checked, Count, ErrorText, Section
 from ..core.tightening import Smaller
 
 
 def _url(url: str) -> None:
     if not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
         raise ValueError("should be postgresql://USER:PASSWORD@HOST/DATABASE, or sqlite:////FILE")
+
+
+_Name = Annotated[str, Bounds(pattern=r"^[\w.-]{1,60}$"), ErrorText("should have 1 to 60 letters, digits and _ . -")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,13 @@ class JobsSettings(Section):
     url: Annotated[str, Checked(_url)] | None = None
     """The database, for example `postgresql://USER:${PASSWORD}@HOST/DATABASE`. Unset: a SQLite file in the state folder
     of the workspace."""
-    queue: Annotated[str, Bounds(pattern=r"^[\w.-]{1,60}$")] = "default"
+    queue: _Name = "default"
     """The queue that gets the jobs of this configuration, and that workers take jobs from."""
-    tags: tuple[Annotated[str, Bounds(pattern=r"^[\w.-]{1,60}$")], ...] = ()
+    tags: tuple[_Name, ...] = ()
     """What a worker must have to run the jobs of this configuration, such as `docker`."""
-    tenant: Annotated[str, Bounds(pattern=r"^[\w.@-]{0,60}$")] = ""
+    tenant: Annotated[
+        str, Bounds(pattern=r"^[\w.@-]{0,60}$"), ErrorText("should have at most 60 letters, digits and _ . @ -")
+    ] = ""
     """Whose jobs these are. The tenants of a queue get equal shares of it."""
     max_running: Annotated[Count, Smaller()] = 16
     """Jobs of a queue that a worker runs at once."""
