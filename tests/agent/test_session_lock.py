@@ -61,6 +61,21 @@ def test_one_store_at_a_time_runs_a_session(tmp_path: Path, record: str) -> None
     two.close()
 
 
+def test_a_session_that_somebody_wrote_into_the_database_names_no_file(tmp_path: Path, postgres_url: str) -> None:
+    """At the end of a chat empty sessions are removed, also those that others stored."""
+    one, _ = stores(tmp_path, postgres_url)
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    row = one.create(model="m", system="s")
+    one._run("UPDATE agent_session SET id = ? WHERE id = ?", str(mine), row.id)
+    found = one.list()[0]
+    with one.running(found.id):
+        one.remove(found.id)
+    assert mine.read_text() == "mine"
+    assert one.list() == []
+    one.close()
+
+
 def _result() -> Any:
     from toolcrib.agent.history import CallResult
 

@@ -13,6 +13,7 @@ from collections.abc import Generator
 
 from ..core.errors import ToolcribError, UnknownName
 from ..record.connection import Database, RecordError
+from ..record.spill import safe_name
 from ..record.state import StateFolder, private_folder
 from .session_lease import Lease, Leases
 
@@ -65,7 +66,7 @@ class SessionLocks:
     def forget(self, session_id: str) -> None:
         """Remove what is left of the lock of a session that is removed."""
         with contextlib.suppress(OSError):
-            (self._folder / session_id).unlink()
+            (self._folder / safe_name(session_id)).unlink()
 
     def close(self) -> None:
         """Release all leases."""
@@ -92,7 +93,7 @@ class SessionLocks:
         import fcntl
 
         private_folder(self._folder)
-        fd = os.open(self._folder / session_id, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._folder / safe_name(session_id), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
