@@ -51,7 +51,7 @@ class Callbacks:
         """How many questions it has asked before the first call."""
         self.calls = CallsInFlight()
         # as a gateway we declare the capability, because our clients may have it; if one does not, only its call fails
-        self.sampling = self._sample if services.sampler is not None or relay.on else None
+        self.sampling = self._sample if relay.on else None
         self.roots = self._roots if config.roots or (config.roots is None and relay.on) else None
 
     @property
@@ -157,11 +157,9 @@ class Callbacks:
             case mcp_types.ElicitRequest(params=params):
                 ask = mine.ctx.ask if mine is not None else None
                 return await server_questions.answer(params, self._config.name, ask)
-            case mcp_types.CreateMessageRequest(params=params):
-                if self._services.sampler is None:
-                    self._lacking(mine, "sampling")
-                    raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
-                return await self._services.sampler(params)
+            case mcp_types.CreateMessageRequest():
+                self._lacking(mine, "sampling")
+                raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
             case mcp_types.ListRootsRequest():
                 if not self._config.roots:
                     self._lacking(mine, "roots")
@@ -195,8 +193,6 @@ class Callbacks:
             can = {key: said[key] for key in ("elicitation", "sampling", "roots") if key in said}
         if self._config.roots is False:
             can.pop("roots", None)
-        if self._services.sampler is not None:
-            can.setdefault("sampling", {})
         if self._config.roots:
             can.setdefault("roots", {})
         meta[CLIENT_CAPABILITIES_META_KEY] = can

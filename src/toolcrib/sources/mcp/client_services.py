@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...core.dataclass import dataclass
 from ...core.errors import SandboxUnavailable
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
     from ...boundary.sandbox import Profile, Sandbox
     from .config import ServerConfig
-
-Sampler = Callable[[Any], Awaitable[Any]]
-"""`await sampler(params)` lets our model write a message for a server (`CreateMessageRequestParams`).
-
-It returns the `CreateMessageResult`.
-"""
 
 
 class LoginDoor(Protocol):
@@ -64,7 +58,6 @@ class ClientServices:
     walls: Callable[[Profile, tuple[Path, ...], tuple[Path, ...]], Sandbox] = _no_walls
     guard: Callable[[], AddressGuard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
-    sampler: Sampler | None = None
     login: Callable[[ServerConfig], LoginDoor] | None = None
     pins: Pins | None = None
     starts: Starts = field(default_factory=Starts)
