@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.sandbox import readable_roots
 from toolcrib.boundary.sandbox.readable_roots import ReadableRoots
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
@@ -130,3 +131,19 @@ def test_a_version_manager_of_the_account_is_found_where_home_is_another_folder(
     roots = ReadableRoots(other, workspace)
     assert roots.add_path(f"{shims}:{account}") == [str(shims)]
     assert roots.binds == {str(account / ".pyenv"): str(account / ".pyenv")}
+
+
+def test_of_a_folder_with_secrets_all_else_is_seen_but_no_link_to_them(tmp_path, monkeypatch):
+    for name in ("private/key.pem", "certs/ca.pem", "openssl.cnf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "key.pem").symlink_to("private/key.pem")
+    (tmp_path / "ca.pem").symlink_to("certs/ca.pem")
+    monkeypatch.setattr(readable_roots, "_ETC_FOLDERS", (f"..{tmp_path}",))
+    monkeypatch.setattr(readable_roots, "_ETC_SECRETS", (f"/etc/..{tmp_path}/private",))
+    paths = [path for path in readable_roots.system_paths() if str(tmp_path) in path]
+    assert {Path(path).name for path in paths} == {"certs", "openssl.cnf", "ca.pem"}
+    copied = readable_roots.open_system_files()
+    for fd, _ in copied:
+        os.close(fd)
+    assert {Path(path).name for _, path in copied if str(tmp_path) in path} == {"openssl.cnf", "ca.pem"}
