@@ -28,8 +28,7 @@ from ..builtin.command_effects import CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
-from ..record.change import identity_of, kind_of, new_change
-from ..record.change import text as in_words
+from ..record.change import new_change
 from ..record.journal import Journal, fresh_name
 from ..record.state import private_folder
 
@@ -167,23 +166,24 @@ class FileSaver:
         ws, table = self._journal.ws, self._journal.table
         change = new_change(ws.locate(path), call, "exec", session_id, "a command put it in the place of a folder")
         with contextlib.suppress(OSError):
-            now = os.lstat(self._root / path)
-            change.after_kind, change.after_identity = kind_of(now), in_words(identity_of(now))
+            change.set_after(os.lstat(self._root / path))
             table.done(table.insert(change), None)
+
+    def _now(self, path: str, hidden: bool) -> os.stat_result | None:
+        try:
+            return None if hidden else self._journal.ws.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def _note_folder(self, path: str, mode: int, call: str, session_id: str | None, hidden: bool) -> bool:
         """Record that a folder is gone or has another mode. Return whether it does."""
         ws, table = self._journal.ws, self._journal.table
-        try:
-            now = None if hidden else ws.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            now = None
+        now = self._now(path, hidden)
         if now is not None and stat.S_IMODE(now.st_mode) == mode:
             return False
         change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted it or changed its mode")
         change.before_kind, change.before_mode = "dir", mode
-        if now is not None:
-            change.after_kind, change.after_identity = kind_of(now), in_words(identity_of(now))
+        change.set_after(now)
         table.done(table.insert(change), None)
         return True
 
@@ -192,10 +192,7 @@ class FileSaver:
         something is in the place of a folder above it, which may lead elsewhere."""
         copy = self._folder / key
         ws, journal = self._journal.ws, self._journal
-        try:
-            now = None if hidden else ws.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            now = None
+        now = self._now(path, hidden)
         try:
             before = copy.lstat()
         except FileNotFoundError:
@@ -206,9 +203,7 @@ class FileSaver:
                 return False
         change = new_change(ws.locate(path), call, "exec", session_id, "a command deleted or rewrote it")
         change.set_before(before)
-        if now is not None:
-            change.after_kind = kind_of(now)
-            change.after_identity = in_words(identity_of(now))
+        change.set_after(now)
         target = journal.trash_path(os.path.basename(path))
         change.kept = f"trash/{target.parent.name}/{target.name}"
         if len(self._running) > 1:

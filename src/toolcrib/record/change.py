@@ -82,6 +82,11 @@ class Change:
         self.before_kind, self.before_mode = kind_of(st), stat.S_IMODE(st.st_mode)
         self.before_identity, self.before_sha = text(identity_of(st)), sha
 
+    def set_after(self, st: os.stat_result | None) -> None:
+        """Set the state after the change; None if the path is gone."""
+        if st is not None:
+            self.after_kind, self.after_identity = kind_of(st), text(identity_of(st))
+
     def fits(self, now: os.stat_result | None, side: Literal["before", "after"], sha: Callable[[], str | None]) -> bool:
         """Return whether the path, which is `now`, is as it was before or after the change. `sha` reads the content,
         only if needed."""

@@ -21,7 +21,6 @@ from .change import (
     CommandChanges,
     TouchedPaths,
     identity_of,
-    kind_of,
     new_change,
     sha_of,
     text,
@@ -221,7 +220,7 @@ class _Undoing:
         parent, name, place = self.ws.open_parent(shown)
         with closing_fd(parent), closing_fd(os.open(source.parent, LISTED)) as there:
             new = new_change(place, **by, undoes=change.id)
-            new.after_kind, new.after_identity = kind_of(st), text(identity_of(st))
+            new.set_after(st)
             number = self.table.insert(new)
             try:
                 move(there, source.name, parent, name)
