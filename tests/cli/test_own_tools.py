@@ -83,6 +83,12 @@ def test_a_call(own: Cli) -> None:
     assert "greet" in own("log").stdout
 
 
+def test_what_a_tool_prints_is_no_part_of_its_output(own: Cli) -> None:
+    own.write("loud.py", TOOLS.replace("    return 2 * x", "    print('noise')\n    return 2 * x"))
+    assert own.json("call", "loud.py:plain", "4", "--yes", "--json")["text"] == "8"
+    assert "noise" in own("call", "loud.py:plain", "4", "--yes").stderr
+
+
 def test_the_policy_is_that_of_every_tool(own: Cli) -> None:
     assert own("check", "mine.py", "greet", "ann").stdout.startswith("allow")
     assert own("check", "mine.py:plain", "4", code=3).stdout.startswith("ask")
@@ -101,6 +107,7 @@ def test_lint(own: Cli) -> None:
         ("x = 1", "mark a function with @tool"),
         ("\nimport nowhere", "line 2: ModuleNotFoundError"),
         ("def f(:", "SyntaxError"),
+        ("import sys\nsys.exit(5)", "cannot be loaded: line 2: SystemExit: 5"),
         ("from toolcrib import tool\n@tool\ndef f(*a): ...", "wrong.py"),
         ("from toolcrib import tool\na = tool(lambda: 1, name='x')\nb = tool(lambda: 2, name='x')", "two tools 'x'"),
     ],

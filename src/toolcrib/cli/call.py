@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -157,7 +158,8 @@ async def _call(
             box.context, channel="cli", session_id=session, ask=ask,
             metadata={**box.context.metadata, **listening, SHARED: True},  # the session is over with this call
         )  # fmt: skip
-        output = await box.call(name, named(arguments, name, box.registry, words), ctx)
+        with contextlib.redirect_stdout(sys.stderr):  # what a tool prints is no part of its output
+            output = await box.call(name, named(arguments, name, box.registry, words), ctx)
         if output.error_kind == "not_found":
             say_failed_servers(box)
         printed = progress.ended[-1] if progress.ended else None

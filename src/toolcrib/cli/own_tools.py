@@ -111,7 +111,7 @@ class OwnTools:
             raise
         except ToolcribError as error:
             raise Usage(f"{where}: {error}") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Usage(f"{where} cannot be loaded: {_place(error, where)}{type(error).__name__}: {error}") from None
         if not found:
             raise Usage(f"{where} has no tools: {_NONE}")
@@ -277,7 +277,7 @@ def _stamp(path: str) -> tuple[int, int]:
     return st.st_mtime_ns, st.st_size
 
 
-def _place(error: Exception, where: str) -> str:
+def _place(error: BaseException, where: str) -> str:
     """The line of the file in which an error arose."""
     if isinstance(error, SyntaxError):
         return ""  # its text has it
