@@ -81,6 +81,20 @@ def test_a_session_in_which_nothing_was_said_is_not_kept(cli: Cli, script: Calla
     assert cli.json("sessions", "--json") == []
 
 
+def test_the_end_of_a_chat_removes_no_session_in_which_another_one_waits(cli: Cli, script: Callable[..., str]) -> None:
+    chat = [*cli.command, "chat", "--model", script({"text": "Hello."})]
+    with subprocess.Popen(
+        chat, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=cli.work, env=cli.env
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None
+        other.stdin.write("/help\n")
+        other.stdout.readline()
+        cli("chat", "--model", script({"text": "x"}), stdin="/exit\n")
+        assert "Hello.\n" in other.communicate("hi\n", timeout=60)[0]
+    assert other.returncode == 0
+    assert len(cli.json("sessions", "--json")) == 1
+
+
 def test_a_call_that_needs_approval_ends_the_pipe_with_its_code(cli: Cli, script: Callable[..., str]) -> None:
     cli.write("a.txt", "alpha\n")
     model = script({"calls": [call("delete_file", path="a.txt")]}, {"text": "Gone."})

@@ -86,8 +86,9 @@ async def _talk(agent: Agent, session: AgentSession) -> int:
         finally:
             watch.cancel()
             await talk.close()
-    for row in [row for row in agent.sessions() if not row.title and not agent.store.turns(row.id)]:
-        agent.store.remove(row.id)
+    for row in agent.sessions():  # not those in which another chat waits for its first message
+        if row.id in talk.used and not row.title and not agent.store.turns(row.id):
+            agent.store.remove(row.id)
     if talk.session.entries:
         where = f"toolcrib chat --session {talk.session.id}"
         talk.screen.line(f"(session {talk.session.id}; go on with: {where})", "dim")

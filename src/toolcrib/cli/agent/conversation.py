@@ -51,6 +51,8 @@ class Conversation:
         self._command_of, self._ask = command_of, ask
         self.outcome: Outcome | None = None
         self.session = session
+        self.used: set[str] = set()
+        """The ids of the sessions of this conversation."""
         self.waiting: tuple[Waits, ...] = ()
         self.draft = ""
         """A text to begin the next line with."""
@@ -199,6 +201,7 @@ class Conversation:
         """Take another session as that of the conversation."""
         waits = () if session.is_open else await session.do(waits_of, self.agent.store, session.id)
         self.session, self.waiting = session, waits
+        self.used.add(session.id)
 
     def show_end_of_session(self) -> None:
         """Show the last message and answer, and what the session waits for."""
