@@ -31,6 +31,7 @@ from .engine import (
     Served,
     Signal,
     cut_off_reason,
+    is_tried_again,
     plain,
     reason_of,
     too_new,
@@ -310,7 +311,7 @@ class DurableWorker:
         stored = {"state": outcome.state, "output": outcome.output, "reason": outcome.reason, "attempt": kept.attempt}
         if outcome.state == "parked":
             return stored | {"waits_for": list(outcome.waits_for)}
-        if outcome.state == "failed" and outcome.again and job.repeatable and kept.attempt < job.max_attempts:
+        if is_tried_again(job, outcome, kept.attempt):
             return stored | {"state": "again", "cut_off": False}
         return stored
 

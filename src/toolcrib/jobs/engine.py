@@ -236,6 +236,11 @@ def too_new(job: Job) -> JobOutcome | None:
     )
 
 
+def is_tried_again(job: Job, outcome: JobOutcome, attempt: int) -> bool:
+    """Return whether a job is run again after this outcome of an attempt."""
+    return outcome.state == "failed" and outcome.again and job.repeatable and attempt < job.max_attempts
+
+
 def cut_off_reason(job: Job, attempt: int) -> str:
     """Return in words why a job that was cut off in this attempt is not run again; "" if it is."""
     if not job.repeatable:

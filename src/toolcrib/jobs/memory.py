@@ -28,6 +28,7 @@ from .engine import (
     Served,
     Signal,
     cut_off_reason,
+    is_tried_again,
     nobody,
     pack,
     pause_before,
@@ -259,7 +260,7 @@ class MemoryEngine:
             )
             self._wake(kept)
             self.changed()
-        elif outcome.state == "failed" and outcome.again and job.repeatable and kept.attempt < job.max_attempts:
+        elif is_tried_again(job, outcome, kept.attempt):
             kept.cut_off = False
             self._queue(kept, time.time() + self._first_pause * pause_before(kept.attempt + 1), outcome.reason)
         else:

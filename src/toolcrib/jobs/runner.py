@@ -27,7 +27,7 @@ from ..core.threads import shared_threads
 from ..policy.policy import MODES, stricter
 from ..record.connection import RecordError
 from .bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, CallBody
-from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus
+from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus, is_tried_again
 from .tracing import as_parent
 from .waits import APPROVAL, Waits
 
@@ -124,9 +124,8 @@ class JobRunner:
             _current.reset(token)
         if outcome.state == "parked":
             await _patiently(self.waits.add, job.id, outcome.waits_for)
-        goes_on = outcome.again and job.repeatable and run.attempt < job.max_attempts
         report = replace(report_of(job, outcome), labels=labels, known_by=self.box.flow.process)
-        if goes_on or await is_sent(report, self.report):
+        if is_tried_again(job, outcome, run.attempt) or await is_sent(report, self.report):
             with suppress(RecordError):  # then it is reported again, which counts once
                 await _patiently(self.waits.end, job.id)
         return outcome
