@@ -154,7 +154,7 @@ def test_what_is_not_listed_asks(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "declare -A m=([x]=1 [y]=2); echo ${m[@]}", "a=([0]=x [1]=y); echo ${a[1]}", "unset 'a[0]'",
+        "declare -A m=([x]=1 [y]=2); echo ${m[@]}", "a=([0]=7 [1]=8); echo ${a[1]}", "unset 'a[0]'",
         "cd -P src; ls", "last -F", "who -a",
         "n=1; ((n++)); echo $n", "echo $((1 + 2))", "i=0; while [ $i -lt 3 ]; do i=$((i+1)); done", "[[ 3 -gt 2 ]]",
         "for ((i=0; i<3; i++)); do echo $i; done", "a=(1 2 3); echo ${#a[@]} ${a[0]}", "x=3; echo $((x * x))",

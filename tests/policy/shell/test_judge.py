@@ -329,3 +329,27 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
     (work.parent / ".tool-versions").write_text("jq path:./bad\n")
     assert judge_command("jq . a.json", place).rule == "shell:workspace-program"
     assert judge_command("jq . a.json", replace(place, walled=True)).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "x=in/../../out; cat $~x", 'x=a; cat "$=x"', "x=ab/out; cat $x[3,99]", "x=a; cat $x:s%a%../out%",
+        "set -- link.txt; cat $1:r", "x=(ls rm); ${x[0]} a", "x=(a b); cat $x", "READNULLCMD=./bad; < a",
+        "cdpath=(/etc); cd ssl", "printf %d 'path[$(id)]'", "exit 'path[$(id)]'", "shift $x",
+    ],
+)  # fmt: skip
+def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
+    """Another agent may give its commands to zsh."""
+    assert judge_command(command, PLACE).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'x=(a b); for y in "${x[@]}"; do cat "$y"; done', 'grep "a$" b', 'echo "$HOME:/x" "a$=" $PWD:', "exit $?",
+        "printf '%s %d\\n' \"$x\" 3", "x=(a); cat $x", "exit 1", "x=a; cat ${x}",
+    ],
+)  # fmt: skip
+def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
+    assert judge_command(command, PLACE).verdict == "allow"

@@ -12,7 +12,7 @@ from .grammar import parse_text
 from .lexer import NAME
 from .parameter_values import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
-from .shell_state import NUMBER, OUTER, UNKNOWN, State, Value, is_number, known
+from .shell_state import NUMBER, OUTER, UNKNOWN, Array, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
@@ -117,6 +117,12 @@ def evaluates(reader: ScriptWalk, what: str) -> None:
     reader.problem(Unsure(said, what, "shell:arithmetic"))
 
 
+def other_shell(reader: ScriptWalk, what: str) -> None:
+    """Note what bash and zsh understand differently. The shells of Toolcrib are bash and sh; another agent's may be
+    zsh, which counts the elements of an array from 1, and `$name` as all of them."""
+    reader.problem(Unsure(f"bash and zsh read `{what}` in different ways", what, "shell:other-shell"))
+
+
 def indexed(pieces: tuple[Piece, ...], reader: ScriptWalk) -> Value:
     """Return a subscript's value; one that is not `@`, `*` or a number is evaluated."""
     value = single(pieces, reader)
@@ -143,6 +149,11 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     """
     state = reader.state
     name = piece.name
+    if piece.zsh:
+        sign = name == "$" and piece.zsh[0] not in "[:"
+        other_shell(reader, f"${piece.zsh}…" if sign else f"${name}{piece.zsh}")
+        if sign:
+            return ("$",), True
     subscript = indexed(piece.subscript, reader) if piece.subscript is not None else None
     argument = single(piece.arg, reader) if piece.op else ("",)
     if piece.op == "@" and known(argument) not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
@@ -150,6 +161,10 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     if piece.op == ":":
         arithmetic(piece.arg, reader)
     value = stored(name, subscript, state)
+    items = state.get(name)
+    many = isinstance(items, Array) and len(items.items) > 1 and not all(map(is_number, items.items))
+    if many and known(subscript) not in ("@", "*"):
+        other_shell(reader, f"${name}")
     if piece.prefix != "#" and piece.op not in (":+", "+"):
         uses(reader, name)
     if piece.prefix == "!":

@@ -23,6 +23,9 @@ _IN_ARITH = lazy_regex(r"""[^\\'"$`()\[\];]+""")
 NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
+# zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
+_ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]")
+_ZSH_BEFORE = lazy_regex(r"[~=^+]*[~=^][~=^+]*(?=[A-Za-z_0-9@*{])")
 SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
 
@@ -249,11 +252,15 @@ class Lexer(Scanner):
             self.i = match.end()
             if s.startswith("\\\n", self.i):
                 raise self.error("a line is continued inside an expansion")
-            return (Param(match.group(), quoted, bare=True),)
+            more = _ZSH_AFTER.match(s, self.i)
+            return (Param(match.group(), quoted, bare=True, zsh=more.group() if more else ""),)
         if following and following in "0123456789@*#?$!-":
             self.i += 2
-            return (Param(following, quoted),)
+            more = _ZSH_AFTER.match(s, self.i)
+            return (Param(following, quoted, zsh=more.group() if more else ""),)
         self.i += 1
+        if more := _ZSH_BEFORE.match(s, self.i):
+            return (Param("$", quoted, zsh=more.group()),)
         return (Lit("$", True),)
 
     def ansi(self) -> Piece:

@@ -78,7 +78,7 @@ class ScriptWalk(ABC):
 
     def assigned(self, name: str) -> None:
         """Note a variable that an expansion assigns, if its name could be one that other programs obey."""
-        if name.lower() != name:
+        if name.lower() != name or name == "path":
             self.emit(Command((), ((name, Word(UNKNOWN)),)))
 
     def emit(self, command: Command) -> None:

@@ -31,6 +31,7 @@ class Param:
     op: str = ""
     arg: tuple[Piece, ...] = ()
     bare: bool = False  # without braces, so that letters after it would make its name longer
+    zsh: str = ""  # what zsh reads as a part of it, and bash as text
 
 
 @dataclass(slots=True)

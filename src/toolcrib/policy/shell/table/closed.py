@@ -96,8 +96,9 @@ jobs | text* | -lnprs
 seq | text* | -w -s= -f= --format=
 bc | none | -lqsw --quiet
 factor numfmt expr | text* | -dhz -d= --format= --suffix= --delimiter=
-yes : true false sleep logname arch tty break continue return shift times caller pwd dirs type echo ulimit umask \
-  logout exit help disown bg unalias trap | text* | | anything
+break continue return shift exit | text* | | anything @computes
+yes : true false sleep logname arch tty times caller pwd dirs type echo ulimit umask \
+  logout help disown bg unalias trap | text* | | anything
 export declare typeset local readonly | text* | | anything @declare
 alias | text* | | anything @alias
 kill | text* | | anything @kill

@@ -77,6 +77,14 @@ QUIET = words(
     """
 )
 
+# zsh obeys them.
+ZSH = words(
+    """
+    NULLCMD READNULLCMD STTY argv cdpath fpath manpath module_path MODULE_PATH functions aliases galiases saliases
+    commands options parameters builtins nameddirs histchars chpwd_functions precmd_functions preexec_functions
+    """
+)
+
 # bash evaluates what is assigned to them as arithmetic.
 INTEGERS = words("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO")
 _NUMBER = lazy_regex(r"\s*-?[0-9]+\s*")
@@ -125,6 +133,8 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
         base == "HISTFILE" and value.text in ("", "/dev/null")
     ):
         yield Effect("log", value, f"sets {base}, which keeps the shell's history from being written")
+    elif base in ZSH:
+        yield Effect("unknown", value, f"sets {base}, which zsh obeys", "shell:other-shell")
     elif base in SEARCHED:
         yield Effect("session", value, f"sets {base}, which changes where programs look")
     elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parameter_values import SECRET_NAME
 from ..parts import Word
 from ..roles import of_options, plain
+from ..shell_state import NUMBER
 from ..sorting import cut, literal
 from .loading_variables import assignment
 from .program_spec import SortedWords
@@ -108,10 +109,25 @@ def names(call: SortedWords) -> Iterator[Effect]:
 
 
 _COUNTS = lazy_regex(r"%[^a-zA-Z%]*n")
+_CONVERSION = lazy_regex(r"%[^a-zA-Z%]*([a-zA-Z])")
+
+
+def computes(call: SortedWords) -> Iterator[Effect]:
+    """zsh computes with the numbers of `exit`, `shift`, `printf %d`, and runs what is in their subscripts."""
+    words, kinds = list(call.command.args), ["d"]
+    if call.name == "printf":
+        words = words[2 if words and words[0].text == "-v" else 0 :]
+        shape = words.pop(0).text if words else ""
+        kinds = ["d"] if shape is None or "*" in shape else _CONVERSION.findall(shape) or ["s"]
+    for word, kind in zip(words, cycle(kinds), strict=False):
+        number = word.parts == NUMBER or word.source.strip('"') in ("$?", "$#")
+        if kind not in "sbqc" and not number and "[" in (word.text or "["):
+            yield Effect("unknown", word, "gives a text as a number, which zsh would evaluate", "shell:other-shell")
 
 
 def printf(call: SortedWords) -> Iterator[Effect]:
     """printf -v sets a variable, and so does `%n` in its format."""
+    yield from computes(call)
     words = call.command.args
     rest = list(words[2 if words and words[0].text == "-v" else 0 :])
     shape, *given = rest[1:] if rest and rest[0].text == "--" else rest or [Word(("",))]
