@@ -52,7 +52,8 @@ async def relay_bytes(
 
 @dataclass
 class Forwarded:
-    """A forwarded request: the client's side (`conn`), and a server connection for this request alone."""
+    """A forwarded request: the client's side (`conn`), and a server connection for this request alone. `masker` hides
+    secrets in the answer."""
 
     request: ProxyRequest
     conn: h11.Connection
@@ -62,10 +63,9 @@ class Forwarded:
     server: asyncio.StreamWriter
     max_head: int
     idle: float
+    masker: Masker | None
     begun: bool = False
     """Whether the client has received some of the answer: then no other answer can be sent."""
-    masker: Masker | None = None
-    """Hides secrets in the answer."""
 
     def __post_init__(self) -> None:
         self._up = h11.Connection(h11.CLIENT, max_incomplete_event_size=self.max_head)

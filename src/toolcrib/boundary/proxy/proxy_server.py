@@ -203,10 +203,9 @@ class FilteringProxy:
     async def _forward(
         self, request: ProxyRequest, conn: h11.Connection, inbox: Inbox, writer: asyncio.StreamWriter, server: Streams
     ) -> bool:
-        limits = self.limits
-        forwarded = Forwarded(request, conn, inbox, writer, *server, max_head=limits.head_bytes, idle=limits.idle)
-        if self._egress is not None and request.target.scheme == "https":
-            forwarded.masker = self._egress.masker()
+        limits, opened = self.limits, request.target.scheme == "https"
+        masker = self._egress.masker() if self._egress is not None and opened else None
+        forwarded = Forwarded(request, conn, inbox, writer, *server, limits.head_bytes, limits.idle, masker)
         try:
             return await forwarded.run()
         except (OSError, h11.ProtocolError, BadRequest) as error:  # TimeoutError is an OSError
@@ -217,7 +216,7 @@ class FilteringProxy:
                 raise
             status = 504 if isinstance(error, TimeoutError) else 502
             why = str(error) or "it took too long"
-            if forwarded.masker is not None and not isinstance(error, OSError):  # it may show what the server said
+            if masker is not None and not isinstance(error, OSError):  # it may show what the server said
                 why = "it is not HTTP"
             raise BadRequest(status, f"{request.where} gave no usable answer: {why}") from None
 
