@@ -56,6 +56,16 @@ def model_of(made: Agent) -> ScriptedModel:
     return found
 
 
+async def test_a_disabled_tool_of_the_agent_does_not_exist() -> None:
+    files = {"toolcrib.toml": '[tools]\ndisabled = ["spawn", "ask_*"]\n'}
+    async with agent(
+        {"calls": [call("spawn", task="look")]}, {"text": "ok", "after": "not found"}, files=files
+    ) as made:
+        assert (await made.run("go")).text == "ok"
+        offered = {tool.name for tool in model_of(made).requests[0].tools}
+        assert "todo" in offered and offered.isdisjoint({"spawn", "ask_user"})
+
+
 async def test_calls_run_and_their_results_go_back_in_order() -> None:
     async with agent(
         {"text": "I look.", "calls": [call("read_file", path="a.txt"), call("read_file", path="none.txt")]},

@@ -406,7 +406,8 @@ class Agent:
                 self.subagents.resume(subagent, work["label"], work["task"], ctx)
 
     def _register(self, *tools: Tool) -> None:
-        self._own_tools = [tool.name for tool in tools if self.box.registry.find(tool.name) is None]
+        has = self.box.settings.tools.has
+        self._own_tools = [each.name for each in tools if has(each.name) and self.box.registry.find(each.name) is None]
         for tool in tools:
             if tool.name in self._own_tools:
                 self.box.registry.register(tool)

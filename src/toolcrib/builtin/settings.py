@@ -125,7 +125,7 @@ class ToolsSettings(Section):
     code: Annotated[bool, Only(False)] = False
     """true: `run_code` runs scripts that call the other tools."""
     disabled: Annotated[tuple[str, ...], More()] = ()
-    """Names of built-in tools to leave out, which may contain `*`."""
+    """Names of built-in tools to leave out, those of the agent too, which may contain `*`."""
     errors_as_text: tuple[str, ...] = ()
     """Tools whose results that begin with "Error:" are failed calls: names, which may contain `*` (`mcp_old_*`)."""
     list_style: ListStyle = "plain"
