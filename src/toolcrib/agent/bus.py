@@ -30,7 +30,8 @@ def not_sent(text: str, error: Exception) -> MessageNotSent:
 
 @dataclass(frozen=True, slots=True)
 class InboundMessage:
-    """A message from a person. `media` are paths of files, `metadata` has the channel's `message_id` if it has one."""
+    """A message from a person. `media` are paths of files, `metadata` has the channel's `message_id` if it has one, and
+    `forwarded` if the person did not write it."""
 
     channel: str
     sender_id: str

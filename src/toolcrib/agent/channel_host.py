@@ -26,7 +26,7 @@ from ..policy.requests import REPEATED, about_rule, hosts_of, scopes_of
 from .bus import InboundMessage, MessageBus, MessageNotSent, OutboundMessage
 from .channels.terminal import SENDER
 from .events import AgentEvent, Outcome
-from .history import IMAGE_TYPES, Image, whole_characters
+from .history import IMAGE_TYPES, Content, Image, file_text, whole_characters
 from .message import was_said
 from .session import AgentSession
 from .session_lock import SessionTaken
@@ -48,6 +48,7 @@ NOT_HERE = "{} is a request of another workspace: answer it in a chat of that on
 NOT_APPROVER = "You may not answer approvals here. The setting channels.{}.approvers names who may."
 GOES_ON = "the agent goes on"
 FAILED = "The agent could not go on: {}"
+FORWARDED = "(The person forwarded this; somebody else wrote it.)"
 
 OnEvent = Callable[[str, str, AgentEvent], object]
 """Gets the channel, the chat and an event of its session."""
@@ -132,7 +133,7 @@ class ChannelHost:
             return
         sender, chat = whole_characters(message.sender_id), whole_characters(message.chat_id)  # halves cannot be stored
         message = replace(message, sender_id=sender, chat_id=chat, content=whole_characters(message.content))
-        reply = parse_reply(message.content)
+        reply = None if message.metadata.get("forwarded") else parse_reply(message.content)
         approves = reply is not None and _may_approve(settings, message.sender_id)
         if not approves and not _may_talk(settings, message.sender_id):
             log.info("%s: a message of the sender %r is ignored", message.channel, message.sender_id)
@@ -185,6 +186,10 @@ class ChannelHost:
     async def _give(self, message: InboundMessage) -> None:
         """Give a message to the session of its chat."""
         chat, text = await self._chat(message.channel, message.chat_id), message.content.strip()
+        forwarded: list[Content] = []
+        if text and message.metadata.get("forwarded"):
+            forwarded.append(file_text("forwarded:message", text))  # it counts as read from an address
+            text = FORWARDED
         command = text.split("@")[0].casefold()
         if command in ("/stop", "/new"):
             await self._stop(chat)
@@ -194,16 +199,17 @@ class ChannelHost:
             await self._say(chat.channel, chat.chat_id, "Stopped." if command == "/stop" else "A new session begins.")
             return
         images, rest = await shared_threads.run(_images, message.media)
+        files = [*forwarded, *images]
         text = "\n".join([text, *rest]).strip()
         if chat.runs and chat.waiting and chat.task is not None:  # its run has ended: it only sends what it waits for
             await asyncio.gather(chat.task, return_exceptions=True)
         if chat.runs:
-            await chat.session.do(chat.session.steer, text, *images)
+            await chat.session.do(chat.session.steer, text, *files)
             chat.steered += 1
             self._start(chat, None)  # if its run ended meanwhile
             return
         await chat.session.do(chat.session.reload)
-        self._start(chat, text, images, message)
+        self._start(chat, text, files, message)
 
     async def _stop(self, chat: _Chat) -> None:
         if chat.task is not None:
@@ -257,15 +263,15 @@ class ChannelHost:
         self,
         chat: _Chat,
         text: str | None,
-        images: Sequence[Image] = (),
+        files: Sequence[Content] = (),
         message: InboundMessage | None = None,
     ) -> None:
         """Run the session of a chat, unless it runs already."""
         if not chat.runs:
-            chat.task = asyncio.create_task(self._run(chat, text, images, message))
+            chat.task = asyncio.create_task(self._run(chat, text, files, message))
 
     async def _run(
-        self, chat: _Chat, text: str | None, images: Sequence[Image], message: InboundMessage | None
+        self, chat: _Chat, text: str | None, files: Sequence[Content], message: InboundMessage | None
     ) -> None:
         ctx = replace(self.box.context, channel=chat.channel, chat_id=chat.chat_id)
         if message is not None:
@@ -278,7 +284,7 @@ class ChannelHost:
             chat.waiting = ()
             try:
                 outcome = await self.agent.run(
-                    text, chat.session, files=images, emit=emit, ctx=ctx, by_report=text is None
+                    text, chat.session, files=files, emit=emit, ctx=ctx, by_report=text is None
                 )
             except SessionTaken:
                 if text is None:
@@ -294,7 +300,7 @@ class ChannelHost:
             await self._report(chat, outcome)
             if outcome.state != "done" or not await self._has_message(chat):
                 return
-            text, images = None, ()
+            text, files = None, ()
 
     async def _has_message(self, chat: _Chat) -> bool:
         """Return whether a message waits for a chat. After a False none was stored before the end of its task."""

@@ -64,7 +64,7 @@ class PluginChannel:
                         InboundMessage(
                             self._name, found.sender_id or "", found.chat_id, found.content,
                             _inside(found.media, channel.manifest.folder),
-                            {} if found.message_id is None else {"message_id": found.message_id},
+                            {"message_id": found.message_id, "forwarded": found.forwarded},
                         )
                     )  # fmt: skip
             except ToolcribError as error:

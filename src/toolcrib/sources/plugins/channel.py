@@ -2,8 +2,8 @@
 
 We send on stdin: `{"jsonrpc": "2.0", "id": N, "method": "send", "params": {"channel", "chat_id", "content", …}}`.
 It sends on stdout: the answers, by id, and incoming messages, as notifications without an id: `{"jsonrpc": "2.0",
-"method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?, "message_id"?}}`. Its stderr
-is stored for people. Both pipes are read all the time, so that it never waits for us.
+"method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?, "message_id"?,
+"forwarded"?}}`. Its stderr is stored for people. Both pipes are read all the time, so that it never waits for us.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Inbound:
     sender_id: str | None = None
     media: tuple[str, ...] = ()
     message_id: str | None = None
+    forwarded: bool = False
 
 
 class Channel:
@@ -234,6 +235,7 @@ class Channel:
         message = Inbound(
             self.manifest.name, str(chat_id), content, None if sender is None else str(sender),
             tuple(str(each) for each in cast("list[Any]", media)), None if message_id is None else str(message_id),
+            bool(params.get("forwarded")),
         )  # fmt: skip
         if self._messages.full():
             self.dropped += 1

@@ -160,10 +160,9 @@ def inbound(message):
         media = photo_of(message)
     except (Refused, OSError) as error:
         print(f"a photo could not be fetched: {type(error).__name__}", file=sys.stderr)
-    if text and ("forward_origin" in message or "via_bot" in message):
-        text = f"(not written by the sender)\n{text}"  # it answers no question
     if text or media:
         params = {"chat_id": message["chat"]["id"], "content": text, "sender_id": sender.get("id"), "media": media}
+        params["forwarded"] = "forward_origin" in message or "via_bot" in message  # not written by the sender
         say({"method": "inbound", "params": {**params, "message_id": message["message_id"]}})
 
 
