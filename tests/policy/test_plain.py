@@ -20,6 +20,7 @@ def test_what_does_not_show_is_spelled():
     assert plain("a\rb") == "a\\rb"
     assert plain("\x1b[2J\x85") == "\\x1b[2J\\x85"
     assert plain("a\u200bb\u202ec\u2028\u3164\ufe0f") == "a\\u200bb\\u202ec\\u2028\\u3164\\ufe0f"
+    assert plain("a\u17b5\U0001d159") == "a\\u17b5\\U0001d159"
     assert plain("\U000e0041\ud800") == "\\U000e0041\\ud800"
     assert plain_line("a\n\tb") == "a\\n\\tb"
 

@@ -74,6 +74,8 @@ _BY_REASON = (
     ("git settings can name programs that git runs", (".config/git",)),
     ("the editor runs it at start", (".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs")),
     ("tmux runs commands from it", (".tmux.conf", ".config/tmux")),
+    ("docker and podman run the programs that it names", (".docker/config.json", ".docker/cli-plugins")),
+    ("docker and podman run the programs that it names", (".docker/contexts", ".config/containers")),
     ("direnv runs it on entering the directory", (".envrc",)),
     ("Python runs it at every start, if its folder is on PYTHONPATH", ("sitecustomize.py", "usercustomize.py")),
     ("it says what Toolcrib allows", ("toolcrib.toml", "toolcrib.json")),

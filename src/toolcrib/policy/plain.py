@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159")
 """Characters that Unicode calls graphic but that are invisible."""
 
 

@@ -424,6 +424,17 @@ async def test_servers_of_the_editor_are_not_trusted(editing: Editing, scripted:
             await editor.agent.new_session(cwd="relative", mcp_servers=[])
 
 
+async def test_a_question_shows_what_a_diff_does_not(editing: Editing, scripted: Scripted) -> None:
+    calls = [call("write_file", path=".envrc", content=text) for text in ("a\u202eb\n", "a\r\n")]
+    async with editing(scripted({"calls": calls}, {"text": "End."})) as editor:
+        session = await editor.new()
+        editor.answer = "reject"
+        await editor.say(session, "change it")
+        texts = [[c.content.text for c in each.call.content if c.type == "content"] for each in editor.questions]
+        assert "+a\\u202eb" in texts[0][1]
+        assert len(texts[1]) == 1
+
+
 async def test_what_a_server_of_the_editor_runs_is_changed_after_a_question(
     editing: Editing, scripted: Scripted
 ) -> None:

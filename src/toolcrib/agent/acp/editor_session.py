@@ -319,7 +319,9 @@ class EditorSession:
         diffs = await shared_threads.run(planned_diffs, self.box, request.tool, request.arguments, ctx)
         opens = f"\na yes opens {', '.join(request.hosts)} to this command alone" if request.hosts else ""
         why = updates.fenced(f"why it asks: {plain_line(request.reason)}{opens}")
-        content = [why, *(map(updates.diff, diffs) if diffs else [preview])]
+        content = [why, *map(updates.diff, diffs)]
+        if not diffs or any(map(updates.hides, diffs)):  # an editor shows a diff as it is
+            content.append(preview)
         try:
             answer = await self._ask(self.id, call.asked(content), _options(request))
         except (RequestError, ConnectionError) as error:

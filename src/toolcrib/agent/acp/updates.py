@@ -195,6 +195,11 @@ def diff(given: FileDiff) -> FileEditToolCallContent:
     return FileEditToolCallContent(type="diff", path=given.path, old_text=given.old, new_text=given.new)
 
 
+def hides(given: FileDiff) -> bool:
+    """Return whether a diff has characters that an editor may not show."""
+    return any(plain(text) != text for text in (given.path, given.new.replace("\r\n", "\n")))
+
+
 def output_content(output: ToolOutput, diffs: Sequence[FileDiff]) -> list[Any]:
     """Return what a call that has ended shows: its changes, or its output."""
     from ...core.output import ImageBlock
