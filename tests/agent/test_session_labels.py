@@ -73,6 +73,15 @@ async def test_what_the_person_typed_is_said_and_a_file_is_not() -> None:
         assert session.row.title == "do it"
 
 
+async def test_a_report_is_noted_where_the_tools_for_it_are_disabled() -> None:
+    files = {"toolcrib.toml": '[tools]\ndisabled = ["spawn", "read_file"]\n'}
+    async with temporary_toolbox(files) as box, await Agent.open(box, ScriptedModel([{"text": "ok"}])) as made:
+        session = made.new_session()
+        made.store.tell(session.id, UserTurn((Text("done"),), source="job", labels=LABELS[True, True].pair), "job")
+        await made.run("look", session, files=[file_text("a.txt", ADDRESS)])
+        assert box.session(session.id).labels.integrity == "untrusted"
+
+
 async def test_a_task_that_is_only_a_file() -> None:
     async with place([{"text": "ok", "after": ADDRESS}]) as (made, _):
         session = made.new_session()

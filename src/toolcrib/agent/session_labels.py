@@ -13,6 +13,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import lazy_regex
+from ..core.tool import Tool
 from .history import FILE, CallResult, Entry, ModelCall, ModelTurn, ResultTurn, Text, UserTurn, run_id_of
 from .subagents import REPORT, SPAWNS, SpawnTool
 
@@ -34,7 +35,7 @@ def note_message(box: Toolbox, session_id: str, turn: UserTurn) -> None:
     if turn.source != "user":
         return
     box.session(session_id).trust(turn.words)
-    reader = box.registry.find("read_file") or box.registry.require(SpawnTool.name)
+    reader = box.registry.find("read_file") or _reporter(box)
     ctx = replace(box.context, session_id=session_id)
     for part in turn.content:
         if isinstance(part, Text) and part.file:
@@ -72,7 +73,13 @@ def _note_labels(box: Toolbox, labels: Labels, session_id: str, turn: UserTurn) 
 def note_report(box: Toolbox, labels: Labels, parent: str, text: str, job: str | None = None) -> None:
     """Note that a session gets a report: it now has read what a subagent or a job of it has read."""
     ctx = replace(box.context, session_id=parent, call_id=job)
-    box.flow.label(box.registry.require(SpawnTool.name), {}, ToolOutput(text, labels=labels), ctx)
+    box.flow.label(_reporter(box), {}, ToolOutput(text, labels=labels), ctx)
+
+
+def _reporter(box: Toolbox) -> Tool:
+    """Return the tool that reports count as results of, also where the settings leave it out."""
+    found = box.registry.find(SpawnTool.name)
+    return found or Tool.from_schema(SpawnTool.name, "Reports.", {}, lambda: "", category="memory")
 
 
 def note_history(box: Toolbox, session: AgentSession) -> None:
