@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.programs import names_followed
 from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.text import one_line
@@ -82,7 +83,7 @@ class Rules:
         file = read_config_file(path)
         trusted = True
         # Tools could change what is read there: the file itself, or a link on the path to it.
-        if any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._changeable):
+        if any(f"{entry}/".startswith(root) for entry in names_followed(str(path)) for root in self._changeable):
             self.imported.append(file)
             trusted = self._status(file) == "trusted"
         rules = list(claude_rules(file))
@@ -120,33 +121,6 @@ def _check_number(number: int, where: str) -> None:
             f"{where}: {number:,} rules; a file that is not trusted may have {MAX_UNTRUSTED:,}. "
             "If you have looked at it and want them, name it with --config"
         )
-
-
-_MAX_LINKS = 40  # Linux also follows at most 40 links
-
-
-def _looked_up(path: Path) -> Iterator[str]:
-    """Yield every directory entry on the way to a file: its folders, links, the targets of those links, and the file
-    itself."""
-    at, waiting, links = "/", list(reversed(os.path.abspath(path).split(os.sep))), 0
-    while waiting:
-        name = waiting.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            at = os.path.dirname(at)
-            continue
-        entry = os.path.join(at, name)
-        yield entry
-        if not os.path.islink(entry):
-            at = entry
-            continue
-        links += 1
-        if links > _MAX_LINKS:
-            return
-        target = os.readlink(entry)
-        at = "/" if os.path.isabs(target) else at
-        waiting += reversed(target.split(os.sep))
 
 
 def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
