@@ -44,6 +44,9 @@ def test_without_a_terminal_no_link_is_printed(cli: Cli) -> None:
     done = cli("console", "--http", "127.0.0.1:0", code=2)
     assert "at a terminal only" in done.stderr
     assert LINK.search(done.stderr + done.stdout) is None
+    cli("config", "set", "serve.console.http", "127.0.0.1:0")
+    done = cli("serve", "--http", "127.0.0.1:0", code=2)
+    assert "set serve.console.proxy, which needs no link; `toolcrib config unset serve.console.http`" in done.stderr
 
 
 def test_another_machine_is_refused(cli: Cli) -> None:

@@ -58,7 +58,7 @@ async def console_beside(options: Options, box: Toolbox) -> AsyncGenerator[None]
     if not settings.http:
         yield
         return
-    _check_terminal(settings)
+    _check_terminal(settings, beside=True)
     from ..serve.console import opened_console
 
     record_options = RecordOptions(options.workspace, options.config, options.mode, options.yes, options.json)
@@ -70,9 +70,11 @@ async def console_beside(options: Options, box: Toolbox) -> AsyncGenerator[None]
         yield
 
 
-def _check_terminal(settings: ConsoleSettings) -> None:
+def _check_terminal(settings: ConsoleSettings, *, beside: bool = False) -> None:
     if not settings.proxy and not sys.stderr.isatty():
-        raise Usage("the console prints its link at a terminal only: in a file, a tool could read it")
+        text = "the console prints its link at a terminal only: in a file, a tool could read it. Start it at one"
+        without = "; `toolcrib config unset serve.console.http` leaves it out here" if beside else ""
+        raise Usage(f"{text}, or set serve.console.proxy, which needs no link{without}")
 
 
 def _sources(options: RecordOptions) -> ConsoleSources:
