@@ -114,9 +114,7 @@ class AnswerLines:
                 self._begin(f"writing a call of {event.name}")
             case TextDelta():
                 self._begin("")
-                text = show.clean(event.text)
-                self._screen.answer(text if self._answer is None else self._answer.feed(text))
-                self._raw_open = not text.endswith("\n")
+                self._piece(event.text)
             case ReplyDone():
                 self._begin("")
                 self._end_answer()
@@ -175,12 +173,15 @@ class AnswerLines:
 
     def answer(self, text: str) -> None:
         """Show an answer of an earlier turn."""
-        text = show.clean(text)
-        self._screen.answer(text if self._answer is None else self._answer.feed(text))
-        self._raw_open = not text.endswith("\n")
+        self._piece(text)
         self._end_answer()
 
     # --- the parts
+
+    def _piece(self, text: str) -> None:
+        text = show.clean(text)
+        self._screen.answer(text if self._answer is None else self._answer.feed(text))
+        self._raw_open = not text.endswith("\n")
 
     def _end_answer(self) -> None:
         if self._answer is not None:
