@@ -1,5 +1,7 @@
 """An answer counts once, reaches no further than what was offered, and says where its rule went."""
 
+import hashlib
+import json
 import threading
 
 import pytest
@@ -33,6 +35,18 @@ def test_always_writes_the_rule_that_was_shown_and_says_where(store):
     assert written == ["wipe"]
     assert answered.note == "Wrote the rule `wipe` to /u/rules."
     assert store.get("ap_000001")["scope"] == "rule"
+
+
+def test_a_mask_does_not_become_an_argument(store):
+    masked = '{"url":"https://me:***@host/a"}'
+    answered = answer(store, ask(store, arguments=masked), Decision(True, arguments={"url": "https://me:***@host/b"}))
+    assert not answered.kept and "in place of a secret" in answered.text
+    assert answer(store, "ap_000001", Decision(True, arguments={"url": "https://me:k@host/b"})).kept
+    patch = {"patch": "*** Begin Patch"}
+    text = json.dumps(patch, separators=(",", ":"))
+    digest = hashlib.sha256(f"wipe\0{text}".encode()).hexdigest()
+    ident = ask(store, "ap_000002", arguments=text, digest=digest)
+    assert answer(store, ident, Decision(True, arguments=patch)).kept
 
 
 def test_a_rule_that_cannot_be_written_leaves_one_yes(store):

@@ -3,11 +3,13 @@ answer to a stored request: the same way from every interface, and only once."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
+from hashlib import sha256
 from typing import Any
 
 from ..core.dataclass import dataclass
@@ -225,6 +227,8 @@ def within(decision: Decision, scopes: tuple[Scope, ...], wider: str = "") -> De
 
 
 def _overreaches(decision: Decision, row: ApprovalRow, remember: Remember | None) -> str:
+    if decision.approve and decision.arguments is not None and _keeps_mask(decision.arguments, row):
+        return "a mask is in the arguments in place of a secret; write the secret there, or approve the call as it is"
     if not decision.approve or decision.scope == "once":
         return ""
     if decision.scope not in scopes_of(row):
@@ -236,6 +240,15 @@ def _overreaches(decision: Decision, row: ApprovalRow, remember: Remember | None
     if decision.scope == "rule" and remember is None:
         return "rules cannot be written from here"
     return ""
+
+
+def _keeps_mask(arguments: Mapping[str, Any], row: ApprovalRow) -> bool:
+    """Return whether a person edited the masked arguments that are stored, and left a mask: the call would use it."""
+    stored = row["arguments"]
+    if sha256(f"{row['tool']}\0{stored}".encode()).hexdigest() == row["digest"]:  # nothing is masked there
+        return False
+    edited = json.dumps(dict(arguments))
+    return any(mark in stored and mark in edited for mark in ("***", "[secret:"))
 
 
 def _written(remember: Remember, rule: str) -> str:
