@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import Field
 
 from ..core.context import ToolContext
+from ..core.dialects import WITHHELD, without_texts
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
@@ -97,7 +98,8 @@ class SearchToolsTool(Tool):
             parameters = (
                 f"parameters: too long to show; their names: {names}; required: {tool.schema.get('required', [])}"
             )
-        return f"{tool.name}: {clip(one_line(tool.description), MAX_DESCRIPTION)}\n{parameters}"
+        text = tool.description if not tool.unaccepted else WITHHELD
+        return f"{tool.name}: {clip(one_line(text), MAX_DESCRIPTION)}\n{parameters}"
 
 
 async def call_tool(
@@ -118,7 +120,8 @@ def _forward(arguments: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _schema_of(tool: Tool) -> str:
-    schema = {key: value for key, value in tool.schema.items() if key not in ("title", "$schema", "description")}
+    schema = tool.schema if not tool.unaccepted else without_texts(tool.schema)
+    schema = {key: value for key, value in schema.items() if key not in ("title", "$schema", "description")}
     return f"parameters: {json.dumps(schema, ensure_ascii=False, separators=(',', ':'), default=str)}"
 
 

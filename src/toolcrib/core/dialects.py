@@ -66,10 +66,13 @@ def definition(
     """
     if dialect not in DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}; known: {', '.join(DIALECTS)}")
-    text = tool.summary if compact else tool.description
+    withheld = tool.unaccepted
+    text = WITHHELD if withheld else tool.summary if compact else tool.description
     body: Json = {"name": name or legal_name(tool.name), "description": text}
     schema = cast("Json", json.loads(json.dumps(schema, default=str)))
-    if compact:
+    if withheld:
+        schema = without_texts(schema)
+    elif compact:
         _compact(schema)
     if dialect == "mcp":
         return _mcp(tool, body, schema)
@@ -100,6 +103,8 @@ SHOWN = "toolcrib/name"
 def _mcp(tool: ToolFields, body: Json, schema: Json) -> Json:
     more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
     as_said, shown = more.pop(AS_SAID, False), more.pop(SHOWN, body["name"])
+    if tool.unaccepted:
+        return {**body, "name": shown, "inputSchema": schema}
     body = {**more, **body, "name": shown, "inputSchema": schema}
     if tool.title:
         body["title"] = tool.title
@@ -122,6 +127,30 @@ def _mcp(tool: ToolFields, body: Json, schema: Json) -> Json:
     said: Json = more.get("annotations") or {}
     body["annotations"] = {**({"title": said["title"]} if isinstance(said.get("title"), str) else {}), **hints}
     return body
+
+
+WITHHELD = (
+    "What the server says of this tool is new or has changed. A person must accept it before it is shown; until then "
+    "every call asks."
+)
+"""The description that a model reads of a tool that needs review: it would follow another one like an order."""
+_STRUCTURE = frozenset({
+    "type", "properties", "required", "additionalProperties", "items", "prefixItems", "anyOf", "oneOf", "allOf", "$ref",
+    "$defs", "definitions", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength",
+})  # fmt: skip
+
+
+def without_texts(node: Any, is_map: bool = False) -> Any:
+    """Return the structure of a schema: types and names. `is_map`: the keys are names, not keywords."""
+    if isinstance(node, list):
+        return [without_texts(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: without_texts(value, not is_map and key in ("properties", "$defs", "definitions"))
+        for key, value in cast("Json", node).items()
+        if is_map or key in _STRUCTURE
+    }
 
 
 _VALUES = frozenset({"default", "enum", "const", "examples"})

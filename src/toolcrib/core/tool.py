@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         opaque_parameters: frozenset[str]
         kept_parameters: frozenset[str]
         needs_review: str | None
+        unaccepted: bool
         mcp_fields: Mapping[str, Any]
         is_meta: bool
         unlisted: bool

@@ -113,6 +113,8 @@ class ToolFields:
     """Parameters whose text later sessions follow: labels ask if it comes from an untrusted result."""
     needs_review: str | None = None
     """Why every call of it asks, whatever rules allow: its server changed its description, for example."""
+    unaccepted: bool = False
+    """Whether no person has accepted what its server says of it: models read none of its texts."""
     mcp_fields: Mapping[str, Any] = EMPTY
     """Further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in `annotations`)."""
     is_meta: bool = False

@@ -94,6 +94,8 @@ ANY = st.recursive(
 @given(properties=st.dictionaries(st.text(max_size=10), ANY, max_size=4))
 def test_whatever_a_schema_says_the_stubs_are_python(properties: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": properties}
-    odd: Any = SimpleNamespace(name="odd", source="own", description='""" \\ \n\'', schema=schema, output_schema=schema)
+    odd: Any = SimpleNamespace(
+        name="odd", source="own", unaccepted=False, description='""" \\ \n\'', schema=schema, output_schema=schema
+    )
     ast.parse(stubs_text(functions_of([odd], "odd").values()))
     ast.parse(described(odd))

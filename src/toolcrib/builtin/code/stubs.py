@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
+from ...core.dialects import WITHHELD, without_texts
 from ...core.json_values import as_array, as_object, value_at
 from ...core.text import lazy_regex, one_line
 from ...core.tool import Tool
@@ -73,7 +74,7 @@ def functions_of(tools: Sequence[Tool], code: str) -> dict[str, ScriptFunction]:
 
 def described(tool: Tool) -> str:
     """Return a tool as a model reads it that writes scripts: its function, and what each parameter is for."""
-    properties = as_object(tool.schema.get("properties"))
+    properties = as_object(_schema(tool).get("properties"))
     about = [
         f"# {name}: {one_line(text)}\n"
         for name, each in properties.items()
@@ -87,24 +88,32 @@ def stubs_text(functions: Iterable[ScriptFunction]) -> str:
     return _HEAD + "".join(each.stub for each in functions)
 
 
+def _schema(tool: Tool) -> Mapping[str, Any]:
+    return tool.schema if not tool.unaccepted else without_texts(tool.schema)
+
+
 def _function(name: str, tool: Tool) -> ScriptFunction:
-    writer = _TypeWriter(name, tool.schema)
-    required, properties = _strings(tool.schema.get("required")), as_object(tool.schema.get("properties"))
+    schema = _schema(tool)
+    writer = _TypeWriter(name, schema)
+    required, properties = _strings(schema.get("required")), as_object(schema.get("properties"))
     ordered = sorted(properties, key=lambda each: each not in required)
     legal = [each for each in ordered if each.isidentifier() and not keyword.iskeyword(each)]
     shown = [
         f"{each}: {writer.type_of(properties[each], each)}{'' if each in required else ' = ...'}" for each in legal
     ]
-    if len(legal) < len(ordered) or tool.schema.get("additionalProperties") not in (False, None):
+    if len(legal) < len(ordered) or schema.get("additionalProperties") not in (False, None):
         shown.append("**more: Any")
     output = tool.output_schema
+    if output is not None and tool.unaccepted:
+        output = without_texts(output)
     result = "str" if output is None else _TypeWriter(f"{name}_result", output).within(writer).type_of(output, "result")
     signature = f"{''.join(writer.classes)}async def {name}({', '.join(shown)}) -> {result}:\n"
     return ScriptFunction(name, tool, tuple(legal), signature)
 
 
 def _docstring(tool: Tool) -> str:
-    first = next((line.strip() for line in (tool.description or "").splitlines() if line.strip()), "")
+    text = tool.description if not tool.unaccepted else WITHHELD
+    first = next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
     return json.dumps(first[:300], ensure_ascii=True)
 
 

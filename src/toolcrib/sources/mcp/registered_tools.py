@@ -93,7 +93,7 @@ class RegisteredTools:
             return
         self._pins.accept(server.identity, listing.tools)
         for tool in self.of(server.name):
-            tool.needs_review = None
+            tool.needs_review, tool.unaccepted = None, False
         self.registry.policy_changed()
 
     def _withdraw(self, tool: McpTool) -> None:
@@ -121,6 +121,7 @@ class RegisteredTools:
                 tool.judge, tool.judge_blocks = functools.partial(server.judge, listed), True  # it reads files
             if self._pins is not None and listed.kind == "tool":
                 tool.needs_review = self._pins.doubt(server.identity, config.name, listed)
+                tool.unaccepted = tool.needs_review is not None
             try:
                 self.registry.register(tool)
             except ToolConflictError:  # another tool also uses this name
