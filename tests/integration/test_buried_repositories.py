@@ -119,6 +119,15 @@ async def test_a_repository_is_read_as_git_reads_it(ground: Ground, form: str) -
     assert judge_command(command, place).verdict == "ask"
 
 
+def test_a_repository_above_the_workspace(ground: Ground) -> None:
+    place = CommandPlace(str(ground.ws), str(ground.ws), "/home/me", on_disk=True)
+    subprocess.run(["git", "init", "-q", str(ground.ws.parent)], check=True)
+    assert judge_command("git status", place).verdict == "allow"
+    with (ground.ws.parent / ".git" / "config").open("a") as settings:
+        settings.write(f"[core]\nfsmonitor = {ground.program}\n")
+    assert judge_command("git status", place).verdict == "ask"
+
+
 async def test_worktrees_and_submodules_of_a_repository_elsewhere_are_its_own(ground: Ground) -> None:
     git = "git -c user.name=x -c user.email=x@y -c protocol.file.allow=always"
     made = (

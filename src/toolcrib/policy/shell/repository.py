@@ -46,7 +46,7 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
     roots = (place.workspace, *place.writable, *place.readable)
     pending = [os.path.realpath(folder) for folder in _folders(command, place)]
     for number, folder in enumerate(pending):  # it grows
-        for top, git in _repositories_of(folder, roots):
+        for top, git in _repositories_of(folder):
             try:
                 tree, asked = _beyond(top, git, roots)
             except ConfigError as error:
@@ -62,8 +62,8 @@ def beyond_command(command: Command, place: CommandPlace) -> str | None:
 def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None]:
     """Return the tree of files of a repository, and the question about it, if there is one."""
     common, tree = _common(git), top
-    own = not _inside(git, roots)
-    if own and not _knows(git, top):
+    own = not _inside(git, roots)  # the person's, if it is above the workspace, or knows this folder
+    if own and _inside(top, roots) and not _knows(git, top):
         return tree, f"works in {git}, a repository outside the workspace that {top}/.git names"
     if not own and (leads := _leads_out(git, common, roots)) is not None:
         return tree, leads
@@ -133,9 +133,8 @@ def shows_password(command: Command, place: CommandPlace) -> str | None:
     """Return the file with settings that holds a password, if a git command may print it."""
     if not any(word.text in ("remote", "config") for word in command.args):
         return None
-    roots = (place.workspace, *place.writable, *place.readable)
     folders = map(os.path.realpath, _folders(command, place))
-    own = (git for folder in folders for _, git in _repositories_of(folder, roots))
+    own = (git for folder in folders for _, git in _repositories_of(folder))
     paths = [str(path) for git in own for path in _settings(git, _common(git))]
     return next(filter(holds_password, [*paths, *of_person({"HOME": place.home})]), None)
 
@@ -148,7 +147,7 @@ _REWRITES = lazy_regex(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include",
 def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     """Return the address of a remote that the repository of a git command names; None if it is not certain."""
     *_, folder = _folders(command, place)
-    for _, git in _repositories_of(os.path.realpath(folder), (place.workspace,)):
+    for _, git in _repositories_of(os.path.realpath(folder)):
         try:
             text = Path(git, "config").read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
         except OSError:
@@ -196,11 +195,11 @@ def _folders(command: Command, place: CommandPlace) -> Iterator[str]:
     yield from (os.path.join(at, value or "") for name, value in given if name in _PLACES)
 
 
-def _repositories_of(folder: str, roots: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _repositories_of(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the repositories that git may find from a folder upwards: the folder with it, and the repository itself.
     The last one is a repository for certain: a folder that only looks like one may hide another above it."""
-    at = folder
-    while _inside(at, roots):
+    at, above = folder, ""
+    while at != above:
         if os.path.isfile(f"{at}/.git"):
             named = text_of(f"{at}/.git").removeprefix("gitdir: ").rstrip("\r\n")
             yield at, os.path.realpath(os.path.join(at, named))
@@ -213,7 +212,7 @@ def _repositories_of(folder: str, roots: tuple[str, ...]) -> Iterator[tuple[str,
                 yield at, os.path.realpath(place)
                 if _is_certain(place):
                     return
-        at = os.path.dirname(at)
+        at, above = os.path.dirname(at), at
 
 
 def _is_certain(git: str) -> bool:
