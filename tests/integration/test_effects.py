@@ -229,6 +229,14 @@ async def test_secrets_are_not_shown(work: Path) -> None:
         assert not any(token in text for text in held)
 
 
+async def test_a_mask_that_hides_more_than_a_secret_is_named(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        out = await run(box, "echo 'curl http://a:b;id;@host/' > run.sh; echo 'curl http://a:b@host/' > go.sh")
+        assert "a:***@host" in out.for_llm
+        assert "a mask in run.sh hides more than a secret" in out.for_llm
+        assert "mask in go.sh" not in out.for_llm
+
+
 async def test_very_many_changes_are_bounded(work: Path) -> None:
     async with toolbox(work, "review") as box:
         out = await run(box, "mkdir m; for i in $(seq 3000); do echo $i > m/$i; echo $i > ./f$i; done; echo x > a")

@@ -42,7 +42,7 @@ class EffectServices:
 
     `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` returns the state of an approval
     request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` says whether
-    no person is asked in the mode of now.
+    no person is asked in the mode of now, `hides_more` whether `redact` would hide more of a text than secrets.
     """
 
     call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
@@ -51,6 +51,7 @@ class EffectServices:
     open_spill: OpenCallSpill | None = None
     patience: float = 0.0
     unattended: Callable[[], bool] = lambda: False
+    hides_more: Callable[[str], bool] = lambda text: False
 
 
 class SavesFiles(Protocol):

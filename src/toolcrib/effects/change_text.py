@@ -56,8 +56,16 @@ def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
     return lines
 
 
-def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None) -> list[str]:
-    """Return the diffs of text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
+def diffs(
+    found: ChangeList,
+    uppers: Sequence[Path],
+    redact: Redact | None = None,
+    hides_more: Callable[[str], bool] = lambda text: False,
+) -> list[str]:
+    """Return the diffs of text files, while nothing is applied yet. `uppers` hold the new content, root by root.
+
+    A line says where `redact` hides more than secrets.
+    """
     texts: list[str] = []
     shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]
     shown.sort(key=lambda change: change.action == "created")  # the old content is the most important
@@ -68,6 +76,8 @@ def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = Non
         text = _diff(found, change, uppers[change.root])
         if text:
             texts.append(redact(text) if redact is not None else text)
+            if hides_more(text):
+                texts.append(f"⟨a mask in {found.shown_path(change)} hides more than a secret: deny it if in doubt⟩")
     return texts
 
 

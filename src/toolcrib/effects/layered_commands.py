@@ -188,7 +188,8 @@ class LayeredCommands:
             with contextlib.closing(self._services.open_spill(call_id, "changes.txt")) as file:
                 file.write(memoryview("\n".join(paths(found, len(found.changes))).encode("utf-8", "replace")))
             lines.append(f"(all of them: {file.path})")
-        shown = diffs(found, [root.upper for root in layer.roots], self._services.redact)
+        uppers = [root.upper for root in layer.roots]
+        shown = diffs(found, uppers, self._services.redact, self._services.hides_more)
         text = "\n".join([*lines, *shown])
         if len(text) <= MAX_CHARACTERS * 2 // 3:
             return text

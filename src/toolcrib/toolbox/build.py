@@ -227,7 +227,7 @@ def _effects(ground: Ground, registry: ToolRegistry, unattended: Callable[[], bo
 
     services = EffectServices(
         registry.execute, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
-        settings.approval.timeout, unattended,
+        settings.approval.timeout, unattended, ground.redactor.hides_more,
     )  # fmt: skip
     return effects_of_commands(settings.sandbox.effects, ground.journal, services)
 
