@@ -94,6 +94,7 @@ FORMS = {  # how a repository hides from a reader that reads less exactly than g
     " >> r/.git/config # git -C r status",
     "an address that is a command": "git init -q r; printf '[protocol \"ext\"]\\nallow = always\\n'"
     " >> r/.git/config # git -C r show",
+    "objects from the network": "git init -q r; git -C r config remote.x.promisor true # git -C r show HEAD",
     "a hook of the shared folder": "git init -q r; mv r/.git r/c; mkdir r/.git; cp r/c/HEAD r/.git; echo ../c"
     " > r/.git/commondir; touch r/c/hooks/post-index-change # git -C r status",
     "a work tree outside": "git init -q r; git -C r config core.worktree ../../../outside # git -C r diff",

@@ -72,6 +72,8 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
             named = found["key"] or found["section"]
             return tree, f"would run what the repository's own settings name ({named} in {config})"
         for each in entries(str(config)) if not own else ():
+            if each.key in ("promisor", "partialclone") and top != roots[0]:
+                return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
             if each.key == "worktree" or each.key.endswith("file") or each.key == "skiplist":
                 base = os.path.dirname(config) if each.key == "worktree" else top
                 path = os.path.realpath(os.path.join(base, os.path.expanduser(each.value)))
