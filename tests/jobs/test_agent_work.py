@@ -24,6 +24,7 @@ from toolcrib.jobs import host as host_module
 from toolcrib.jobs.bodies import KNOWN_BY, CallBody, MessageBody
 from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus
 from toolcrib.jobs.host import JobHost
+from toolcrib.jobs.job_tool import line_of
 from toolcrib.jobs.runner import Report, WorkOrder
 from toolcrib.policy.requests import Decision, answer
 from toolcrib.testing import temporary_toolbox
@@ -321,6 +322,8 @@ async def test_a_session_goes_on_with_the_outcome_of_its_job(monkeypatch: pytest
         assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
         await said(agent, session, "It flies.")
         assert ran == ["rocket"]
+        lines = [line_of(status) for status in await engine.jobs() if status.job.kind == "message"]
+        assert lines and all(f"message  session {session.id} goes on" in line for line in lines)
 
 
 async def test_a_report_that_could_not_be_sent_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:

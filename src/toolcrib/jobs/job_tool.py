@@ -20,7 +20,7 @@ from ..core.output import LABELS, Labels, ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
-from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody, Delivery
+from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_job_id
 from .placing import placement
 from .runner import text_of_output, what_of
@@ -247,6 +247,8 @@ def line_of(status: JobStatus) -> str:
 
 def _arguments(job: Job) -> str:
     shown = job.body.get("arguments") or job.body.get("text") or job.body.get("task") or ""
+    if not shown and job.kind == MessageBody.KIND:
+        return f"session {job.body.get('session')} goes on"
     return one_line(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False))
 
 
