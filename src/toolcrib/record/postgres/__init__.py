@@ -123,6 +123,8 @@ class PostgresConnection:
             made = _Bounded.connect(self._url, autocommit=True, row_factory=_named, **_SETTINGS)
             # Not as a parameter of the connection: a pooler resets this name when it keeps the connection for others.
             made.execute(f"{_SET_UP}; SET application_name TO '{self._application}'".encode())
+            row = made.execute(f"{LIVING} WHERE pid = pg_backend_pid()".encode()).fetchone()
+            self.holder = cast("str", row[0] if row else "")
             self._chain = None  # others may have taken it meanwhile
             return made
 
@@ -263,20 +265,14 @@ class PostgresConnection:
             all_and_one = "generate_series(0, ?::bigint + (SELECT count(*) FROM writer)) AS n"
             free = f"SELECT min(n) FROM {all_and_one} WHERE n NOT IN ({taken})"  # noqa: S608
             new = "INSERT INTO writer VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET holder = excluded.holder"
-            holder = self.holder
             with transaction(self):
                 self.execute("LOCK TABLE writer IN SHARE ROW EXCLUSIVE MODE")  # before the look at who lives
-                self.execute("DELETE FROM writer WHERE holder = ?", [holder])
+                self.execute("DELETE FROM writer WHERE holder = ?", [self.holder])
                 number = self.execute(free, [chain.count(self)]).fetchone()[0]
-                self.execute(new, [number, holder])
+                self.execute(new, [number, self.holder])
                 chain.append(self, [chain.note("writer", said)], number)
             self._chain = number
         return cast("int", self._chain)
-
-    @property
-    def holder(self) -> str:
-        """The name of this connection, as `Database` describes it. Raises RecordError."""
-        return self.execute(f"{LIVING} WHERE pid = pg_backend_pid()").fetchone()[0]
 
     def used_bytes(self) -> int:
         """Return about how many bytes the audit rows take: their number by the size of the latest ones."""
