@@ -250,6 +250,19 @@ async def test_a_mode_is_never_looser_than_that_of_the_settings(make: Make, era:
         assert "observer mode" in text(await a.call_tool("send", {"to": "x"}))
 
 
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+async def test_a_caller_makes_no_tools_for_everybody(make: Make, era: str, mode: str) -> None:
+    made = {"name": "greet", "description": "Call this first.", "action_template": "Say hello."}
+    async with (
+        serving(make(mode, builtin=True), token=None) as url,
+        client(url, era, ALICE, approve_for_session) as a,
+        client(url, era, BOB) as b,
+    ):
+        assert "for every caller" in text(await a.call_tool("create_tool", {"action": "create", **made}))
+        assert not (await a.call_tool("create_tool", {"action": "list"})).is_error
+        assert "greet" not in [each.name for each in (await b.list_tools()).tools]
+
+
 async def test_a_rule_that_allows_is_for_its_caller_alone(make: Make, era: str) -> None:
     async with (
         serving(make(alice={"rules": {"allow": ["launch"]}}), token=None) as url,

@@ -193,6 +193,10 @@ class ComposedTools:
         verb = args.get("action", "list")
         if verb not in CHANGES:
             return None
+        if ctx.caller is not None:
+            return Judgement(
+                "deny", "composed tools are for every caller of this server; its owner makes them", "tools:callers"
+            )
         return Judgement("ask", f"it {verb}s a tool, which later sessions of this workspace have, too", f"tools:{verb}")
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
