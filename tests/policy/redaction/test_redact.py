@@ -8,6 +8,7 @@ import re
 import string
 import tracemalloc
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
@@ -58,7 +59,6 @@ def test_first_and_last_four_are_shown_and_nothing_of_short_ones() -> None:
     assert redact(TOKENS["jwt"]) == "eyJ***.***.***"
 
 
-@pytest.mark.parametrize("kind", TOKENS)
 @pytest.mark.parametrize(
     "write",
     [
@@ -72,8 +72,8 @@ def test_first_and_last_four_are_shown_and_nothing_of_short_ones() -> None:
         lambda key: f"größe {key} 日本語",
     ],
 )  # fmt: skip
-def test_escapes_beside_a_key_do_not_hide_it(kind: str, write: object) -> None:
-    assert TOKENS[kind] not in redact(write(TOKENS[kind]))  # type: ignore[operator]
+def test_escapes_beside_a_key_do_not_hide_it(write: Callable[[str], str]) -> None:
+    assert [kind for kind, token in TOKENS.items() if token in redact(write(token))] == []
 
 
 def lines_of(data: bytes, line: Callable[[int, bytes], str], size: int = 16) -> str:
@@ -132,11 +132,11 @@ DUMPS: dict[str, Callable[[bytes], str]] = {
 
 
 @pytest.mark.parametrize("dump", DUMPS)
-@pytest.mark.parametrize("before", ["", "API: ", "x=1\nNAME_OF=", "line one\nline two is longer\n"])
-def test_bytes_that_are_printed_as_numbers_are_masked(dump: str, before: str) -> None:
+def test_bytes_that_are_printed_as_numbers_are_masked(dump: str) -> None:
     redactor = Redactor()
     redactor.grant("OWN", VALUE)
-    for secret, mask in ((TOKENS["openai"], "***"), (VALUE, "[secret:OWN]")):
+    befores = ("", "API: ", "x=1\nNAME_OF=", "line one\nline two is longer\n")
+    for (secret, mask), before in product(((TOKENS["openai"], "***"), (VALUE, "[secret:OWN]")), befores):
         text = DUMPS[dump](f"{before}{secret}\nend of it\n".encode())
         for around in ("", "a line before it, which is long enough\n" * 40):
             clean = redactor.redact(f"{around}{text}{around}")
