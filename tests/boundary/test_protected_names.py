@@ -38,6 +38,8 @@ from toolcrib.cli.clients import CLIENTS
         (".procmailrc", ".procmailrc"),
         ("sub/.run/Start.run.xml", ".run"),
         (".theia/tasks.json", ".theia"),
+        (".helix/languages.toml", ".helix"),
+        (".amp/settings.json", ".amp/settings.json"),
         (".fleet/run.json", ".fleet"),
         (".git/commondir", ".git"),
         ("sub/.git/modules/x/config", ".git"),
