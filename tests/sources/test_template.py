@@ -95,12 +95,12 @@ def test_the_shell_gets_each_value_as_one_argument(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("value", NASTY)
-def test_what_is_judged_is_what_runs(shape: str, value: str) -> None:
+def test_what_is_judged_is_what_runs(shape: str) -> None:
     """The bound command line, run as it stands, prints what the script with its positional parameters prints."""
     template = command_template(shape)
-    values = {"a": value, "b": f"{value} and {{{{a}}}}"}
-    assert run(template.bound(values), []) == run(template.script, template.arguments(values))
+    for value in NASTY:
+        values = {"a": value, "b": f"{value} and {{{{a}}}}"}
+        assert run(template.bound(values), []) == run(template.script, template.arguments(values)), value
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), VALUES, min_size=2))

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.url import parse_url
 
@@ -16,9 +14,8 @@ from .judging import judged
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "corpus/ssrf_corpus.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['why']}: {row['url']!a}"[:60])
-async def test_row(row: dict[str, Any]) -> None:
-    assert await verdict(row) == row["verdict"]
+async def test_rows() -> None:
+    assert [row for row in ROWS if await verdict(row) != row["verdict"]] == []
 
 
 async def verdict(row: dict[str, Any]) -> str:
