@@ -131,6 +131,21 @@ def test_what_a_model_wrote_never_opens_the_way(cli: Cli) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("removed", ["the folder of the event", "the folder of the process"])
+def test_a_call_that_removed_its_folder_does_not_open_the_way(cli: Cli, removed: str) -> None:
+    gone = cli.work / "gone"
+    here = removed == "the folder of the process"
+    call = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm -rf /"},
+            "cwd": str(cli.work if here else gone), "session_id": "s"}  # fmt: skip
+    before = 'mkdir gone; cd gone; rmdir "$PWD"; ' if here else ""
+    words = [sys.executable, "-m", "toolcrib", "hook", "claude"]
+    done = subprocess.run(
+        ["sh", "-c", f"{before}exec {shlex.join(words)}"], input=json.dumps(call),
+        capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False,
+    )  # fmt: skip
+    assert '"deny"' in done.stdout and "Traceback" not in done.stderr
+
+
 def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:
     cli("install", "claude", "--hook", "--closed", "--yes")
     (ours,) = hooks(cli.work / ".claude/settings.local.json", "PreToolUse")

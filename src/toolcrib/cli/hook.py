@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 from typing import Annotated
@@ -58,10 +59,10 @@ def hook(
         found = asyncio.run(_answer(options, host, text, calls, closed))
     except UnreadableCall as error:
         found = refusal(host, str(error), True)
-    except (ToolcribError, OSError) as error:
+    except ToolcribError as error:
         found = refusal(host, str(error), closed)
     except Exception as error:
-        found = refusal(host, f"{type(error).__name__}: {error}", closed)
+        found = refusal(host, f"{type(error).__name__}: {error}", closed or bool(calls))
     finally:
         clock.cancel()  # it would end whatever this process does then
     if said.acquire(blocking=False):
@@ -89,6 +90,8 @@ async def _answer(options: Options, host: HostName, text: bytes, calls: list[Hos
     from ..config import load_settings
 
     workspace = options.workspace or workspace_of(event)
+    if event.moment == "before" and not os.path.isdir(workspace):  # a call may have removed it
+        raise UnreadableCall(f"its folder {workspace} does not exist")
     settings = load_settings(workspace=workspace, config=options.config, flags=options.flags())
     return await answer(event, settings)
 

@@ -27,7 +27,10 @@ _INT = 4
 
 def ask(words: Sequence[str]) -> int | None:
     """Return the exit code of an event; None if nobody has taken it, so that this process must judge it."""
-    if not usable() or sys.path[0] == os.getcwd():  # a module of the folder could take the place of `_socket`
+    try:
+        if not usable() or sys.path[0] == os.getcwd():  # a module of the folder could take the place of `_socket`
+            return None
+    except FileNotFoundError:  # the folder was removed
         return None
     import _socket
 
