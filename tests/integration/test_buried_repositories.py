@@ -95,6 +95,12 @@ FORMS = {  # how a repository hides from a reader that reads less exactly than g
     "an address that is a command": "git init -q r; printf '[protocol \"ext\"]\\nallow = always\\n'"
     " >> r/.git/config # git -C r show",
     "objects from the network": "git init -q r; git -C r config remote.x.promisor true # git -C r show HEAD",
+    "a name with escapes": """git init -q r; printf '[core]\\nworktree = "../x\\\\t"\\n' >> r/.git/config"""
+    " # git -C r diff",
+    "a name with a prefix": "git init -q r; git -C r config blame.ignoreRevsFile '%(prefix)/../secret'"
+    " # git -C r blame a",
+    "a worktree's pointer": "git init -q r; mkdir -p r/.git/worktrees/ab; ln -s ../../../../../outside/secret"
+    " r/.git/worktrees/ab/gitdir # git -C r worktree list",
     "a hook of the shared folder": "git init -q r; mv r/.git r/c; mkdir r/.git; cp r/c/HEAD r/.git; echo ../c"
     " > r/.git/commondir; touch r/c/hooks/post-index-change # git -C r status",
     "a work tree outside": "git init -q r; git -C r config core.worktree ../../../outside # git -C r diff",

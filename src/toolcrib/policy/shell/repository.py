@@ -36,8 +36,13 @@ _NAMES_PROGRAM = lazy_regex(
 _HOOKS = ("post-index-change",)  # the only hook of a command that reads: `git status` writes the index
 _PLACES = ("--git-dir", "--work-tree")
 _VALUED = frozenset({"-C", "-c", "--namespace", "--super-prefix", "--config-env", "--attr-source", *_PLACES})
-# What is in these folders of a repository is not printed. `objects` has many folders of two digits.
-_UNREAD = lazy_regex(r"refs|logs|hooks|lfs|annex|modules|[0-9a-f]{2}")
+# What is in these folders of a repository is not printed.
+_UNREAD = frozenset({"refs", "logs", "hooks", "lfs", "annex", "modules"})
+_OBJECTS = lazy_regex(r".*/objects/[0-9a-f]{2}", re.DOTALL)
+# A name of a file that git reads by further rules: quotes, escapes, `%(prefix)`, `:(optional)`.
+_ODD_FILE = lazy_regex(
+    r"^\s*(?:\[.*\]\s*)?(?P<key>worktree|\w*file|skiplist)\s*=[^\n]*(?:[\"\\]|[%:]\()", re.IGNORECASE | re.MULTILINE
+)
 _CERTAIN_HEAD = lazy_regex(r"ref: refs/|[0-9a-f]{40}(?:[0-9a-f]{24})?\s*\Z")
 
 
@@ -68,9 +73,12 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
     if not own and (leads := _leads_out(git, common, roots)) is not None:
         return tree, leads
     for config in _settings(git, common):
-        if (found := _NAMES_PROGRAM.search(text_of(config).removeprefix("\ufeff"))) is not None:
+        text = text_of(config).removeprefix("\ufeff")
+        if (found := _NAMES_PROGRAM.search(text)) is not None:
             named = found["key"] or found["section"]
             return tree, f"would run what the repository's own settings name ({named} in {config})"
+        if not own and (found := _ODD_FILE.search(text)) is not None:
+            return tree, f"would read a file whose name cannot be judged ({found['key']} in {config})"
         for each in entries(str(config)) if not own else ():
             if each.key in ("promisor", "partialclone") and top != roots[0]:
                 return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
@@ -122,7 +130,9 @@ def _leads_out(git: str, common: str, roots: tuple[str, ...]) -> str | None:
             if entry.is_symlink():
                 if not _inside(os.path.realpath(entry.path), roots):
                     return f"would follow the link {entry.path}, which leads outside the workspace"
-            elif entry.is_dir(follow_symlinks=False) and not _UNREAD.fullmatch(entry.name):
+                continue
+            unread = _OBJECTS.fullmatch(entry.path) or (folder in (git, common) and entry.name in _UNREAD)
+            if not unread and entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
     return None
 
