@@ -107,11 +107,11 @@ asyncio.run(main())
 """
 
 
-def test_no_secret_of_a_client_or_an_error_is_in_a_span(tmp_path, monkeypatch):
+def test_no_secret_of_a_client_or_an_error_is_in_a_span(tmp_path, monkeypatch, forked_python):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "work").mkdir()
-    command = [sys.executable, "-c", HOSTILE, str(tmp_path / "work")]
+    command = [forked_python, "-c", HOSTILE, str(tmp_path / "work")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert "tools/call [secret:MINE]" in done.stdout and "prompts/get [secret:MINE]" in done.stdout
     assert "RuntimeError" in done.stdout and "hemlig" not in done.stdout

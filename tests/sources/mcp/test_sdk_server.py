@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -83,8 +82,8 @@ async def _tells_of_new_tools(servers: McpServers) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["legacy", "auto"])
-async def test_by_stdio(client: Any, protocol: str) -> None:
-    servers = await client(sdk(protocol=protocol))
+async def test_by_stdio(client: Any, protocol: str, forked_python: str) -> None:
+    servers = await client(sdk(protocol=protocol, command=forked_python))
     await _gives(servers)
     await _asks_the_person_of_the_call(servers)
     await _takes_nobody_for_a_no(servers)
@@ -93,10 +92,10 @@ async def test_by_stdio(client: Any, protocol: str) -> None:
 
 
 @pytest.fixture
-def port(request: pytest.FixtureRequest) -> Iterator[int]:
+def port(request: pytest.FixtureRequest, forked_python: str) -> Iterator[int]:
     """A port on which the server serves by the transport that the test names."""
     free = free_port()
-    command = [sys.executable, str(SERVERS / "sdk.py"), request.param, str(free)]
+    command = [forked_python, str(SERVERS / "sdk.py"), request.param, str(free)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             yield free

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 SERVER = """
@@ -60,17 +59,17 @@ asyncio.run(main())
 """
 
 
-def test_the_error_of_a_server_is_in_no_span(tmp_path: Path) -> None:
+def test_the_error_of_a_server_is_in_no_span(tmp_path: Path, forked_python: str) -> None:
     secret = "kd83-hemlig-8s7d6f5g4h3j2k1"
     (tmp_path / "ws").mkdir()
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "own.toml").write_text(
-        f"[mcp_servers.s]\ncommand = {sys.executable!r}\nargs = ['{tmp_path}/server.py']\n"
+        f"[mcp_servers.s]\ncommand = {forked_python!r}\nargs = ['{tmp_path}/server.py']\n"
         "env = {TOKEN = '${A_TOKEN}'}\n"
     )
     env = {**os.environ, "A_TOKEN": secret, "XDG_STATE_HOME": str(tmp_path / "state")}
     done = subprocess.run(
-        [sys.executable, "-c", HOST, str(tmp_path / "ws"), str(tmp_path / "own.toml")], capture_output=True, text=True,
+        [forked_python, "-c", HOST, str(tmp_path / "ws"), str(tmp_path / "own.toml")], capture_output=True, text=True,
         env=env, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
