@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
+from toolcrib.sources.mcp import tool_list
 from toolcrib.sources.mcp.callbacks import Callbacks
 from toolcrib.sources.mcp.connector import Connectors, McpFailure
 from toolcrib.sources.mcp.inflight import MAX_TELLING, CallsInFlight, InFlight, ProgressTimeout
@@ -171,6 +173,27 @@ async def test_a_listener_hears_what_changes(client: Any) -> None:
     await servers.registered.registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})
     await asyncio.sleep(0.1)
     assert len(heard) == 2
+
+
+async def test_a_list_that_always_changes_takes_little_time(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = await client(raw(tools=["notify"]))
+    await servers.registered.registry.execute("mcp_raw_notify", {"method": "ping"})  # it is connected
+    tools, fetches = server(servers, "raw").tools, list[float]()
+
+    async def read(self: Any, connection: Any) -> None:
+        fetches.append(time.monotonic())
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(tool_list.ToolList, "read", read)
+
+    async def spam() -> None:
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            tools.changed()
+            await asyncio.sleep(0.01)
+
+    await spam()
+    assert len(fetches) == 2, fetches  # each after ten times as long as the one before took
 
 
 async def test_tools_that_ask_run_by_themselves() -> None:

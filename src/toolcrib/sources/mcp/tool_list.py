@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ log = logging.getLogger("toolcrib.mcp")
 
 SETTLE_SECONDS = 0.05
 """How long to wait for more changes before a server's list is fetched again."""
+REST, MAX_REST = 10.0, 30.0
+"""How many times as long as a fetch took to wait before the next one, and the most seconds: long lists take the time of
+other servers, and a server may say that they change again and again."""
 
 
 class ToolList:
@@ -47,6 +51,7 @@ class ToolList:
         self._refreshing: asyncio.Task[None] | None = None
         self._changed_over: Connection | None = None
         self._again = False
+        self._rests_until = 0.0
 
     @property
     def protocol(self) -> str | None:
@@ -112,15 +117,18 @@ class ToolList:
 
     async def _refresh_soon(self) -> None:
         while self._again:
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(max(SETTLE_SECONDS, self._rests_until - time.monotonic()))
             self._again = False
             live = self._live()
             if not live:
                 return
+            began = time.monotonic()
             try:
                 await self.read(self._changed_over if self._changed_over in live else live[0])
             except Exception as error:
                 log.warning("%s", error)
+            ended = time.monotonic()
+            self._rests_until = ended + min(MAX_REST, REST * (ended - began))
 
     def failed(self, error: str) -> None:
         """Record that the server could not be reached."""
