@@ -39,7 +39,7 @@ from toolcrib.cli.clients import CLIENTS
         ("sub/.run/Start.run.xml", ".run"),
         (".theia/tasks.json", ".theia"),
         (".helix/languages.toml", ".helix"),
-        (".amp/settings.json", ".amp/settings.json"),
+        (".amp/settings.json", ".amp"),
         (".fleet/run.json", ".fleet"),
         (".git/commondir", ".git"),
         ("sub/.git/modules/x/config", ".git"),

@@ -45,7 +45,7 @@ _BY_REASON = (
     ),
     ("it says what an agent may run", (".cursor/cli.json", ".cursor/sandbox.json", ".cursor/permissions.json")),
     ("it says what an agent may run", (".cursor/worktrees.json", ".cursor/environment.json", ".claude.json")),
-    ("an agent runs the commands in it", (".aider.conf.yml", ".amp/settings.json")),
+    ("an agent runs the commands in it", (".aider.conf.yml",)),
     ("it says what an agent may run", (".windsurf/hooks.json", ".github/hooks", ".copilot", ".vs/mcp.json")),
     ("it says what an agent may run", (".codeium", ".jetbrains/acp.json", ".config/goose", ".config/opencode")),
     ("it says what an agent may run", (".amp", ".config/amp", ".config/crush", f"{_DESKTOP}/Claude")),
