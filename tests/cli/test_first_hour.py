@@ -181,9 +181,9 @@ STEPS = [
     Step("call mine.py:greeet Ann", err="toolcrib: {work}/mine.py has no greeet; it has greet\n", code=2),
     Step("lint mine.py", err="1 tool; info: 1; --level info shows all of them\n"),
     Step("mcp test", err="No MCP servers are configured. See `toolcrib mcp add --help`.\n"),
-    Step("mcp add greeter -- {bin}/toolcrib --config empty.toml serve mine.py", code=3,
+    Step("mcp add greeter -- {quick}/toolcrib --config empty.toml serve mine.py", code=3,
          err="To …\n+ [mcp_servers.greeter]\n…toolcrib: nothing was written (say yes at a terminal, or use --yes)\n"),
-    Step("mcp add greeter --yes -- {bin}/toolcrib --config empty.toml serve mine.py",
+    Step("mcp add greeter --yes -- {quick}/toolcrib --config empty.toml serve mine.py",
          err="…Added greeter. `toolcrib mcp test` connects.\n"),
     Step("mcp test greeter", "greeter  connected, 3 tools  …\n  mcp_greeter_greet\n…"),
     Step("list mcp_greeter_greet", "mcp_greeter_greet\nshell; ask by default\n…"),
@@ -258,14 +258,16 @@ class Hour:
     ],
 )
 def test_each_step_says_what_a_person_expects(
-    tmp_path: Path, nursery: subprocess.Popen[str], without_extras: subprocess.Popen[str], where: str, extras: bool
-) -> None:
+    tmp_path: Path, nursery: subprocess.Popen[str], without_extras: subprocess.Popen[str], forked_python: str,
+    where: str, extras: bool,
+) -> None:  # fmt: skip
     home = tmp_path / "home"
     work = home if where == "home" else home / "shop"
     work.mkdir(parents=True)
     if where == "project":
         subprocess.run(["git", "init", "-q", str(work)], check=True)
-    known = {"home": str(home), "work": str(work), "bin": str(Path(sys.executable).parent)}
+    known = {"home": str(home), "work": str(work), "bin": str(Path(sys.executable).parent),
+             "quick": str(Path(forked_python).parent)}  # fmt: skip
     hour = Hour(Cli(home, work, nursery if extras else without_extras, []), known)
     for name, text in FILES.items():
         hour.cli.write(name, text)
