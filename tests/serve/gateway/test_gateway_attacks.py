@@ -236,6 +236,26 @@ async def test_a_page_to_visit_says_who_asks(given: Any, connect: Connect, era: 
     assert "The MCP server one asks" in refused.value.error.data["elicitations"][0]["message"]
 
 
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "vscode://x/y", "//evil.example"])
+async def test_a_page_to_visit_is_one_of_the_web(given: Any, connect: Connect, era: str, url: str) -> None:
+    page = {"mode": "url", "message": "look", "url": url, "elicitationId": "1"}
+    error = {"code": -32042, "message": "look", "data": {"elicitations": [page]}}
+    asked: list[Any] = []
+
+    async def person(_: Any, params: Any) -> ElicitResult:
+        asked.append(params)
+        return ElicitResult(action="accept")
+
+    async with Toolbox.open(**given(one={})) as box, connect(box, era, person) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("mcp_one_do", {"answer": {"error": error}})
+        assert refused.value.error.data["elicitations"] == []
+        question = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": page}
+        await client.call_tool("mcp_one_do", {"say": [question]})
+        await asyncio.sleep(0.1)
+    assert asked == []
+
+
 # --- servers and each other
 
 

@@ -146,11 +146,15 @@ class Callbacks:
         return self.opener if self.opener is not None and not self.opener.modern and not self.busy else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
-        """Add the server's name to a question, so that it cannot look like one of ours."""
+        """Add the server's name to a question, so that it cannot look like one of ours. Raises ToolError for an address
+        that is not of the web."""
         if not isinstance(request, mcp_types.ElicitRequest):
             return request
-        message = server_questions.signed(self._config.name, request.params.message)
-        return request.model_copy(update={"params": request.params.model_copy(update={"message": message})})
+        params = request.params
+        if isinstance(params, mcp_types.ElicitRequestURLParams) and not server_questions.is_web_page(params.url):
+            raise ToolError("a server may ask a person to open http and https addresses only")
+        message = server_questions.signed(self._config.name, params.message)
+        return request.model_copy(update={"params": params.model_copy(update={"message": message})})
 
     async def _ours(self, request: mcp_types.InputRequest, mine: InFlight | None) -> mcp_types.InputResponse:
         match request:

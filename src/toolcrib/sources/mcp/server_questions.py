@@ -27,6 +27,11 @@ def signed(server: str, message: str) -> str:
     return f"The MCP server {server} asks: {safe(message)[:MAX_MESSAGE]}"
 
 
+def is_web_page(url: object) -> bool:
+    """Return whether a server may ask a person to open this: a program that opens it would obey another scheme."""
+    return str(url).lower().startswith(("http://", "https://"))
+
+
 async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:
     """Ask the person. The result is `cancel` if there is no person, and `decline` if they said no."""
     message = signed(server, params.message)

@@ -27,7 +27,7 @@ from .listed import Json, ListedTool
 from .operations import Operation, operation
 from .relay import Relay
 from .sdk_private import says_lost, says_refused
-from .server_questions import signed
+from .server_questions import is_web_page, signed
 from .tool_list import ToolList
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ def _signed(server: str, error: MCPError) -> MCPError:
     shown = [
         {**page, "message": signed(server, str(page.get("message", "")))}
         for page in objects_of(data.get("elicitations"))
+        if is_web_page(page.get("url"))
     ]
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 
