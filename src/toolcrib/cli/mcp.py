@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -178,6 +179,17 @@ def accepted(options: Options, name: Name) -> None:
         for tool in doubted:
             before, clean = box.mcp.accepted(name, tool), box.redactor.redact
             _show_change(clean(tool.name), before and clean(before), clean(tool.description))
+            listed = tool.listed
+            rest = {
+                "title": listed.title,
+                "parameters": listed.schema,
+                "result": listed.output_schema,
+                "hints": listed.hints,
+            }
+            show.out("  the rest of what a model reads, as it is now:")
+            for key, value in rest.items():
+                if value:
+                    show.out(f"  {key}: {clean(json.dumps(value, default=dict))}")
         question = f"Accept {len(doubted)} tools of {name} as they are now?"
         options.confirm(question, "nothing was accepted, and these tools ask until it is")
         box.mcp.accept(name)
