@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -598,11 +597,9 @@ async def test_hooks_and_the_loop_guard_see_the_calls_of_a_script(folder: Path) 
 
 async def test_the_value_of_a_script_is_written_while_other_calls_go_on() -> None:
     value = [0.1234567] * 1_000_000
-    lags: list[float] = []
-    writing = asyncio.create_task(asyncio.to_thread(script_module._json, value))  # pyright: ignore[reportPrivateUsage]
+    writing, turns = asyncio.create_task(asyncio.to_thread(script_module._json, value)), 0  # pyright: ignore[reportPrivateUsage]
     while not writing.done():
-        began = time.perf_counter()
         await asyncio.sleep(0.01)
-        lags.append(time.perf_counter() - began)
+        turns += 1
     assert writing.result() == json.dumps(value)
-    assert len(lags) > 5 and sorted(lags)[-2] < 0.3, lags
+    assert turns > 10  # 3 if it is written in one piece
