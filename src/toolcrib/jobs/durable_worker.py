@@ -210,9 +210,12 @@ class DurableWorker:
         self._pace.give_to(dbos)
 
     def _may_take(self, route: str) -> bool:
-        """Return whether a job of a queue in DBOS may be claimed: not while other ones have all places of our queue."""
+        """Return whether a job of a queue in DBOS may be claimed: not at the end, nor while other ones have all places
+        of our queue."""
         lease = self._lease
-        return lease is not None and lease.valid() and not (route and self._is_full(queue_of(route)))
+        if self._draining or lease is None or not lease.valid():
+            return False
+        return not (route and self._is_full(queue_of(route)))
 
     def _is_full(self, queue: str) -> bool:
         """Return whether this worker runs as many jobs of a queue as it may. The only worker of a file keeps them."""
