@@ -74,6 +74,8 @@ def check_entry(name: str) -> None:
         "yq '.a.b' a.yml",
         "yq eval '.a' a.yml",
         "yq -r .a load.yml",
+        "yq '.spec.payload' a.yml",
+        "jq '.load' a.json",
         "openssl ciphers",
         "tree -L 2 src",
         "pdfinfo a.pdf",
@@ -83,3 +85,19 @@ def test_ordinary_uses_are_allowed(command: str) -> None:
     """Beside the lines of corpus/attacks.txt that are about the same programs' other options."""
     place = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
     assert judge_command(command, place).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "jq -n '$ ENV'",  # jq 1.6
+        "jq -n '$#\nENV.HOME'",
+        'yq \'strload(".en" + "v")\' a.yml',
+        "yq 'xml_load(.a)' a.yml",
+        "yq 'notload(.a)' a.yml",
+        "yq '..str_load(.a)' a.yml",
+    ],
+)
+def test_a_filter_that_reads_more_than_its_input_asks(command: str) -> None:
+    place = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
+    assert judge_command(command, place).verdict == "ask"

@@ -150,7 +150,8 @@ def _code(language: str, script: Word) -> Iterator[Effect]:
 
 
 _READS = lazy_regex(
-    r"\$ENV|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\b(?:load\w*|strenv|envsubst)\b|\bmodulemeta\b|\bsystem\b|\beval\b"
+    r"\bENV\b|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\bmodulemeta\b"
+    r"|(?:(?<![.\w])|\.\.)\w*(?:load|eval|env\(|envsubst|system)"  # yq needs no blank before them
 )
 
 
