@@ -94,6 +94,7 @@ def test_what_a_pattern_need_not_mention(command):
         "for PATH in /tmp/evil; do git status; done", "select PATH in a; do git status; done",
         "read PATH < x; git status",
         "printf -v PATH /tmp/evil; git status", "A=PA; printf -v ${A}TH /tmp; git status", "let PATH=1; git status",
+        "module_path=bad; git status",
         "((PATH=1)); git status", "((${A}TH=1)); git status", ": ${PATH:=/tmp}; git status", "mapfile PATH; git status",
         "getopts a PATH; git status", "for GIT_PAGER in x; do git log; done", "export GIT_PAGER=x; git log",
         "\\time -o x git status", "command time -o x git status",

@@ -336,7 +336,15 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
     [
         "x=in/../../out; cat $~x", 'x=a; cat "$=x"', "x=ab/out; cat $x[3,99]", "x=a; cat $x:s%a%../out%",
         "set -- link.txt; cat $1:r", "x=(ls rm); ${x[0]} a", "x=(a b); cat $x", "READNULLCMD=./bad; < a",
-        "cdpath=(/etc); cd ssl", "printf %d 'path[$(id)]'", "exit 'path[$(id)]'", "shift $x",
+        "cdpath=(/etc); cd ssl", "printf %d 'path[$(id)]'", "exit 'path[$(id)]'", "shift $x", "exit x", "shift path",
+        "[ -t \"$(cat a)\" ]", "[[ -t $(cat a) ]]", "test -t x", "read -t \"$(cat a)\" x", "read -n \"$(cat a)\" x",
+        "logout \"$(cat a)\"", "LINES=$(cat a)", "read COLUMNS < a", "for UID in a; do ls; done",
+        "typeset -F x=y", "typeset -L4 x=.envy; ls", "set -A path ./bad; ls", "set -eA path ./bad; ls", "set -4; ls",
+        "set -o globsubst; x='*(e:id:)'; echo $x", "set +o \"$x\"", "{ echo a } always { touch b; }", "echo a }",
+        "echo ${x:-*(e:'touch b':)}", "echo ${HOME:+*(e:'touch b':)}", "echo ${x:-=(touch b)}",
+        "echo ${HOME//a/=(touch b)}",
+        "echo ${x:-${y:-*(e:id:)}}", "zsh -c 'echo ${x:-*(e:id:)}'", "x=${y:-=(touch b)}", "x=1env; cat ${x/<->/.}",
+        'x=zenv; cat "${x/(z)/.}"', "cat {-..0}env", r"cat $'i\d_rsa'",
     ],
 )  # fmt: skip
 def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
@@ -349,7 +357,19 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
     [
         'x=(a b); for y in "${x[@]}"; do cat "$y"; done', 'grep "a$" b', 'echo "$HOME:/x" "a$=" $PWD:', "exit $?",
         "printf '%s %d\\n' \"$x\" 3", "x=(a); cat $x", "exit 1", "x=a; cat ${x}",
+        'echo "${x:-(none)}" ${y:-none} "${z#*:}" "${z%%|*}"', "x=abc; echo ${x:(-2)}", "set -euo pipefail; ls",
+        "set -x; set +e", "set -- a b; ls", "[ -t 1 ] && ls", "[[ -t 0 ]]", "read -t 5 x", "LINES=20; ls",
+        "COLUMNS=80 ls", "echo '}' {a,b}..c",
+        r"grep $'\t' a", "printf '%.2f %x' 3.14 0xff", "declare -A m; declare -f f", "export PATH",
     ],
 )  # fmt: skip
 def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:
     assert judge_command(command, PLACE).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["f() { local PATH; ls; }; f", "f() { declare -x PATH; ls; }; f", "declare -a PATH; ls"]
+)
+def test_a_path_that_is_declared_anew_asks(command: str) -> None:
+    """Without a PATH bash runs the program in the present folder."""
+    assert judge_command(command, PLACE).verdict == "ask"

@@ -139,17 +139,19 @@ def sets_variables(typed: str, script: Script) -> bool:
     if _COMPUTED.search(typed):
         return True
     from ..shell.parts import Word
-    from ..shell.table.loading_variables import assignment
+    from ..shell.table.loading_variables import ZSH_INTEGERS, assignment
 
     names = set(_NAMES.findall(typed))
     for command in script.commands:  # `printf -v "$X" …`, if $X is known
         if command.name in _SETTERS:
             names.update(name for word in command.args for name in _NAMES.findall(word.text or "PATH"))
-    return any(list(assignment(name, Word(("/x",)))) for name in names - SAFE_VARIABLES)
+    return any(list(assignment(name, Word(("/x",)))) for name in names - SAFE_VARIABLES - ZSH_INTEGERS)
 
 
 def _is_own_variable(name: str) -> bool:
-    return name in SAFE_VARIABLES or _OWN_VARIABLE.match(name) is not None
+    from ..shell.table.loading_variables import ZSH
+
+    return name in SAFE_VARIABLES or (_OWN_VARIABLE.match(name) is not None and name not in ZSH)
 
 
 def _is_known(word: Word, number: int) -> bool:

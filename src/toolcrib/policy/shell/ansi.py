@@ -16,6 +16,12 @@ _ANSI_SIMPLE = {
 }  # fmt: skip
 
 
+def is_bash_only(text: str) -> bool:
+    """Return whether an escape in `$'…'` has another meaning in zsh, which removes the backslash of unknown ones."""
+    escapes = _ANSI.finditer(text)
+    return any(one[5] is not None or (one[6] is not None and one[6] not in _ANSI_SIMPLE) for one in escapes)
+
+
 def ansi_c(text: str, source: str = "") -> str:
     """Return the text of `$'…'` (bash's lib/sh/strtrans.c). Raises `Unsure` for bytes that are not characters."""
 

@@ -81,9 +81,10 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
                     return [_braces(word, 1) for word in inner], index
                 inside = atoms[at + 1 : index]
                 text = "".join(each if isinstance(each, str) else "{" for each in inside)
-                if ".." in text and "{" in text:  # bash 5.2 removes the braces of `{a..b{c,d}}`
-                    raise Unsure("braces hold an invalid range")
                 sequence = _sequence(inside)
+                # bash 5.2 removes the braces of `{a..b{c,d}}`; zsh has ranges of all characters, such as `{-..0}`
+                if ".." in text and ("{" in text or (sequence is None and len(text) == 4 and text[1:3] == "..")):
+                    raise Unsure("braces hold an invalid range")
                 return None if sequence is None else ([sequence], index)
     return None
 

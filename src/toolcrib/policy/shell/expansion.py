@@ -149,7 +149,9 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     """
     state = reader.state
     name = piece.name
-    if piece.zsh:
+    if piece.op and piece.zsh:
+        other_shell(reader, f"${{{name}{piece.op}…{piece.zsh}…}}")
+    elif piece.zsh:
         sign = name == "$" and piece.zsh[0] not in "[:"
         other_shell(reader, f"${piece.zsh}…" if sign else f"${name}{piece.zsh}")
         if sign:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...core.text import lazy_regex
-from .ansi import ansi_c
+from .ansi import ansi_c, is_bash_only
 from .scanner import Scanner
 from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
 from .unsure import Unsure
@@ -26,6 +26,9 @@ _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
 # zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
 _ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]")
 _ZSH_BEFORE = lazy_regex(r"[~=^+]*[~=^][~=^+]*(?=[A-Za-z_0-9@*{])")
+# In the text after an operator of `${…}` it reads groups, ranges of numbers, and qualifiers that run commands.
+_ZSH_PATTERN = lazy_regex(r"\(|<[0-9]*-[0-9]*>")
+_DEFAULTS = frozenset({":-", ":=", ":?", ":+", "-", "=", "?", "+"})
 SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
 
@@ -241,7 +244,7 @@ class Lexer(Scanner):
             self.i += 2
             return (Arith(self.arithmetic("]"), quoted),)
         if not quoted and following == "'":
-            return (self.ansi(),)
+            return self.ansi()
         if not quoted and following == '"':
             self.i += 1
             found: list[Piece] = []
@@ -263,7 +266,7 @@ class Lexer(Scanner):
             return (Param("$", quoted, zsh=more.group()),)
         return (Lit("$", True),)
 
-    def ansi(self) -> Piece:
+    def ansi(self) -> tuple[Piece, ...]:
         """Read `$'…'`."""
         start = self.i
         self.i += 2
@@ -271,7 +274,9 @@ class Lexer(Scanner):
         if match is None:
             raise self.error("a quote is not closed")
         self.i = match.end()
-        return Lit(ansi_c(match.group()[:-1], self.s[start : self.i]), True)
+        text = match.group()[:-1]
+        found = Lit(ansi_c(text, self.s[start : self.i]), True)
+        return (found, Param("'", True, zsh="…")) if is_bash_only(text) else (found,)
 
     # Arithmetic
 
@@ -341,8 +346,19 @@ class Lexer(Scanner):
             param.op = operator.group()
             self.i = operator.end()
             param.arg = self.argument(quoted)
+            param.zsh = self.other_pattern(param)
         self.close("}")
         return param
+
+    def other_pattern(self, param: Param) -> str:
+        """Return what zsh reads as a pattern in the text after an operator of `${…}`, and bash as text."""
+        if param.op == ":" or (param.quoted and param.op in _DEFAULTS):
+            return ""
+        text = "".join(
+            piece.text if isinstance(piece, Lit) and piece.quoted <= param.quoted else "_" for piece in param.arg
+        )
+        found = _ZSH_PATTERN.search(text)
+        return found.group() if found else ""
 
     def argument(self, quoted: bool) -> tuple[Piece, ...]:
         """Return the pieces after the operator of `${…}`, up to the brace."""

@@ -226,6 +226,8 @@ class Reader(ScriptWalk):
             beside = values[max(at - 1, 0) : at] + values[at + 1 : at + 2]
             if raw.plain in NUMERIC and not all(map(is_number, beside)):
                 expansion.evaluates(self, raw.source)
+            if raw.plain == "-t" and not is_number((*values, ("",))[at + 1]):
+                expansion.other_shell(self, raw.source)
             if raw.plain in ("-v", "-R") and not NAME.fullmatch(known((*values, ("",))[at + 1]) or "-"):
                 expansion.evaluates(self, raw.source)
         for value in values:
@@ -267,6 +269,8 @@ class Reader(ScriptWalk):
         self.processes.clear()
         mark = len(self.commands)
         words = words_of(self, node)
+        if any(raw.source == "}" for raw in node.words[1:]):  # zsh ends a group there
+            expansion.other_shell(self, "}")
         self.made = tuple(self.commands[mark:])
         redirects, stdin = self.redirections(node.redirects) if node.redirects else ((), None)
         if not node.assigns:

@@ -96,9 +96,9 @@ jobs | text* | -lnprs
 seq | text* | -w -s= -f= --format=
 bc | none | -lqsw --quiet
 factor numfmt expr | text* | -dhz -d= --format= --suffix= --delimiter=
-break continue return shift exit | text* | | anything @computes
+break continue return shift exit logout | text* | | anything @computes
 yes : true false sleep logname arch tty times caller pwd dirs type echo ulimit umask \
-  logout help disown bg unalias trap | text* | | anything
+  help disown bg unalias trap | text* | | anything
 export declare typeset local readonly | text* | | anything @declare
 alias | text* | | anything @alias
 kill | text* | | anything @kill

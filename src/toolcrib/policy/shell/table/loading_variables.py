@@ -87,6 +87,14 @@ ZSH = words(
 
 # bash evaluates what is assigned to them as arithmetic.
 INTEGERS = words("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO")
+# zsh evaluates what is assigned to these, too.
+ZSH_INTEGERS = words(
+    """
+    BAUD COLUMNS CURRENT CURSOR DIRSTACKSIZE EGID ERRNO EUID FUNCNEST GID KEYTIMEOUT LINES LISTMAX LOGCHECK
+    MAILCHECK NUMERIC PERIOD PPID REPORTMEMORY REPORTTIME SAVEHIST SHLVL TMOUT TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT
+    TTYIDLE UID
+    """
+)
 _NUMBER = lazy_regex(r"\s*-?[0-9]+\s*")
 
 _NODE_CODE = lazy_regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
@@ -105,6 +113,8 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     base = name.partition("[")[0].rstrip("+")
     if base == "IFS" and value.text is not None and not value.text.strip(" \t\n"):
         return
+    if base in ZSH_INTEGERS and value.parts != NUMBER and value.text != "" and not _NUMBER.fullmatch(value.text or ""):
+        yield Effect("unknown", value, f"sets {base}, and zsh would evaluate the text", "shell:other-shell")
     if base == "IFS":
         phrase = "sets IFS, so that words fall apart elsewhere"
         yield Effect("hijack", value, phrase, "shell:hijack-environment")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import cycle, pairwise
@@ -17,19 +17,34 @@ from ..shell_state import NUMBER
 from ..sorting import cut, literal
 from .loading_variables import assignment
 from .program_spec import SortedWords
+from .wordlist import words
 
 _UNKNOWN = Word((None,))
 _WHOLE = "prints the whole environment"
+# Options that bash and zsh understand in the same way.
+_DECLARED = frozenset("aAfgiIlnprtux")
+_SET = frozenset("abefhkmnoptuvxBCEH")
+_SET_NAMES = words(
+    """
+    allexport braceexpand emacs errexit errtrace hashall histexpand history ignoreeof interactive-comments keyword
+    monitor noclobber noexec noglob nolog notify nounset onecmd pipefail posix verbose vi xtrace
+    """
+)
 
 
 def declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
+    letters = "".join(word.start[1:] for word in call.command.args if word.start[:1] in ("-", "+"))
+    if set(letters) - _DECLARED:
+        yield Effect("unknown", None, "has an option that zsh reads in another way", "shell:other-shell")
     if call.has("-i"):
         yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
     for word in call.operands:
         yield from declared(word, call.name == "export" or call.has("-x"))
         if call.has("-p") and "=" not in word.start:
             yield from _printed(word)
+        elif word.text in ("PATH", "path") and call.name != "export":  # in a function it is not set any more
+            yield from assignment(word.text, _UNKNOWN)
     if not call.operands:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
 
@@ -68,12 +83,26 @@ def _printed(word: Word) -> Iterator[Effect]:
 def options(call: SortedWords) -> Iterator[Effect]:
     """set and shopt: they change options; alone they print every variable."""
     texts = [word.text or "" for word in call.command.args]
+    if call.name == "set" and _sets_other(texts):
+        yield Effect("unknown", None, "sets an option that zsh reads in another way", "shell:other-shell")
     if not texts and call.name == "set":
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     if "history" in texts and any(text.startswith("+") for text in texts):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
     elif "history" in texts:
         yield Effect("unknown", None, "loads the person's history of commands", "shell:read-outside")
+
+
+def _sets_other(texts: list[str]) -> bool:
+    """Return whether `set` sets an option that only zsh has, or that is another one there."""
+    rest = iter(texts)
+    for text in rest:
+        if text[:1] not in ("-", "+") or text in ("-", "--"):
+            return False
+        names = [next(rest, "errexit") for letter in text[1:] if letter == "o"]
+        if set(text[1:]) - _SET or set(names) - _SET_NAMES:
+            return True
+    return False
 
 
 def applets(call: SortedWords) -> Iterator[Effect]:
@@ -91,6 +120,8 @@ def alias(call: SortedWords) -> Iterator[Effect]:
 def names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
     yield from of_options(call)
+    if call.name == "read":
+        yield from _computed(call.values("-t", "-n"))
     words = [*call.operands[call.name == "getopts" :], *call.values("-a", "-p", "-v")] if call.name != "wait" else []
     words += [word for name, word in call.odd if name in ("-p", "-v")]
     for word in words:
@@ -108,6 +139,7 @@ def names(call: SortedWords) -> Iterator[Effect]:
                 yield from assignment(name.partition("[")[0], _UNKNOWN)
 
 
+_COMPUTED = lazy_regex(r"[-+ ]*(?:0[xX][0-9a-fA-F]+|[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?) *|['\"].?")
 _COUNTS = lazy_regex(r"%[^a-zA-Z%]*n")
 _CONVERSION = lazy_regex(r"%[^a-zA-Z%]*([a-zA-Z])")
 
@@ -119,9 +151,14 @@ def computes(call: SortedWords) -> Iterator[Effect]:
         words = words[2 if words and words[0].text == "-v" else 0 :]
         shape = words.pop(0).text if words else ""
         kinds = ["d"] if shape is None or "*" in shape else _CONVERSION.findall(shape) or ["s"]
-    for word, kind in zip(words, cycle(kinds), strict=False):
+    yield from _computed(word for word, kind in zip(words, cycle(kinds), strict=False) if kind not in "sbqc")
+
+
+def _computed(words: Iterable[Word]) -> Iterator[Effect]:
+    """Yield an effect for each word that zsh computes with and that is not a number: it may run what a name holds."""
+    for word in words:
         number = word.parts == NUMBER or word.source.strip('"') in ("$?", "$#")
-        if kind not in "sbqc" and not number and "[" in (word.text or "["):
+        if not number and (word.text is None or not _COMPUTED.fullmatch(word.text)):
             yield Effect("unknown", word, "gives a text as a number, which zsh would evaluate", "shell:other-shell")
 
 
@@ -147,7 +184,7 @@ def printf(call: SortedWords) -> Iterator[Effect]:
 
 
 def tests(call: SortedWords) -> Iterator[Effect]:
-    """test -v evaluates the subscript of what it is given."""
+    """test -v evaluates the subscript of what it is given, and -t in zsh a number."""
     for flag, word in pairwise((*call.command.args, Word(("]",)))):
         unknown = flag.text is None and flag.start in ("", "-")
         harmless = flag.one_name and word.text is not None and "[" not in word.text
@@ -155,6 +192,8 @@ def tests(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", flag, "has names of files that may be -v", "shell:arithmetic")
         elif unknown and (flag.many or word.text is None or "[" in word.text):
             yield Effect("unknown", flag, "has words that could be -v, known only when it runs", "shell:arithmetic")
+        elif flag.text == "-t" and word.text != "]":
+            yield from _computed([word])
         elif flag.text in ("-v", "-R") and not (word.text or "-").isidentifier():
             yield Effect("unknown", word, "tests a variable that is not a plain name", "shell:arithmetic")
 
