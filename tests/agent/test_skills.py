@@ -94,6 +94,17 @@ def test_a_skill_that_a_tool_could_have_written_waits_for_trust(
     assert "is not trusted" in find_skills(work, more, home, writable=granted)[0].problem
 
 
+@pytest.mark.parametrize("link", [".claude", ".claude/skills"])
+def test_a_skill_behind_a_link_of_the_workspace_waits_for_trust(link: str, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    write(tmp_path / "elsewhere" / ".claude/skills".removeprefix(link).strip("/"))
+    (work / link).parent.mkdir(parents=True)
+    (work / link).symlink_to(tmp_path / "elsewhere")
+    (skill,) = find_skills(work, home=tmp_path / "home")
+    assert "is not trusted" in skill.problem
+    assert len(texts_to_trust(work)) == 1
+
+
 def test_an_untrusted_skill_does_not_hide_one_of_the_person(tmp_path: Path) -> None:
     write(tmp_path / "work/.agents/skills")
     own = write(tmp_path / "home/.agents/skills")

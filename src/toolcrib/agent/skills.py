@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
-from ..boundary.programs import within_any
+from ..boundary.programs import names_followed, within_any
 from ..config import TextToTrust, TrustStore
 from ..config.files import ConfigFile
 from ..core.dataclass import dataclass
@@ -81,7 +81,15 @@ def _folders(
     roots = [os.path.realpath(root) for root in (workspace, *writable)]
     own = [home / name for name in FOLDERS] + list(more)
     own += [workspace / name for name in FOLDERS if workspace / name not in own]
-    return [(each, not within_any(os.path.realpath(each), roots)) for each in own]
+    return [(each, not _leads_through(each, roots)) for each in own]
+
+
+def _leads_through(folder: Path, roots: Sequence[str]) -> bool:
+    """Return whether a folder, or a link on the way to it, lies in these folders."""
+    try:
+        return any(within_any(name, roots) for name in names_followed(os.path.abspath(folder)))
+    except OSError:
+        return True
 
 
 def skills_prompt(skills: Sequence[Skill]) -> str:
