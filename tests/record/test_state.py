@@ -67,6 +67,16 @@ def test_an_open_folder_is_closed_and_a_link_refused(tmp_path, home):
         StateFolder.for_workspace(tmp_path / "ws")
 
 
+def test_the_folder_of_all_workspaces_is_private_too(tmp_path, home, monkeypatch):
+    (home / "toolcrib").mkdir(parents=True)
+    (home / "toolcrib").chmod(0o777)
+    StateFolder.for_workspace(tmp_path / "ws")
+    assert stat.S_IMODE((home / "toolcrib").stat().st_mode) == 0o700
+    monkeypatch.setattr(os, "getuid", lambda: home.stat().st_uid + 1)
+    with pytest.raises(ConfigError, match="xdg/toolcrib is not a directory of this user"):
+        StateFolder.for_workspace(tmp_path / "ws")
+
+
 def test_a_folder_of_all_users_is_refused_and_stays_theirs(tmp_path, home):
     path = StateFolder.for_workspace(tmp_path / "ws").spill
     path.chmod(0o1777)  # as /tmp is

@@ -68,7 +68,7 @@ class StateFolder:
         """
         path = state_path(root, home)
         folder = cls(path, url)
-        for each in (path, folder.journal, folder.trash, folder.spill):
+        for each in (path.parent, path, folder.journal, folder.trash, folder.spill):
             try:
                 private_folder(each)
             except OSError as error:
