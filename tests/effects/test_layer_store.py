@@ -124,7 +124,8 @@ def test_what_is_never_applied(box: Commands) -> None:
         " echo t > .vscode/tasks.json; echo h > .git/hooks/post-checkout; echo c >> .git/config; mkdir bare/objects;"
         " mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/x; echo x > sub/.git/other; echo 'gitdir: /x' > x.git;"
         " mkdir -p w/y; echo gitdir > w/y/.git; ln -s hooks .git/aside; cp /bin/true suid; chmod 4755 suid;"
-        " mkdir -p node_modules/p/.vscode; echo kept > node_modules/p/.vscode/s; mkdir t; echo 1 > t/.bashrc"
+        " mkdir -p node_modules/p/.vscode; echo kept > node_modules/p/.vscode/s; mkdir t;"
+        " touch node_modules/.package-lock.json; echo 1 > t/.bashrc"
     )
     refused = {change.path: change.refused for change in found.refused}
     expected = {"pipe", "sock", ".vscode", "bare/objects", "sub/.git/hooks", "w/y/.git", "t/.bashrc"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -252,6 +253,25 @@ async def test_what_is_refused_is_said(work: Path) -> None:
         out = await run(box, "python3 make.py; echo y > b")
         assert "never applied" in out.for_llm and ".vscode/ NOT APPLIED" in out.for_llm
         assert (work / "b").exists() and not (work / ".vscode").exists()
+
+
+@pytest.mark.parametrize("effects", ["review", "journal"])
+async def test_what_a_rule_denies_and_what_others_run_is_never_applied(work: Path, effects: str) -> None:
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    subprocess.run(["git", "-C", str(work), "config", "core.fsmonitor", "tools/fsm.sh"], check=True)
+    rules = '[rules]\ndeny = ["Edit(denied.txt)", "Edit(whole/**)", "Edit(some/*.cfg)"]\n'
+    names = ("denied.txt", "whole/f", "some/f.cfg", "some/g", "tools/fsm.sh", "tools/g", "x/mcp.json")
+    lines = [f"import os\nfor each in {('whole', 'some', 'tools', 'x')}: os.mkdir(each)"]
+    lines += [f"open({name!r}, 'w').write('evil')" for name in names]
+    lines += [f"os.symlink({target!r}, {link!r})" for link, target in ((".cursor", "x"), ("alias", "whole"))]
+    (work / "a").write_text("\n".join(lines))
+    async with toolbox(work, effects, config=rules, yes=True) as box:
+        out = await run(box, "python3 a")
+        assert not out.is_error and out.for_llm.count("NOT APPLIED") == 5, out.for_llm
+        there = sorted(str(path.relative_to(work)) for path in work.rglob("*") if ".git" not in path.parts)
+        assert there == ["a", "alias", "some", "some/g", "tools", "tools/g", "x", "x/mcp.json"]
+        undo(box.journal)
+        assert sorted(os.listdir(work)) == [".git", "a"]
 
 
 async def test_without_layers_there_is_a_word_and_direct(work: Path) -> None:

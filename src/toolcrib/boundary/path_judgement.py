@@ -10,7 +10,14 @@ from pathlib import Path
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.verdict import Judgement
 from .host_files import RULE_HOST_FILES, host_file_at
-from .protected_names import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
+from .protected_names import (
+    REPOSITORY,
+    REPOSITORY_NAMES,
+    ProtectedName,
+    protected_behind,
+    protected_below,
+    protected_by,
+)
 from .sensitive_names import SensitiveName, sensitive_by
 from .workspace import Workspace
 from .workspace_paths import ReadOnlyRoot, WorkspacePath
@@ -53,7 +60,9 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
     place = ws.locate(path)
     inside = "/".join(place.parts)
     found = protected_by(inside) or (protected_below(inside) if place.parts else None)
-    return found or (REPOSITORY if _in_repository(ws, place, along) else None)
+    if found is None and _in_repository(ws, place, along):
+        return REPOSITORY
+    return found or protected_behind(str(place.root.path), str(place.root.path.joinpath(*place.parts)))
 
 
 # What makes git take a folder for a repository, and which of the others must be there already. `commondir` is a setting

@@ -115,11 +115,7 @@ def check_grant(path: str | os.PathLike[str], writable: Iterable[str | os.PathLi
     another place."""
     roots = {os.path.realpath(each) for each in writable}
     whole = os.path.abspath(os.path.expanduser(path))
-    try:
-        links = [name for name in names_followed(whole) if os.path.islink(name)]
-    except OSError:  # it is not there, or cannot be read: then it grants nothing
-        return
-    for name in links:
+    for name in links_followed(whole):  # one that cannot be read grants nothing
         if any(beneath(name, root) and name != root for root in roots):
             raise ConfigError(
                 f"{whole} is granted through the link {name}, which tools may change. "
@@ -186,6 +182,14 @@ def names_followed(path: str) -> Iterator[str]:
         target = os.readlink(name)
         at = os.sep if os.path.isabs(target) else at
         pending += [part for part in reversed(target.split(os.sep)) if part]
+
+
+def links_followed(path: str) -> list[str]:
+    """Return the links that are followed on the way to a file; none if that cannot be known."""
+    try:
+        return [name for name in names_followed(path) if os.path.islink(name)]
+    except OSError:
+        return []
 
 
 def _others(name: str) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 
 from ..boundary.copy_tree import OVERLAY
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd
-from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
+from ..boundary.sandbox.protected_paths import ProtectedPaths, is_generated, protected_end
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from .change_list import Action, ChangeList, Kind, Op, PathChange
@@ -200,10 +200,14 @@ class _Scan:
         if entry.kind in ("fifo", "socket", "device"):
             return f"{_SPECIAL[entry.kind]} cannot be applied", [], entry
         guarded = protected_end(
-            path, entry.kind, lambda other, before: _is_there(other, upper, lower, before), self.protected.allowed
-        )
+            path, entry.kind, lambda other, before: _is_there(other, upper, lower, before), self._is_generated,
+            self.protected.allowed,
+        )  # fmt: skip
         if guarded:
             return f"{guarded} is protected: other programs run or trust it", [], entry
+        forbidden = self.protected.forbids(f"{self.protected.root}/{path}", entry.kind)
+        if forbidden:
+            return forbidden, [], entry
         if entry.kind == "dir":
             if depth >= MAX_DEPTH:
                 return _TOO_DEEP, [], entry
@@ -289,6 +293,9 @@ class _Scan:
     def _keep(self, path: str) -> str:
         """Return why a path must not be removed or replaced; "" if it may."""
         return "it is protected" if self.protected.keeps(f"{self.protected.root}/{path}") else ""
+
+    def _is_generated(self, folder: str) -> bool:
+        return is_generated(os.path.basename(folder), f"{self.root.path}/{folder}", f"{self.root.upper}/{folder}")
 
     def _wrote(
         self, upper: int, name: str, path: str, action: Action, before: Entry | None, after: Entry, refused: str = ""

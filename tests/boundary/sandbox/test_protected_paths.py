@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.path_judgement import judge_path, made_by
-from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
+from toolcrib.boundary.protected_names import PROTECTED_NAMES
+from toolcrib.boundary.sandbox.protected_paths import find_protected_paths, protected_end
 from toolcrib.boundary.workspace import Workspace
 
 
@@ -98,6 +99,72 @@ def test_links_are_followed_inside_and_compared(tmp_path: Path) -> None:
     (workspace / ".config").unlink()
     make(workspace, ".config/fish/config.fish")
     assert sorted(found.appeared()) == [".bashrc", ".config/fish"]
+
+
+LEADS = {".envrc": "local", ".vscode": "vs", ".cursor": "cur", ".git/hooks": "../mine"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(("link", "path"), [
+    (".envrc", "local"), (".vscode", "vs/tasks.json"), (".cursor", "cur/mcp.json"), (".git/hooks", "mine/pre-commit"),
+])  # fmt: skip
+def test_what_a_protected_link_leads_to_is_protected(tmp_path: Path, link: str, path: str, there: bool) -> None:
+    (ws := tmp_path / "ws").mkdir()
+    (ws / link).parent.mkdir(exist_ok=True)
+    (ws / link).symlink_to(LEADS[link])
+    if there:
+        make(ws, path)
+    found = find_protected_paths(ws, ws, frozenset())
+    workspace = Workspace(ws)
+    judgement = judge_path(workspace, path, write=True)
+    assert judgement is not None and judgement.verdict == "ask" and link in judgement.reason
+    assert judge_path(workspace, "other/file", write=True) is None
+    workspace.close()
+    if there:
+        read_only = paths(found.arguments(), "--ro-bind", ws)
+        assert path in read_only or path.partition("/")[0] in read_only
+        assert found.appeared() == []
+        return
+    make(ws, path)
+    assert found.appeared() in ([path], [path.partition("/")[0]])
+    forbidden = [path, path.partition("/")[0]]
+    assert any(found.forbids(f"{ws}/{each}", "dir") for each in forbidden)
+    assert not found.forbids(f"{ws}/other", "file")
+
+
+def test_links_on_the_way_of_a_protected_link_are_protected(tmp_path: Path) -> None:
+    (ws := tmp_path / "ws").mkdir()
+    (ws / ".envrc").symlink_to("middle")
+    (ws / "middle").symlink_to("last")
+    make(ws, "last")
+    found = find_protected_paths(ws, ws, frozenset())
+    assert found.appeared() == [] and found.keeps(f"{ws}/middle") and found.forbids(f"{ws}/middle", "file")
+    workspace = Workspace(ws)
+    judgement = judge_path(workspace, "middle", write=True)
+    workspace.close()
+    assert judgement is not None and judgement.verdict == "ask"
+    (ws / "middle").unlink()
+    make(ws, "middle")
+    assert "middle" in found.appeared()
+
+
+def ends(path: str, kind: str, *, generated: bool = True, allowed: str = "") -> bool:
+    found = protected_end(path, kind, lambda name, before: False, lambda folder: generated, frozenset(allowed))
+    return found is not None
+
+
+def test_every_name_is_refused_in_a_layer() -> None:
+    for each in PROTECTED_NAMES:
+        for path in (each.name, f"a/b/{each.name}", each.name.upper()):
+            assert ends(path, "dir"), path
+        assert ends(f"target/{each.name}", "dir", generated=False) and not ends(f"target/{each.name}", "dir")
+
+
+@pytest.mark.parametrize("path", [".cursor", "a/.github", ".config", ".local/share"])
+def test_a_link_above_a_protected_name_is_not_made_in_a_layer(path: str) -> None:
+    assert ends(path, "link") and ends(f"target/{path}", "link", generated=False)
+    assert not ends(path, "dir") and not ends("src", "link")
+    assert not ends(f"target/{path}", "link") and not ends(path, "link", allowed="*")
 
 
 def test_large_workspaces_are_looked_at_for_a_bounded_time(tmp_path: Path) -> None:

@@ -74,6 +74,11 @@ class FoundFiles:
             self._last = (0.0, None, ())
         return [path for path in self._search(matches) if _is_newer(path, since)]
 
+    def denies(self, path: str, folder: bool) -> bool:
+        """Return whether rules deny a path, or all that could be in it."""
+        matches = self._matches()
+        return matches is not None and (matches(path) or (folder and _all_in(path, matches)))
+
     def _without_links(self, found: Iterable[str]) -> tuple[str, ...]:
         """Replace each link by the file or folder that it leads to. One that leads out shows a command nothing."""
         real = [os.path.realpath(path) if os.path.islink(path) else path for path in found]
@@ -96,11 +101,15 @@ class FoundFiles:
                 if matches(path):
                     found[path] = None
             for path in (f"{folder}/{name}" for name in folders):
-                if matches(path) or all(matches(f"{path}/{name}") for name in _ANY_NAMES):
+                if matches(path) or _all_in(path, matches):
                     found[path] = None
                 else:
                     pending.append(path)
         return list(found)
+
+
+def _all_in(folder: str, matches: Callable[[str], bool]) -> bool:
+    return all(matches(f"{folder}/{name}") for name in _ANY_NAMES)
 
 
 def secrets_below(folder: str, until: float) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from ..git_index import linked_folders
 from ..host_file import HostFile
+from ..programs import links_followed
 from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
@@ -37,7 +38,10 @@ _LAST = frozenset({
 })  # fmt: skip
 
 _ABOVE = frozenset(p.name.partition("/")[0] for p in PROTECTED_NAMES if "/" in p.name)
+_BETWEEN = frozenset(part.casefold() for name in _NAMES for part in name.split("/")[:-1])
 TICK_NS = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
+
+_PROTECTED = "it is protected: other programs run or trust it"
 
 # The depth of the search for nested repositories and projects. A deeper repository is not protected.
 _DEPTH = 3
@@ -69,6 +73,7 @@ class ProtectedPaths:
     seen: set[str] = field(default_factory=set[str])
     held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
     many: list[HostFile] = field(default_factory=list[HostFile])  # the same, by a star in the name
+    denied: Callable[[str, bool], bool] = lambda path, folder: False  # whether rules deny a file, or all in a folder
     absolute: bool = False  # how paths are written: for a root other than the workspace
     started: int = field(default_factory=lambda: time.time_ns() - TICK_NS)
 
@@ -147,7 +152,18 @@ class ProtectedPaths:
 
     def keeps(self, path: str) -> bool:
         """Return whether a path (absolute) was protected before the command: the command must not remove it either."""
-        return path in self.named or path in self.read_only or path in self.pinned
+        return path in self.named or path in self.read_only or path in self.pinned or self.denied(path, False)
+
+    def forbids(self, path: str, kind: str) -> str:
+        """Return why a command must not make or change a path (absolute), whatever its name; "" if it may. `kind` is
+        the type that the path would have: a link also leads to what is below it."""
+        if self.denied(path, kind != "file"):
+            return "a rule denies it"
+        below = f"{path}/" if kind == "link" else None
+        if path in self.held or (below and any(each.startswith(below) for each in self.held)):
+            return _PROTECTED
+        modules = (path, f"{path}/__init__.py") if below else (path,)
+        return _PROTECTED if any(file.covers(each) for file in self.many for each in modules) else ""
 
     def _protect(self, base: str, name: str) -> None:
         path = f"{base}/{name}"
@@ -159,6 +175,13 @@ class ProtectedPaths:
             return  # the link leads out of the workspace: the command cannot write there
         if os.path.exists(real):
             self.read_only.add(real)
+        elif real != path:  # a link that leads nowhere yet
+            self.held.add(real)
+        for link in () if real == path else links_followed(path):
+            if link.startswith(f"{self.root}/") and not f"{path}/".startswith(f"{link}/"):  # it leads there in steps
+                self.existing[link] = os.path.realpath(link)
+                self.named.add(link)
+                self.held.add(link)
         for parent in Path(real).parents:
             if str(parent) == self.root:
                 break
@@ -213,22 +236,31 @@ Beside = Callable[[str, bool], bool]
 """`beside(name, before)` returns whether a name is in the same folder as a path: before the command, or after it."""
 
 
-def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str]) -> str | None:
+def protected_end(
+    path: str, kind: str, beside: Beside, generated: Callable[[str], bool], allowed: frozenset[str]
+) -> str | None:
     """Return the protected name that a path ends with, if a command must not create or change it; else None.
 
-    `kind` is the type that the path would have ("dir", "file" …). Folders that are not searched for protected names
-    (`node_modules`) are skipped here, too.
+    `kind` is the type that the path would have ("dir", "file" …). Folders that are `generated` are not searched for
+    protected names, and skipped here, too.
     """
-    name = path.rpartition("/")[2]
-    folded = name.casefold()
-    if folded not in _LAST:
+    folded = path.rpartition("/")[2].casefold()
+    if folded not in _LAST and not (kind == "link" and folded in _BETWEEN):
         return None
-    parts = path.casefold().split("/")
+    parts, whole = path.casefold().split("/"), path.split("/")
+
+    def searched(last: int) -> bool:
+        above = (whole[:n] for n in range(1, len(whole) - last + 1))
+        return not any(each[-1] in _PASSED_OVER and generated("/".join(each)) for each in above)
+
     for each in _NAMES:
-        own = each.split("/")
-        if parts[-len(own) :] == own and not _PASSED_OVER.intersection(parts[: -len(own)]):
+        own = each.casefold().split("/")
+        if parts[-len(own) :] == own and searched(len(own)):
             return None if _is_granted(each, allowed) else each
-    if folded == ".git" and kind != "dir" and not _PASSED_OVER.intersection(parts[:-1]):
+        leads = kind == "link" and any(parts[-n:] == own[:n] and searched(n) for n in range(1, len(own)))
+        if leads and not _is_granted(each, allowed):  # what it leads to would get the protected name
+            return each
+    if folded == ".git" and kind != "dir" and searched(1):
         return None if _is_granted(".git", allowed) else ".git"
     if folded in _MAKES_REPOSITORY and not _repository(beside, True) and _repository(beside, False):
         there = [each for each in _REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
@@ -254,6 +286,12 @@ def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: 
     for base, name in _candidates(str(root), nearer, tuple(bases), found):
         found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
         bases[base] = None
+    for link in found.links:  # what would get a protected name because it lies behind a link
+        base, name = os.path.split(link)
+        for each in _NAMES:
+            real = os.path.realpath(f"{base}/{each}") if each.startswith(f"{name}/") else ""
+            if real.startswith(f"{root}/") and not os.path.lexists(real) and not _is_granted(each, allowed):
+                found.held.add(real)
     found.nearer, found.known = tuple(nearer), tuple(bases)
     return found
 
@@ -293,15 +331,19 @@ def _candidates(
             yield from ((base, name) for name in _git_names(base))
 
 
-def _is_generated(folder: os.DirEntry[str]) -> bool:
-    """Return whether a tool made a folder, not only whether it has a name that tools use."""
-    if folder.name not in _PASSED_OVER:
+def is_generated(name: str, *places: str) -> bool:
+    """Return whether a tool made a folder, not only whether it has a name that tools use. `places` are the paths where
+    its entries are: under a layer there are two."""
+    if name not in _PASSED_OVER:
         return False
-    if folder.name == ".git":
+    if name == ".git":
         return True
-    marks = _MARKS.get(folder.name)
-    made = marks is None or any(os.path.lexists(f"{folder.path}/{mark}") for mark in marks)
-    return made and not any(os.path.lexists(f"{folder.path}/{name}") for name in (".git", "HEAD"))
+
+    def has(names: Iterable[str]) -> bool:
+        return any(os.path.lexists(f"{place}/{each}") for place in places for each in names)
+
+    marks = _MARKS.get(name)
+    return (marks is None or has(marks)) and not has((".git", "HEAD"))
 
 
 def _is_repository(base: str, entries: set[str]) -> bool:
@@ -356,7 +398,11 @@ def _folders(
             with os.scandir(folder) as entries:
                 for entry in entries:
                     names.add(entry.name)
-                    if depth < _DEPTH and entry.is_dir(follow_symlinks=False) and not _is_generated(entry):
+                    if (
+                        depth < _DEPTH
+                        and entry.is_dir(follow_symlinks=False)
+                        and not is_generated(entry.name, entry.path)
+                    ):
                         pending.append((entry.path, depth + 1))
         except OSError:
             continue

@@ -92,7 +92,7 @@ class Writable:
         for path in (*self._kept.paths(), *granted):
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""))
-        found.absolute = root != self._workspace
+        found.denied, found.absolute = self._kept.denies, root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})
             kept.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
