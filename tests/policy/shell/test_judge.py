@@ -337,6 +337,7 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
         "x=in/../../out; cat $~x", 'x=a; cat "$=x"', "x=ab/out; cat $x[3,99]", "x=a; cat $x:s%a%../out%",
         "set -- link.txt; cat $1:r", "x=(ls rm); ${x[0]} a", "x=(a b); cat $x", "READNULLCMD=./bad; < a",
         "cdpath=(/etc); cd ssl", "printf %d 'path[$(id)]'", "exit 'path[$(id)]'", "shift $x", "exit x", "shift path",
+        "printf -- %d x", "printf -vy %d x", "printf -v y -- %d x", "printf -%d x", "printf -- -%d x",
         "[ -t \"$(cat a)\" ]", "[[ -t $(cat a) ]]", "test -t x", "read -t \"$(cat a)\" x", "read -n \"$(cat a)\" x",
         "logout \"$(cat a)\"", "LINES=$(cat a)", "read COLUMNS < a", "for UID in a; do ls; done",
         "typeset -F x=y", "typeset -L4 x=.envy; ls", "set -A path ./bad; ls", "set -eA path ./bad; ls", "set -4; ls",

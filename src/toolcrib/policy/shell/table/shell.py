@@ -148,7 +148,9 @@ def computes(call: SortedWords) -> Iterator[Effect]:
     """zsh computes with the numbers of `exit`, `shift`, `printf %d`, and runs what is in their subscripts."""
     words, kinds = list(call.command.args), ["d"]
     if call.name == "printf":
-        words = words[2 if words and words[0].text == "-v" else 0 :]
+        if words and words[0].start.startswith("-v"):
+            words = words[2 if words[0].text == "-v" else 1 :]
+        words = words[1 if words and words[0].text == "--" else 0 :]
         shape = words.pop(0).text if words else ""
         kinds = ["d"] if shape is None or "*" in shape else _CONVERSION.findall(shape) or ["s"]
     yield from _computed(word for word, kind in zip(words, cycle(kinds), strict=False) if kind not in "sbqc")
