@@ -214,6 +214,11 @@ def _by_name(seen: Any, gateway: bool) -> Any:
     return sorted(seen, key=lambda tool: tool["name"])
 
 
+def _name_and_schema(found: Any) -> Any:
+    is_tool = isinstance(found, dict) and "inputSchema" in found
+    return {key: found[key] for key in ("name", "inputSchema")} if is_tool else found
+
+
 def _without_ids(seen: Any) -> Any:
     answers, heard = seen
     forms = [what for kind, what in heard if kind == "elicitation"]
@@ -254,6 +259,11 @@ ALLOWED = [
         "a tool without a title of its own is called by that of its annotations",
         lambda probe, *_: probe == "tools",
         lambda seen, gateway: [{**tool, "title": tool.get("title", _hinted(tool))} for tool in seen],
+    ),
+    Allowed(
+        "what a server says of a tool that came later is shown when a person has accepted it",
+        lambda probe, *_: probe == "changing tool",
+        lambda seen, gateway: _changed(seen, _name_and_schema),
     ),
 ]
 # A server that is spoken to in another era answers this otherwise by itself, and its answer is passed on.

@@ -204,11 +204,12 @@ async def test_what_a_background_command_of_a_killed_chat_printed_is_read_in_the
         chat.kill()
         chat.communicate()
     look = {"action": "output", "id": job.id, "wait": 30}
-    saw = {"text": "I saw it.", "after": "\n42"}  # what the command printed is in the last message
-    script.write_text(json.dumps([*begins, {"calls": [{"name": "job", "arguments": look}]}, saw, {"text": "Yes."}]))
+    replies = [{"calls": [{"name": "job", "arguments": look}]}, {"text": "I saw it."}, {"text": "Yes."}]
+    script.write_text(json.dumps([*begins, *replies]))
     again = subprocess.Popen([*words, "--session", "last"], **pipes)
     said, _ = again.communicate("and?\n", timeout=120)
     assert "I saw it." in said
+    assert "\n42" in place.run("sessions", "show", "last", "--json").stdout.replace("\\n", "\n")
     assert (await engine.status(job.id)).state == "unknown"
     await engine.aclose()
 
