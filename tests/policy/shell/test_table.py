@@ -43,6 +43,9 @@ def check_entry(name: str) -> None:
         assert {*entry.does, *([entry.otherwise] if entry.otherwise else [])} <= set(KINDS), where
 
 
+PLACE = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -83,8 +86,7 @@ def check_entry(name: str) -> None:
 )
 def test_ordinary_uses_are_allowed(command: str) -> None:
     """Beside the lines of corpus/attacks.txt that are about the same programs' other options."""
-    place = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
-    assert judge_command(command, place).verdict == "allow"
+    assert judge_command(command, PLACE).verdict == "allow"
 
 
 @pytest.mark.parametrize(
@@ -99,5 +101,4 @@ def test_ordinary_uses_are_allowed(command: str) -> None:
     ],
 )
 def test_a_filter_that_reads_more_than_its_input_asks(command: str) -> None:
-    place = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
-    assert judge_command(command, place).verdict == "ask"
+    assert judge_command(command, PLACE).verdict == "ask"
