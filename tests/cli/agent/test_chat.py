@@ -115,13 +115,29 @@ def test_a_question_is_answered_by_the_next_line(cli: Cli, script: Callable[...,
 def test_files_after_an_at_sign_go_with_the_message(cli: Cli, script: Callable[..., str]) -> None:
     cli.write("notes.md", "remember the milk")
     cli.write("my notes.md", "and the bread")
-    model = script({"text": "ok", "after": "remember the milk\n</file>\n<file path=my notes.md>\nand the bread"})
-    done = cli("chat", "--model", model, stdin='what is in @notes.md, @"my notes.md" and @none? a@b.c\n')
-    assert done.stdout == "ok\n"
-    assert "there is no file none" in done.stderr
-    assert "a@b.c" not in done.stderr
     (cli.work / "x.bin").write_bytes(b"\xff\xfe\x00")
-    assert "neither text nor an image" in cli("chat", "--model", model, stdin="@x.bin\n").stderr
+    model = script({"text": "it came", "after": "remember the milk\n</file>\n<file path=my notes.md>\nand the bread"})
+    terminal = cli.at_terminal("chat", "--model", model, env={"TERM": "dumb", "COLUMNS": "99"})
+    terminal.expect("\n> ")
+    terminal.sendline('what is in @notes.md, @"my notes.md" and @none? a@b.c')
+    terminal.expect_exact("there is no file none; ")
+    assert "no file a@b.c" not in terminal.before
+    terminal.expect_exact("it came")
+    terminal.expect("\n> ")
+    terminal.sendline("@x.bin")
+    terminal.expect_exact("neither text nor an image")
+
+
+def test_lines_of_a_pipe_have_no_more_rights_than_the_agent(cli: Cli, script: Callable[..., str]) -> None:
+    cli.write("notes.md", "remember the milk")
+    model = script({"text": "no file came", "after": "see @notes.md"})
+    done = cli(
+        "chat", "--model", model, stdin="/mode autonomous\nsee @notes.md\n/mode observer\n/mode assistant\n/mode\n"
+    )
+    assert "only a person at a terminal may change assistant to autonomous mode" in done.stderr
+    assert "change observer to assistant mode" in done.stderr
+    assert done.stdout == "no file came\nmode: observer\nmode: observer\n"
+    assert "remember the milk" not in cli("sessions", "show", "last").stdout
 
 
 def test_undo_rewind_fork_and_mode(cli: Cli, script: Callable[..., str]) -> None:

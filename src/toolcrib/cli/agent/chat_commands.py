@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -41,6 +42,9 @@ async def _tools(talk: Conversation, about: str) -> None:
 
 
 async def _mode(talk: Conversation, mode: str) -> None:
+    known, now = list(MODES), talk.box.policy.mode
+    if mode in known[known.index(now) + 1 :] and not sys.stdin.isatty():  # a line of a pipe may be anyone's text
+        raise Usage(f"only a person at a terminal may change {now} to {mode} mode; start with --mode {mode}")
     if mode:
         talk.box.use_mode(mode)
     talk.say(f"mode: {talk.box.policy.mode}")

@@ -89,7 +89,8 @@ class Conversation:
 
     async def send(self, text: str, *, queue: bool = False) -> None:
         """Give the session a message: it starts a turn, or goes to the running one, or waits for that one's end."""
-        names, missing = mentioned(text, self.box.workspace.root)
+        # A line of a pipe may be anyone's text: there the agent reads files with its tools, under their rules.
+        names, missing = mentioned(text, self.box.workspace.root) if sys.stdin.isatty() else ([], [])
         files = read_files(names, self.box.workspace.root)
         for name in missing:
             self.note(f"there is no file {name}; @{name} is sent as text")
