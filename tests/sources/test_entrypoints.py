@@ -119,3 +119,28 @@ async def test_a_toolbox_has_them_where_plugins_are_enabled(install: Install, ro
     box = await room.open(plugins={"enabled": True})
     assert await room.ok("add", a=1, b="2") == "3"
     assert any(name == "plugin bad" for name, _ in box.missing)
+
+
+async def test_tools_change_what_a_plugin_loads_from_a_project_only_after_a_question(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.put("ws/tc_nine/__init__.py", "from .inner import add\nimport tc_beside\n")
+    room.put("ws/tc_nine/inner.py", TOOLS)
+    room.put("ws/tc_beside.py", "")
+    room.put("ws/app.py", "")
+    room.put("ws/tc_nine.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: tc-nine\nVersion: 1.0\n")
+    points = "tc_nine.egg-info/entry_points.txt"
+    room.put(f"ws/{points}", "[toolcrib.tools]\nadd = tc_nine:add\n")
+    monkeypatch.syspath_prepend(str(room.root))
+
+    async def unasked(*paths: str) -> list[str]:
+        assert room.box is not None
+        said = [(await room.box.check("write_file", {"path": path, "content": "x"})).verdict for path in paths]
+        return [path for path, verdict in zip(paths, said, strict=True) if verdict == "allow"]
+
+    loaded = ["tc_nine/__init__.py", "tc_nine/inner.py", "tc_beside.py", points, "x.DIST-INFO/entry_points.txt", "x.py"]
+    await room.open(plugins={"enabled": True})
+    assert await room.ok("add", a=1, b=2) == "3"
+    assert await unasked(*loaded, "app.py", "doc/x.py") == ["app.py", "doc/x.py"]
+    await room.open()
+    assert await unasked(*loaded) == loaded

@@ -112,10 +112,13 @@ def leave_project_out() -> None:
     _left_out.extend(foreign)
 
 
-def let_project_in() -> None:
-    """Put these folders back, at the end, for Python plugins that a person enabled: a project may have its own."""
+def let_project_in() -> list[str]:
+    """Put these folders back, at the end, for Python plugins that a person enabled: a project may have its own. Return
+    the real paths of all folders that modules come from and that are not part of our environment."""
     sys.path.extend(_left_out)
     _left_out.clear()
+    ours = own_environment()
+    return [each for each in dict.fromkeys(map(os.path.realpath, sys.path)) if not within_any(each, ours)]
 
 
 def _prefixes() -> tuple[str, ...]:

@@ -114,7 +114,7 @@ STARTS = (
     Start(
         "Python plugins",
         ("sources.plugins.entrypoints:permitted",),
-        f"off until enabled; {_ENVIRONMENT}",
+        f"off until enabled; {_ENVIRONMENT}; a project's own too",
     ),
     Start(
         "a person's own tools",

@@ -312,9 +312,10 @@ def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
 
 
 def imported_by(script: str, folder: str) -> Iterator[str]:
-    """Yield what a script imports by name, and what that imports: files and packages, also those that are not there
-    yet. Python's modules are those of `folder`."""
-    seen, pending = {script}, [script]
+    """Yield what a script, or a package, imports by name, and what that imports: files and packages, also those that
+    are not there yet. Python's modules are those of `folder`."""
+    seen, pending = {script}, _python_files(script) if os.path.isdir(script) else [script]
+    python = script.endswith(".py") or os.path.isdir(script)
     while pending and len(seen) < _MAX_FILES:
         for path in _imports(pending.pop(), folder):
             if path not in seen:
@@ -322,8 +323,12 @@ def imported_by(script: str, folder: str) -> Iterator[str]:
                 yield path
                 if os.path.isfile(path):
                     pending.append(path)
-                elif script.endswith(".py") and os.path.isdir(path):
-                    pending += [each for each in itertools.islice(_files_in(path), _MAX_FILES) if each.endswith(".py")]
+                elif python and os.path.isdir(path):
+                    pending += _python_files(path)
+
+
+def _python_files(folder: str) -> list[str]:
+    return [each for each in itertools.islice(_files_in(folder), _MAX_FILES) if each.endswith(".py")]
 
 
 def _imports(script: str, folder: str) -> Iterator[str]:

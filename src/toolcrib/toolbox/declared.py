@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
 from ..core.homes import data_home
+from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts, of_hook, of_secret
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     if url.startswith(_SQLITE):
         ends = ("", "-wal", "-shm", "-journal")
         named += [(f"{url.removeprefix(_SQLITE)}{end}", "Toolcrib keeps its jobs in it") for end in ends]
-    return tuple(
-        HostFile(path, why) for given, why in named if given for path in both_names([os.path.expanduser(given)])
-    )
+    python: Iterable[HostFile] = ()
+    if settings.plugins.enabled and has_wing("plugins"):
+        from ..sources.plugins import plugin_files
+
+        python = plugin_files(settings.plugins.allowed_plugins, settings.plugins.blocked_plugins)
+    paths = ((path, why) for given, why in named if given for path in both_names([os.path.expanduser(given)]))
+    return (*(HostFile(path, why) for path, why in paths), *python)
 
 
 def _plugins_of(settings: Settings) -> list[str | Path]:

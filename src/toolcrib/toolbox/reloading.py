@@ -17,6 +17,7 @@ from ..core.dataclass import dataclass
 from ..core.settings import annotations_of
 from ..policy.secrets.grants import Secrets
 from ..policy.secrets.redact import Redactor
+from ..sources.settings import PluginsSettings
 from .build import asked_for, hooks_of, limits_of
 from .declared import declared_files, declared_starts
 
@@ -50,7 +51,7 @@ def prepare_reload(box: Toolbox, new: Settings) -> Reload:
         known = set(ground.workspace.host_files)
         return all(each in known for each in host_files_in(str(ground.workspace.root), files) if each in files)
 
-    only = replace(old, hooks=(), secrets={}, mcp_servers={})
+    only = replace(old, hooks=(), secrets={}, mcp_servers={}, plugins=PluginsSettings())
     policy: dict[str, Any] = {}
     if "mode" in differing:
         steps["mode"] = lambda: house.policy.use_mode(new.mode)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..boundary.host_files import let_project_in
 from ..config import TrustStore
 from ..config.files import ConfigFile
 from ..core.errors import ConfigError, ToolConflictError, ToolcribError, ToolDefinitionError
@@ -183,7 +182,6 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
 def _python_plugins(house: House) -> list[tuple[str, str]]:
     from ..sources.plugins import load_entry_points
 
-    let_project_in()
     given = house.ground.settings.plugins
     found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
     return [(f"plugin {name}", problem) for name, problem in found if problem]

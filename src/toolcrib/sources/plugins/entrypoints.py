@@ -8,9 +8,13 @@ parameters that returns one of these. If one fails, its error is recorded and th
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from ...boundary.host_file import STARRED, HostFile, new_modules_of, shadows_of
+from ...boundary.host_files import let_project_in
+from ...boundary.scripts import imported_by
 from ...core.errors import ToolcribError, ToolDefinitionError
 from ...core.registry import ToolRegistry
 from ...core.text import one_line
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "toolcrib.tools"
+_WHY = "a Python plugin loads it, and runs in Toolcrib's process, outside the sandbox, with your rights"
 
 
 def load_entry_points(
@@ -31,6 +36,25 @@ def load_entry_points(
     The lists contain names of entry points or of packages; an empty `allowed` allows all.
     """
     return [(point.name, _load(registry, point)) for point in permitted(allowed, blocked)]
+
+
+def plugin_files(allowed: Collection[str], blocked: Collection[str]) -> Iterator[HostFile]:
+    """Yield what a change would make other code of a plugin run, in the folders that are not part of our environment: a
+    project's own (an editable installation, PYTHONPATH). Nothing is imported."""
+    from importlib.machinery import PathFinder
+
+    folders = let_project_in()
+    for folder in folders:
+        yield HostFile(os.path.join(folder, "*", "entry_points.txt"), _WHY, True)  # in any *.dist-info, in any case
+        yield from new_modules_of(folder, _WHY)
+    found: dict[str, None] = {}
+    for module in {point.module.partition(".")[0] for point in permitted(allowed, blocked)}:
+        spec = PathFinder.find_spec(module, folders)
+        for place in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
+            if place:
+                found |= dict.fromkeys([place, *(shadows_of(place) if place.endswith(".py") else ())])
+                found |= dict.fromkeys(imported_by(place, os.path.dirname(place)))
+    yield from (HostFile(path, _WHY, path.endswith(STARRED)) for path in found)
 
 
 def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
