@@ -93,7 +93,7 @@ STEPS = [
     Step("""call read_file "{\\"path\\": \\"it's.py\\"}" """, code=2,
          err="…is all arguments as JSON: write --args '{\"path\": \"it'\"'\"'s.py\"}'\n"),
     Step("call read_file shop.py --json", '{\n  "tool": "read_file",\n  "is_error": false,\n…}\n'),
-    Step("call raed_file shop.py", err="toolcrib: Tool not found: 'raed_file'. Did you mean read_file, …?\n", code=2),
+    Step("call raed_file shop.py", err="toolcrib: Tool not found: 'raed_file'. Did you mean read_file?\n", code=2),
     Step("call read_file pth=shop.py", err="toolcrib: Invalid arguments for read_file:\n- missing required path\n"
          "- unknown parameter pth; did you mean path?\n", code=2),
     Step("call read_file", err="toolcrib: Invalid arguments for read_file: missing required path\n", code=2),

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeGuard, cast
 
+from ..core.near import near
 from ..core.registry import ToolRegistry
 from ..core.text import lazy_regex
 from ..core.tool import Tool
-from ..core.violations import closest_key
 from .exit_codes import Usage
 
 MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
@@ -105,7 +105,7 @@ def _with_command(arguments: dict[str, Any], tool: Tool, command: str, words: Se
     if command in arguments or ALONE in arguments:
         return arguments
     known = [*tool.schema.get("properties", ()), *tool.aliases]
-    odd = [key for key in arguments if closest_key(key, known) is None]
+    odd = [key for key in arguments if key.isupper() or not near(key, known)]
     typed = [word for word in words if _VARIABLE_FIRST.match(word) and word.startswith(f"{odd[0]}=")] if odd else []
     if (len(odd), len(typed)) != (1, 1):
         return arguments

@@ -92,8 +92,8 @@ class CommandParameter:
     def value(self, text: str) -> Any:
         """The value that a word gives. Raises argparse.ArgumentTypeError."""
         if self.choices and text not in self.choices:
-            near = did_you_mean(text, self.choices)
-            raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}{near}")
+            meant = did_you_mean(text, self.choices)
+            raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}{meant}")
         if self.kind is not int:
             return text
         minimum = self.mark.minimum
@@ -159,8 +159,8 @@ def _read(
             name, rest = command.otherwise, [name, *rest]
         if name not in command.summaries:
             tool = f"; `{path} call {name}` calls a tool" if "call" in command.summaries else ""
-            near = did_you_mean(name, [*command.summaries, *parser.flags])
-            parser.error(f"there is no command {name!r}{near or tool}")
+            meant = did_you_mean(name, [*command.summaries, *parser.flags])
+            parser.error(f"there is no command {name!r}{meant or tool}")
         return _read(command.load(name), f"{path} {name}", rest, values)
     values |= parser.arguments(rest)
     for name in before.keys() - {p.name for p in parameters}:
@@ -311,11 +311,10 @@ def one_of(choices: Iterable[str]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of an error message that names the likeliest word; empty where none is like it."""
-    from difflib import get_close_matches
+    from ..core.near import near
 
-    bare = {each.lstrip("-"): each for each in known}  # dashes make no word like another
-    near = get_close_matches(word.partition("=")[0].lstrip("-"), bare, 1)
-    return f"; did you mean {bare[near[0]]}?" if near else ""
+    meant = near(word.partition("=")[0], known)
+    return f"; did you mean {meant[0]}?" if meant else ""
 
 
 def print_help(command: CliCommand | CommandGroup, path: str) -> None:

@@ -17,7 +17,7 @@ from ..core.text import clip, one_line
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
 from .settings import Settings
-from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape, suggestion
+from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape
 
 ENV_PREFIX = "TOOLCRIB_"
 ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND", "TOOLCRIB_HOOKD"}
@@ -154,8 +154,10 @@ def _explain(violation: WrongValue, layer: Layer) -> str:
     path, given, text = violation.path, violation.given, violation.text
     shown = "the value given" if is_secret_name(path[-1]) else _short(given)
     if violation.words:
-        meant = suggestion(given, list(violation.words)) if isinstance(given, str) else ""
-        text = f"is {shown}; it {text}" + (f'; did you mean "{meant}"?' if meant else "")
+        from ..core.near import near
+
+        meant = near(given, violation.words) if isinstance(given, str) else []
+        text = f"is {shown}; it {text}" + (f'; did you mean "{meant[0]}"?' if meant else "")
     elif violation.shows_value:
         text = f"{text}, not {shown}"
     if layer.name == "flags":

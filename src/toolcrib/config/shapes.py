@@ -81,14 +81,6 @@ class ShapeError(ConfigError):
         self.spelled = spelled
 
 
-def suggestion(key: str, known: list[str]) -> str:
-    """Return a hint with the known key that was probably meant, if one is close."""
-    from rapidfuzz import fuzz, process
-
-    found = process.extractOne(snake(key)[:100], known, scorer=fuzz.ratio, score_cutoff=CLOSE - 15)
-    return found[0] if found else ""
-
-
 def _is_slip(key: str, known: list[str]) -> bool:
     """Return whether a key is a typing mistake: one letter wrong, missing, added or swapped, or a very similar name."""
     from rapidfuzz import fuzz
@@ -182,8 +174,10 @@ def _unknown(key: str, model: type[Section], spelled: Keys, out: Shaped) -> None
     if model.foreign is not None and (snake(key) in model.foreign or not _is_slip(key, known)):
         out.foreign.append(spelled)
         return
-    meant = suggestion(key, known)
-    hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(annotations_of(model)))}"
+    from ..core.near import near
+
+    meant = near(key, known)
+    hint = f"did you mean {meant[0]!r}?" if meant else f"known here: {', '.join(sorted(annotations_of(model)))}"
     raise ShapeError(spelled, f"{'.'.join(spelled)}: there is no such setting; {hint}")
 
 

@@ -202,17 +202,9 @@ class ToolRegistry:
 
     def closest(self, name: str, caller: Caller | None = None) -> list[str]:
         """Return the most similar names of the tools that are listed for a caller."""
-        from rapidfuzz import fuzz, process, utils
+        from .near import near
 
-        found = process.extract(
-            name[:100],
-            [tool.name for tool in self.listed(caller)],
-            scorer=fuzz.WRatio,
-            processor=utils.default_process,
-            limit=5,
-            score_cutoff=60,
-        )
-        return [match[0] for match in found]
+        return near(name, [tool.name for tool in self.listed(caller)], 5)
 
     def search(self, query: str, limit: int = 5, caller: Caller | None = None) -> list[Tool]:
         """The tools that match a question best, best first: by the words of their names, descriptions and parameters.

@@ -122,36 +122,18 @@ def _alternatives(nodes: list[Json], root: Json, depth: int = 4) -> list[Json]:
     return found
 
 
-MIN_LIKE = 60
-"""How alike a known key must be to be suggested (0 to 100): `paht` and `path` are 75, `cmd` and `command` 60."""
-
-
 def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
     """Return the text for an unknown key, with the closest known one."""
+    from .near import near
+
     path, key = path_text(location), str(location[-1])[:100]
     keys = known_keys(location[:-1], schema)
     if key in keys:
         return Violation(path, f"{path} is a parameter of another alternative")
-    best = closest_key(key, keys)
-    if best is not None:
-        return Violation(path, f"unknown parameter {path}; did you mean {best}?")
+    if best := near(key, keys):
+        return Violation(path, f"unknown parameter {path}; did you mean {best[0]}?")
     listed = ", ".join(keys[:20]) + (", …" if len(keys) > 20 else "")
     return Violation(path, f"unknown parameter {path}; " + (f"known: {listed}" if keys else "none are taken here"))
-
-
-def closest_key(key: str, keys: Iterable[str]) -> str | None:
-    """Return the known key that was likely meant; None if none is like it."""
-    from rapidfuzz import fuzz
-
-    words = key.lower().split("_")
-
-    def like(known: str) -> float:  # `a` is a part of `meta`, but nobody means it
-        own = known.lower().split("_")
-        whole = words[0] in own if len(words) == 1 else own[0] in words and len(own) == 1
-        return 90.0 if whole else fuzz.ratio(key, known)
-
-    best = max(keys, key=like, default=None)
-    return best if best is not None and like(best) >= MIN_LIKE else None
 
 
 # --- typed arguments ----------------------------------------------------------------------------------

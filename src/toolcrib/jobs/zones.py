@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
 from ..core.errors import UnknownName
+from ..core.near import near
 from .engine import JobError
 
 MAX_NAME = 64
@@ -28,11 +29,9 @@ def zone_of(name: str) -> ZoneInfo:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):  # an OSError for a folder, such as "Europe"
             pass
-    from difflib import get_close_matches
-
     known = {each.rpartition("/")[2].casefold(): each for each in sorted(available_timezones())}
     asked = name[:MAX_NAME].rpartition("/")[2].replace(" ", "_").casefold()
-    similar = [known[each] for each in get_close_matches(asked, known, 3)]
+    similar = [known[each] for each in near(asked, known, 3)]
     hint = f"Did you mean {' or '.join(similar)}?" if similar else "Names are like Europe/Berlin or UTC."
     raise ScheduleError(f"unknown time zone {name[:MAX_NAME]!r}. {hint}")
 

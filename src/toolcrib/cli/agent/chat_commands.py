@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
 
@@ -14,6 +13,7 @@ from ...agent.events import Compacted
 from ...agent.history import UserTurn
 from ...agent.todo import plan_text
 from ...core.finish import for_person
+from ...core.near import near
 from ...core.text import clip, lazy_regex, one_line
 from ...policy.policy import MODES
 from .. import show
@@ -261,8 +261,8 @@ def command_of(text: str) -> ChatCommand | None:
     name = word.group()
     found = COMMANDS.get(name)
     if found is None:
-        near = get_close_matches(name, COMMANDS, 1)
-        raise Usage(f"there is no command {name}; {f'do you mean {near[0]}?' if near else '/help lists them'}")
+        meant = near(name, COMMANDS)
+        raise Usage(f"there is no command {name}; {f'do you mean {meant[0]}?' if meant else '/help lists them'}")
     return found
 
 

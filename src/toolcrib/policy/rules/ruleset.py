@@ -233,7 +233,7 @@ class RuleSet:
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
         """Return warnings about rules that can never match, with the reason, and about rules that name no existing
         tool."""
-        from difflib import get_close_matches
+        from ...core.near import near
 
         tools = list(tools)
         found: list[str] = []
@@ -242,8 +242,8 @@ class RuleSet:
             if why is not None:
                 found.append(f"{rule}: can never match: {why}")
             elif not any(self._bind(rule, tool) for tool in tools):
-                near = get_close_matches(rule.tool, [*CLAUDE, *(tool.name for tool in tools)], 1)
-                found.append(f"{rule}: no tool here is meant by it{f'; did you mean {near[0]}?' if near else ''}")
+                meant = near(rule.tool, [*CLAUDE, *(tool.name for tool in tools)])
+                found.append(f"{rule}: no tool here is meant by it{f'; did you mean {meant[0]}?' if meant else ''}")
         return found
 
     # --- compiling
