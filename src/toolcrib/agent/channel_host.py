@@ -260,11 +260,7 @@ class ChannelHost:
         return session
 
     def _start(
-        self,
-        chat: _Chat,
-        text: str | None,
-        files: Sequence[Content] = (),
-        message: InboundMessage | None = None,
+        self, chat: _Chat, text: str | None, files: Sequence[Content] = (), message: InboundMessage | None = None
     ) -> None:
         """Run the session of a chat, unless it runs already."""
         if not chat.runs:

@@ -16,38 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from . import compaction
-from .events import (
-    Compacted,
-    MessageTaken,
-    Outcome,
-    ReplyDone,
-    ReplyDropped,
-    RequestStarted,
-    TurnPaused,
-)
-from .history import (
-    NOTHING,
-    CallResult,
-    ModelCall,
-    ModelTurn,
-    Text,
-    TokenUsage,
-    Turn,
-    for_model,
-    run_id_of,
-    user,
-)
+from .events import Compacted, MessageTaken, Outcome, ReplyDone, ReplyDropped, RequestStarted, TurnPaused
+from .history import NOTHING, CallResult, ModelCall, ModelTurn, Text, TokenUsage, Turn, for_model, run_id_of, user
 from .limits import Spent
-from .model import (
-    AGAIN,
-    Model,
-    ModelError,
-    ModelRequest,
-    ReplyEnd,
-    TextDelta,
-    TryFailed,
-    UsageSeen,
-)
+from .model import AGAIN, Model, ModelError, ModelRequest, ReplyEnd, TextDelta, TryFailed, UsageSeen
 from .reply_calls import run_calls
 from .session_labels import note_turn
 from .stopping import pause
@@ -140,12 +112,7 @@ async def run_session(parts: LoopParts, session: AgentSession, ctx: ToolContext,
 
 
 def ended(
-    session: AgentSession,
-    spent: Spent,
-    state: Any,
-    *,
-    reason: str = "",
-    waiting: tuple[dict[str, Any], ...] = (),
+    session: AgentSession, spent: Spent, state: Any, *, reason: str = "", waiting: tuple[dict[str, Any], ...] = ()
 ) -> Outcome:
     """Return how a run of a session ended, with what it used."""
     return Outcome(state, session.answer, reason, spent.usage, spent.cost, spent.requests, waiting)

@@ -94,17 +94,9 @@ STARTS = (
         f"{_FOUND}; its driver is a part of the package playwright: {_ENVIRONMENT}",
         ("chromium", "google-chrome"),
     ),
-    Start(
-        "secrets' commands",
-        ("policy.secrets.grants:_from_command",),
-        f"named by trusted settings; {_FOUND}",
-    ),
+    Start("secrets' commands", ("policy.secrets.grants:_from_command",), f"named by trusted settings; {_FOUND}"),
     Start("hooks' commands", ("policy.hooks:_start",), f"named by trusted settings; {_FOUND}"),
-    Start(
-        "MCP servers",
-        ("sources.mcp.connecting:_spawn",),
-        f"named by trusted settings; {_FOUND}",
-    ),
+    Start("MCP servers", ("sources.mcp.connecting:_spawn",), f"named by trusted settings; {_FOUND}"),
     Start(
         "channel plugins",
         ("sources.plugins.channel:Channel.start",),
@@ -132,11 +124,7 @@ STARTS = (
         f"BROWSER or the system's opener; {_FOUND}",
         ("xdg-open",),
     ),
-    Start(
-        "toolcrib hookd",
-        ("cli.hookd:start", "cli.hookd:_accept"),
-        f"this Toolcrib; {_ENVIRONMENT}; isolated (-I)",
-    ),
+    Start("toolcrib hookd", ("cli.hookd:start", "cli.hookd:_accept"), f"this Toolcrib; {_ENVIRONMENT}; isolated (-I)"),
     Start(
         "toolcrib demo",
         ("cli.demo:Demo.play", "cli.demo:Demo.killed_when", "cli.demo:Demo.command"),

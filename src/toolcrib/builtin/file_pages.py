@@ -58,13 +58,7 @@ def recoded(fd: int, encoding: str) -> Fill:
 
 
 def read_window(
-    fill: Fill,
-    offset: int,
-    limit: int,
-    *,
-    max_bytes: int,
-    byte_offset: int = 0,
-    start: tuple[int, int] = (1, 0),
+    fill: Fill, offset: int, limit: int, *, max_bytes: int, byte_offset: int = 0, start: tuple[int, int] = (1, 0)
 ) -> Window:
     """Read at most `limit` whole lines from line `offset`, and at most `max_bytes`; a longer first line is cut.
 

@@ -63,12 +63,7 @@ class SearchTools:
     """
 
     def __init__(
-        self,
-        workspace: Workspace,
-        *,
-        ripgrep: str | None = None,
-        seconds: float = SECONDS,
-        hider: Hider | None = None,
+        self, workspace: Workspace, *, ripgrep: str | None = None, seconds: float = SECONDS, hider: Hider | None = None
     ) -> None:
         self.workspace = workspace
         self.seconds = seconds

@@ -39,11 +39,7 @@ Pixels = Annotated[int, Bounds(ge=100, le=5_000)]
 class ExecSettings(Section):
     """The tool `exec`."""
 
-    spellings = {
-        "timeout_secs": "timeout",
-        "default_timeout": "timeout",
-        "denied_patterns": "deny_patterns",
-    }
+    spellings = {"timeout_secs": "timeout", "default_timeout": "timeout", "denied_patterns": "deny_patterns"}
 
     timeout: Annotated[Seconds, Smaller()] = 60.0
     """Seconds that a command may take if the call names no timeout."""

@@ -62,11 +62,7 @@ class ShellTools:
     """The tools `exec` and `exec_session`. `runner` runs their commands; `rules` are the settings for commands."""
 
     def __init__(
-        self,
-        runner: CommandRunner,
-        *,
-        rules: CommandRules | None = None,
-        redact: Callable[[str], str] | None = None,
+        self, runner: CommandRunner, *, rules: CommandRules | None = None, redact: Callable[[str], str] | None = None
     ) -> None:
         self.sessions = Sessions()
         self._runner, self._workspace = runner, runner.workspace

@@ -24,8 +24,7 @@ Id = Annotated[str, Argument(metavar="ID", help="Their id, like ch-19a5c0e7b21-3
 
 
 def listed(
-    options: Options,
-    everything: Annotated[bool, Option("--all", help="Also list applied and undone changes.")] = False,
+    options: Options, everything: Annotated[bool, Option("--all", help="Also list applied and undone changes.")] = False
 ) -> None:
     """List the changes that wait to be applied."""
     with _journal(options) as (_, changes):

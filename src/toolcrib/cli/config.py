@@ -27,8 +27,7 @@ from .servers_file import SECTIONS, START_QUESTION
 from .settings_file import Keys, own_file, parsed, project_file, with_setting, without_setting, write
 
 Project = Annotated[
-    bool,
-    Option("--project", help="The file of this workspace (toolcrib.toml): it counts in full once it is trusted."),
+    bool, Option("--project", help="The file of this workspace (toolcrib.toml): it counts in full once it is trusted.")
 ]
 Key = Annotated[str, Argument(metavar="KEY", help="Like mode or sandbox.allowed_domains.")]
 

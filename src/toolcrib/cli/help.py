@@ -12,8 +12,7 @@ from .reader import Argument, CliCommand
 def help_(
     options: Options,
     command: Annotated[
-        list[str] | None,
-        Argument(metavar="COMMAND", help="The command.", complete=lambda start: _commands(start)),
+        list[str] | None, Argument(metavar="COMMAND", help="The command.", complete=lambda start: _commands(start))
     ] = None,
 ) -> int | None:
     """Explain a command and its options; without one, list the commands."""

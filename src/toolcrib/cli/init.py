@@ -49,8 +49,7 @@ TEMPLATE = """\
 
 
 def init(
-    options: Options,
-    user: Annotated[bool, Option("--user", help="Your own file, for all workspaces.")] = False,
+    options: Options, user: Annotated[bool, Option("--user", help="Your own file, for all workspaces.")] = False
 ) -> None:
     """Write a configuration file for this workspace that explains the choices, or with --user your own.
 

@@ -32,8 +32,7 @@ MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 def install(
     options: Options,
     client: Annotated[
-        ClientName,
-        Argument("CLIENT", help=f"The MCP client, the editor or the agent to set up: {one_of(CLIENTS)}."),
+        ClientName, Argument("CLIENT", help=f"The MCP client, the editor or the agent to set up: {one_of(CLIENTS)}.")
     ],
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
     name: Annotated[str, Option(help="The name of the entry in the client.")] = "toolcrib",

@@ -85,8 +85,7 @@ def added(
     options: Options,
     name: Name,
     target: Annotated[
-        list[str],
-        Argument(metavar="COMMAND [ARG…] | URL", help="A program with its arguments (after --), or a URL."),
+        list[str], Argument(metavar="COMMAND [ARG…] | URL", help="A program with its arguments (after --), or a URL.")
     ],
     env: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="A variable for a program.")] = None,
     header: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="A header for a URL.")] = None,

@@ -51,8 +51,7 @@ class OwnToolOptions(Options):
     """Options of every command, and of your own tools."""
 
     module: Annotated[
-        str | None,
-        Option("--module", "-m", metavar="MODULE", help="Use the tools of a module, as of a FILE.py."),
+        str | None, Option("--module", "-m", metavar="MODULE", help="Use the tools of a module, as of a FILE.py.")
     ] = None
     builtin: Annotated[
         bool, Option("--builtin", help="Use Toolcrib's own tools, too. Default: only if no FILE.py or MODULE is named.")
@@ -98,10 +97,7 @@ class OwnTools:
         where = str(self._file or self._module)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to results, and to MCP
-                sys.dont_write_bytecode, kept = (
-                    True,
-                    sys.dont_write_bytecode,
-                )  # it would miss quick changes
+                sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode  # it would miss quick changes
                 try:
                     module = self._run()
                 finally:

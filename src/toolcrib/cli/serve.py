@@ -29,8 +29,7 @@ def serve(
     ] = None,
     dev: Annotated[bool, Option("--dev", help="Load the file again whenever it changes.")] = False,
     http: Annotated[
-        str | None,
-        Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio."),
+        str | None, Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio.")
     ] = None,
     token: Annotated[
         str | None,

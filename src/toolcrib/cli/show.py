@@ -137,11 +137,7 @@ def error(text: str) -> None:
 
 
 def columns(
-    rows: Sequence[Sequence[str]],
-    styles: Sequence[str | None] = (),
-    *,
-    widest: int | None = None,
-    none: str = "",
+    rows: Sequence[Sequence[str]], styles: Sequence[str | None] = (), *, widest: int | None = None, none: str = ""
 ) -> None:
     """Print rows in columns. The last column is cut at the width of the terminal; without a terminal it is not cut.
 

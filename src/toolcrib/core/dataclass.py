@@ -26,12 +26,7 @@ _FEW = 12
 def dataclass(cls: C, /) -> C: ...
 @overload
 def dataclass(
-    *,
-    frozen: bool = False,
-    slots: bool = False,
-    eq: bool = True,
-    unsafe_hash: bool = False,
-    kw_only: bool = False,
+    *, frozen: bool = False, slots: bool = False, eq: bool = True, unsafe_hash: bool = False, kw_only: bool = False
 ) -> Callable[[C], C]: ...
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def dataclass(

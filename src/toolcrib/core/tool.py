@@ -260,12 +260,7 @@ class Tool(ToolFields):
 
     @classmethod
     def from_schema(
-        cls,
-        name: str,
-        description: str,
-        schema: Mapping[str, Any],
-        handler: Callable[..., Any],
-        **options: Any,
+        cls, name: str, description: str, schema: Mapping[str, Any], handler: Callable[..., Any], **options: Any
     ) -> Tool:
         """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says. A
         positional-only parameter, as in `handler(args, /, ctx)`, always takes all arguments as one dict.

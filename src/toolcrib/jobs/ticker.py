@@ -42,10 +42,7 @@ class Ticker:
     returns Unix seconds."""
 
     def __init__(
-        self,
-        schedules: Schedules,
-        engine: Callable[[], Awaitable[JobEngine]],
-        clock: Callable[[], float] = time.time,
+        self, schedules: Schedules, engine: Callable[[], Awaitable[JobEngine]], clock: Callable[[], float] = time.time
     ) -> None:
         self._schedules, self._engine, self._clock = schedules, engine, clock
         self._settled = ""

@@ -39,10 +39,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 _REQUESTS: dict[type[Any], tuple[Capability, tuple[type[Any], ...]]] = {
     ElicitRequest: ("elicitation", (mcp_types.ElicitResult,)),
-    mcp_types.CreateMessageRequest: (
-        "sampling",
-        (CreateMessageResult, CreateMessageResultWithTools),
-    ),
+    mcp_types.CreateMessageRequest: ("sampling", (CreateMessageResult, CreateMessageResultWithTools)),
     mcp_types.ListRootsRequest: ("roots", (mcp_types.ListRootsResult,)),
 }
 """For each request to a client, the capability that it needs and the types of its answer."""

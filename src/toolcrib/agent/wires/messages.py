@@ -11,18 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...core.json_values import as_object
-from ..history import (
-    CallResult,
-    Content,
-    Image,
-    ModelCall,
-    ModelTurn,
-    ResultTurn,
-    Stop,
-    Text,
-    Thinking,
-    TokenUsage,
-)
+from ..history import CallResult, Content, Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage
 from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
 from .provider_errors import error_in_stream
 from .shared import (

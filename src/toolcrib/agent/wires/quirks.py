@@ -48,12 +48,7 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"/deepseek-(v4|reasoner)", {"reasoning_field": "reasoning_content"}),
     (
         r"api\.mistral\.ai/",
-        {
-            "effort_field": None,
-            "stream_usage": False,
-            "call_ids": ("[a-zA-Z0-9]{9}", 9),
-            "user_after_tool": False,
-        },
+        {"effort_field": None, "stream_usage": False, "call_ids": ("[a-zA-Z0-9]{9}", 9), "user_after_tool": False},
     ),
     (r"api\.cerebras\.ai/|api\.groq\.com/", {"max_tokens_field": "max_completion_tokens"}),
     (r"/claude-(opus-5|sonnet-5|haiku-5-5)", {"thinking_off": "disabled"}),

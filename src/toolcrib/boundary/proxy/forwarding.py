@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 async def relay_bytes(
-    inbox: Inbox,
-    client: asyncio.StreamWriter,
-    reader: asyncio.StreamReader,
-    server: asyncio.StreamWriter,
-    idle: float,
+    inbox: Inbox, client: asyncio.StreamWriter, reader: asyncio.StreamReader, server: asyncio.StreamWriter, idle: float
 ) -> None:
     """Relay bytes from the client to the server and back. End when both sides have closed, or after `idle` seconds
     without a byte in either direction."""

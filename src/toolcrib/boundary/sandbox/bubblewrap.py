@@ -64,11 +64,7 @@ class BubblewrapSandbox:
     fresh_folders = (_TMP, f"/var{_TMP}", _SHM)
 
     def __init__(
-        self,
-        program: str,
-        settings: SandboxSettings,
-        workspace: Path,
-        overlay_program: Callable[[], str] | None = None,
+        self, program: str, settings: SandboxSettings, workspace: Path, overlay_program: Callable[[], str] | None = None
     ) -> None:
         self.profile: Profile = settings.profile
         self.program = program

@@ -68,12 +68,7 @@ class ActingTools:
         ]
 
     async def browser_click(
-        self,
-        ref: str,
-        double: bool = False,
-        dialogs: Literal["dismiss", "accept"] = "dismiss",
-        *,
-        ctx: ToolContext,
+        self, ref: str, double: bool = False, dialogs: Literal["dismiss", "accept"] = "dismiss", *, ctx: ToolContext
     ) -> ToolOutput:
         """Click an element of the page, and show what is new on it.
 

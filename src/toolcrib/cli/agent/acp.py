@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from ...toolbox.toolbox import Opening
 
 
-def acp(
-    options: Options,
-    model: Model = None,
-) -> None:
+def acp(options: Options, model: Model = None) -> None:
     """Serve the agent to an editor (Zed, JetBrains, Neovim …), which starts this command.
 
     Each session works in the editor's folder, with the settings of that folder. `toolcrib install zed` sets up Zed.

@@ -32,10 +32,7 @@ def channels(options: Options) -> None:
         show.columns([_cells(row) for row in rows], ("bold", "dim", None, None, None, "dim"), none=NONE)
 
 
-async def run(
-    options: Options,
-    model: Model = None,
-) -> None:
+async def run(options: Options, model: Model = None) -> None:
     """Run the agent for all channels, until Ctrl-C. Each chat has its own session, which goes on at the next start."""
     from ...agent import Agent
     from ...agent.bus import MessageBus

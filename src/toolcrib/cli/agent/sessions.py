@@ -148,9 +148,7 @@ def rewind(
 
 
 def answer(
-    options: RecordOptions,
-    session: SessionId,
-    text: Annotated[list[str], Argument(metavar="TEXT", help="The answer.")],
+    options: RecordOptions, session: SessionId, text: Annotated[list[str], Argument(metavar="TEXT", help="The answer.")]
 ) -> None:
     """Answer the question that a session waits for."""
     found = _session(options, session)

@@ -219,10 +219,7 @@ async def get_prompt(
 
 
 async def _typed(
-    connection: Connection,
-    progress: ProgressFnT,
-    request: Callable[[Json], Any],
-    result: TypeAdapter[Any],
+    connection: Connection, progress: ProgressFnT, request: Callable[[Json], Any], result: TypeAdapter[Any]
 ) -> R:
     async def send(more: Json) -> R | mcp_types.InputRequiredResult:
         return await connection.client.session.send_request(request(more), result, progress_callback=progress)
