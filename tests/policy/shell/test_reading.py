@@ -167,6 +167,8 @@ def test_every_spelling_of_a_command_is_found(text: str) -> None:
         ("x='a  b'; echo $x \"$x\"", ["echo", "a", "b", "a  b"]),
         ("IFS=:; x=a:b::c; echo $x", ["echo", "a", "b", "", "c"]),
         ("x=abc; echo ${x/b/d} ${#x} ${x%c} ${x:1:1} ${x^}", ["echo", "adc", "3", "ab", "b", "Abc"]),
+        ("x=a/b; echo ${x/a\\/b/} ${x/'a/b'/} ${x##'*'} ${x##\\*} \"${x##\"*\"}\"", ["echo", *[None] * 5]),
+        ("x=a/b; p='*'; s=b; echo ${x##$p} ${x/$x/} ${x%\"$s\"}", ["echo", None, None, "a/"]),
         ("echo $x '$x' \"\\$x\"", ["echo", None, "$x", "$x"]),
         ("echo *.py", ["echo", None]),
         ("echo '*' \\*", ["echo", "*", "*"]),

@@ -18,6 +18,7 @@ from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
 _NUMBER = lazy_regex(r"-?[0-9]+")
+_SIGNS = lazy_regex(r"[^\w .,:@=+-]")  # what a pattern, or a replacement, may give a meaning
 _CHANGES = lazy_regex(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
 
@@ -204,5 +205,8 @@ def _operated(piece: Param, value: Value | None, argument: Value, reader: Script
     if op in (":+", "+"):
         return default(piece, argument) if text else ("",)
     if other is None or not text.isascii() or piece.subscript is not None or len(text) * len(other) > 1_000_000:
+        return UNKNOWN
+    plain = len(piece.arg) == 1 and isinstance(piece.arg[0], Lit) and piece.arg[0].quoted == piece.quoted
+    if not plain and _SIGNS.search(other):  # `*` and `/` mean themselves in quotes, in zsh also in a value
         return UNKNOWN
     return computed(op, text, other)
