@@ -346,6 +346,9 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
         "echo ${HOME//a/=(touch b)}",
         "echo ${x:-${y:-*(e:id:)}}", "zsh -c 'echo ${x:-*(e:id:)}'", "x=${y:-=(touch b)}", "x=1env; cat ${x/<->/.}",
         'x=zenv; cat "${x/(z)/.}"', "cat {-..0}env", r"cat $'i\d_rsa'",
+        "x='{print} BEGIN{f(1)}'; awk $x a", "x='[a]'; cat $x", "f() { cat $10; }", "ls 2>&1-",
+        "f() { sed -n $1 a; }; f 'p w b'", "x=('p w b'); sed -n ${x[@]} a", "x='p w b'; sed -n ${x:-q} a",
+        "for path in a; do ls; done", "for cdpath in /etc; do cd ssl; done", "path=a; ls $path", "uniq a 12>/dev/null",
     ],
 )  # fmt: skip
 def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
@@ -361,7 +364,8 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
         'echo "${x:-(none)}" ${y:-none} "${z#*:}" "${z%%|*}"', "x=abc; echo ${x:(-2)}", "set -euo pipefail; ls",
         "set -x; set +e", "set -- a b; ls", "[ -t 1 ] && ls", "[[ -t 0 ]]", "read -t 5 x", "LINES=20; ls",
         "COLUMNS=80 ls", "echo '}' {a,b}..c",
-        r"grep $'\t' a", "printf '%.2f %x' 3.14 0xff", "declare -A m; declare -f f", "export PATH",
+        r"grep $'\t' a", 'x="a b"; cat "$x"', "ls 2>/dev/null",
+        "printf '%.2f %x' 3.14 0xff", "declare -A m; declare -f f", "export PATH",
     ],
 )  # fmt: skip
 def test_what_zsh_reads_in_the_same_way_does_not_ask(command: str) -> None:

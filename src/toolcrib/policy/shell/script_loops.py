@@ -74,10 +74,8 @@ def for_loop(reader: ScriptWalk, node: For) -> None:
 
 
 def loop_names(reader: ScriptWalk, node: For, items: list[Word]) -> None:
-    """Note the loop's variable if it matters by itself: other programs obey it, or it comes from a pattern."""
-    told = items if node.name.lower() != node.name else [word for word in items if word.glob]
-    if told:
-        reader.emit(Command((), tuple((node.name, word) for word in told)))
+    """Note the loop's variable: other programs may obey it, or it comes from a pattern."""
+    reader.emit(Command((), tuple((node.name, word) for word in items)))
 
 
 def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | LoopPattern]) -> None:

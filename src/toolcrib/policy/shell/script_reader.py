@@ -305,6 +305,9 @@ class Reader(ScriptWalk):
             else:
                 target = file_word(redirect.target, self)
             found.append(Redirect(op, redirect.fd, target, text))  # type: ignore[arg-type]
+            moves = op in (">&", "<&") and target and (target.text or "")[1:].endswith("-")
+            if moves or (redirect.fd or 0) > 9:
+                expansion.other_shell(self, f"{redirect.fd or ''}{op}{redirect.target.source}")
             if redirect.variable:
                 self.state.set(redirect.variable, UNKNOWN)
                 self.assigned(redirect.variable)

@@ -77,9 +77,8 @@ class ScriptWalk(ABC):
         self.state = first
 
     def assigned(self, name: str) -> None:
-        """Note a variable that an expansion assigns, if its name could be one that other programs obey."""
-        if name.lower() != name or name == "path":
-            self.emit(Command((), ((name, Word(UNKNOWN)),)))
+        """Note a variable that an expansion assigns: its name may be one that other programs obey."""
+        self.emit(Command((), ((name, Word(UNKNOWN)),)))
 
     def emit(self, command: Command) -> None:
         """Note a command, once for each directory it may run in. This method fills in where and how it runs.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ...core.text import lazy_regex
 from .braces import MAX_WORDS, braces
-from .expansion import MAX_VALUE, evaluate, uses, value_tildes
+from .expansion import MAX_VALUE, evaluate, other_shell, uses, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
@@ -140,10 +140,10 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
             current.add("/dev/fd/", True)
             current.add(None, True)
         elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
-            current = _list(reader.state.arguments, piece, out, current, reader.state)
+            current = _list(reader.state.arguments, piece, out, current, reader)
         elif isinstance(piece, Param) and _whole_array(piece):
             uses(reader, piece.name)
-            current = _list(_array(piece, reader.state), piece, out, current, reader.state)
+            current = _list(_array(piece, reader.state), piece, out, current, reader)
         else:
             value, whole = evaluate(piece, reader)
             if piece.quoted:
@@ -154,6 +154,7 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
                 for part in value:
                     current.add(part, True)
             else:
+                _splits_here(piece, value, reader)
                 current = _split(value, out, current, None if odd else reader.state.ifs())
     if current.present:
         out.append(current)
@@ -218,7 +219,7 @@ def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
 
 
 def _list(
-    items: tuple[Value, ...] | None, piece: Param, out: list[_WordField], current: _WordField, state: State
+    items: tuple[Value, ...] | None, piece: Param, out: list[_WordField], current: _WordField, reader: ScriptWalk
 ) -> _WordField:
     """Add `"$@"`, `"${a[@]}"` and the unquoted forms; return the field that is open afterwards."""
     star = piece.name == "*" if piece.subscript is None else _star(piece)
@@ -239,7 +240,8 @@ def _list(
             for part in item:
                 current.add(part, True)
         else:
-            current = _split(item, out, current, state.ifs())
+            _splits_here(piece, item, reader)
+            current = _split(item, out, current, reader.state.ifs())
     return current
 
 
@@ -247,6 +249,13 @@ def _star(piece: Param) -> bool:
     """Return whether an array's subscript is `*`."""
     inner = piece.subscript[0] if piece.subscript else None
     return isinstance(inner, Lit) and inner.text == "*"
+
+
+def _splits_here(piece: Piece, value: Value, reader: ScriptWalk) -> None:
+    """Note an unquoted variable whose text bash takes for several words or for a pattern: zsh does not."""
+    signs = {*(reader.state.ifs() or DEFAULT_IFS), *"*?["}
+    if isinstance(piece, Param) and any(part and not signs.isdisjoint(part) for part in value):
+        other_shell(reader, f"${piece.name}")
 
 
 def _split(value: Value, out: list[_WordField], current: _WordField, ifs: str | None) -> _WordField:

@@ -80,8 +80,9 @@ QUIET = words(
 # zsh obeys them.
 ZSH = words(
     """
-    NULLCMD READNULLCMD STTY argv cdpath fpath manpath module_path MODULE_PATH functions aliases galiases saliases
+    NULLCMD READNULLCMD STTY argv path cdpath fpath manpath module_path MODULE_PATH functions aliases galiases saliases
     commands options parameters builtins nameddirs histchars chpwd_functions precmd_functions preexec_functions
+    TMPPREFIX
     """
 )
 
@@ -121,7 +122,7 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     elif base in INTEGERS:
         if value.parts != NUMBER and not _NUMBER.fullmatch(value.text or ""):
             yield Effect("unknown", value, f"sets {base}, and bash would evaluate the text", "shell:arithmetic")
-    elif base in ("PATH", "path"):
+    elif base == "PATH":
         yield from _path(value)
     elif base in HIJACKS or base.startswith(
         ("BASH_FUNC_", "LD_", "DYLD_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_TRACE")
