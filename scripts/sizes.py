@@ -189,8 +189,8 @@ def print_rooms(modules: list[Module]) -> None:
 
 
 def wings(root: Path) -> dict[str, tuple[str, list[str]]]:
-    """Return the wings as `core/wings.py` lists them: name → its package, and the modules that have only its commands.
-    None in a tree without that file."""
+    """Return the wings as `core/wings.py` lists them: name → its package, and the other modules that have only its
+    commands. None in a tree without that file."""
     path = root / "core/wings.py"
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
     named = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
@@ -204,7 +204,8 @@ def wings(root: Path) -> dict[str, tuple[str, list[str]]]:
         elif rest:
             texts = named[rest[0].id] if isinstance(rest[0], ast.Name) else rest[0]
             commands = [f"cli.{name}" for name in ast.literal_eval(texts)]
-        found[ast.literal_eval(cast("ast.expr", key))] = ast.literal_eval(package), commands
+        inside = ast.literal_eval(package)
+        found[ast.literal_eval(cast("ast.expr", key))] = inside, [each for each in commands if each != inside]
     return found
 
 

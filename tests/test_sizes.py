@@ -51,6 +51,8 @@ def test_circles_are_found_by_the_kind_of_import_that_closes_them(tmp_path):
 
 def test_the_commands_of_a_wing_are_found_in_a_package_or_as_files(tmp_path):
     (tmp_path / "core").mkdir()
-    table = 'TWO = {"x": "", "y": ""}\nWINGS = {"a": Wing("a"), "b": Wing("b.c", TWO), "d": Wing("d", TWO, "cli.d")}\n'
+    table = 'TWO = {"x": "", "y": ""}\nWINGS = {"a": Wing("a"), "b": Wing("b.c", TWO), "d": Wing("d", TWO, "cli.d")'
+    table += ', "x": Wing("cli.x", {"x": ""})}\n'  # nothing but a command
     (tmp_path / "core/wings.py").write_text(table)
-    assert sizes.wings(tmp_path) == {"a": ("a", []), "b": ("b.c", ["cli.x", "cli.y"]), "d": ("d", ["cli.d"])}
+    assert sizes.wings(tmp_path) == {"a": ("a", []), "b": ("b.c", ["cli.x", "cli.y"]), "d": ("d", ["cli.d"]),
+                                     "x": ("cli.x", [])}  # fmt: skip

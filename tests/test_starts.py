@@ -108,7 +108,6 @@ def test_programs_are_looked_up_in_one_place() -> None:
     assert found == {
         "boundary.programs executable",  # the answer
         "boundary.sandbox.outlet executable",  # the interpreter without its environment
-        "cli.install executable",  # names it in the settings of a client
     }
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.protected_names import PROTECTED_NAMES, protected_below, protected_by
 from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_among, sensitive_by
-from toolcrib.cli.clients import CLIENTS
+from toolcrib.cli.install.clients import CLIENTS
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.client_file import values_of, with_entry, without_entry
+from toolcrib.cli.install.client_file import values_of, with_entry, without_entry
 from toolcrib.core.errors import ConfigError
 
 ENTRY: dict[str, Any] = {"command": "toolcrib", "args": ["serve"]}

@@ -162,6 +162,15 @@ def interpreter() -> str:
     return sys.executable
 
 
+def own_command() -> list[str]:
+    """The command that starts this Toolcrib from anywhere: clients do not have our PATH."""
+    beside = Path(sys.executable).parent / ("toolcrib.exe" if sys.platform == "win32" else "toolcrib")
+    if beside.exists():
+        return [str(beside)]
+    found = find_program("toolcrib")
+    return [found] if found else [sys.executable, "-P", "-m", "toolcrib"]
+
+
 def names_followed(path: str) -> Iterator[str]:
     """Yield every name that is followed on the way to a file: folders, links, and the file. Raises OSError."""
     at, links = os.sep if os.name != "nt" else os.path.splitdrive(path)[0] + os.sep, 0

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Annotated
 
 from .._version import __version__
-from ..core.wings import WINGS
+from ..core.wings import WINGS, has_wing
 from ..policy.plain import plain
 from . import completion, show
 from .exit_codes import SUMMARY
 from .options import Options
 from .reader import CliCommand, CommandGroup, Option, print_help, read
 
-# In the order in which people meet them; those of wings are last.
+
+def _of_wing(name: str) -> Mapping[str, str]:
+    """The commands of a wing, if it is installed."""
+    return WINGS[name].commands if has_wing(name) else {}
+
+
+# In the order in which people meet them; those of most wings are last.
 COMMANDS = {
     "init": "Write a configuration file that explains the choices.",
     "list": "Show the tools and what each may do.",
     "call": "Run one tool.",
     "check": "Say what would happen to a call.",
     "serve": "Serve the tools to MCP clients.",
-    "demo": "Watch an MCP client use the tools.",
+    **_of_wing("demo"),
     "log": "Show what was called, and why it ran.",
     "undo": "Take back what a call changed in files.",
     "approvals": "Answer calls that wait for approval.",
@@ -31,7 +37,7 @@ COMMANDS = {
     "mcp": "List, try, add and remove MCP servers.",
     "trust": "Accept a project's configuration and texts.",
     "config": "Show the settings and where they come from; change them.",
-    "install": "Set up an MCP client, such as Claude Code or Cursor.",
+    **_of_wing("install"),
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
     "help": "Explain a command.",

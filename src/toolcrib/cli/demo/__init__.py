@@ -19,15 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..boundary.programs import find_program, search_path
-from ..core.text import in_lines
-from ..core.wings import has_wing
-from . import show
-from .exit_codes import FAILED, OK, REFUSED, Usage
-from .install import own_command
-from .main_loop import run
-from .options import Options
-from .reader import CliCommand
+from ...boundary.programs import find_program, own_command, search_path
+from ...core.text import in_lines
+from ...core.wings import has_wing
+from .. import show
+from ..exit_codes import FAILED, OK, REFUSED, Usage
+from ..main_loop import run
+from ..options import Options
+from ..reader import CliCommand
 
 if TYPE_CHECKING:
     from mcp import Client

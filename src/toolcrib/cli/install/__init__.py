@@ -13,18 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from ..boundary.own_files import read_regular, replace_file
-from ..boundary.programs import find_program
-from ..builtin.diffs import bounded_diff
-from ..config.files import exists
-from ..core.errors import ConfigError
-from ..core.wings import has_wing
-from . import show
+from ...boundary.own_files import read_regular, replace_file
+from ...boundary.programs import find_program, own_command
+from ...builtin.diffs import bounded_diff
+from ...config.files import exists
+from ...core.errors import ConfigError
+from ...core.wings import has_wing
+from .. import show
+from ..exit_codes import Usage
+from ..options import Options
+from ..reader import Argument, CliCommand, Option, one_of
 from .client_file import values_of, with_entry, without_entry
 from .clients import CLIENTS, ClientName, HookPlace, ServerPlace
-from .exit_codes import Usage
-from .options import Options
-from .reader import Argument, CliCommand, Option, one_of
 
 MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
@@ -214,15 +214,6 @@ def _given(options: Options, root: Path, shared: bool) -> list[str]:
 
 def _program(shared: bool) -> list[str]:
     return ["toolcrib"] if shared else own_command()
-
-
-def own_command() -> list[str]:
-    """The command that starts this Toolcrib from anywhere: clients do not have our PATH."""
-    beside = Path(sys.executable).parent / ("toolcrib.exe" if sys.platform == "win32" else "toolcrib")
-    if beside.exists():
-        return [str(beside)]
-    found = find_program("toolcrib")
-    return [found] if found else [sys.executable, "-P", "-m", "toolcrib"]
 
 
 def _read(path: Path) -> str:

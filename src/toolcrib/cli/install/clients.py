@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
-from ..core.dataclass import dataclass
+from ...core.dataclass import dataclass
 
 ClientName = Literal[
     "claude", "claude-desktop", "codex", "copilot", "cursor", "gemini", "goose", "vscode", "windsurf", "zed"

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from ..config.files import JSON_TOKEN, plain_json
-from ..core.dataclass import dataclass
-from ..core.errors import ConfigError
-from ..core.text import lazy_regex
-from .servers_file import with_server, without_server
-from .settings_file import Json, parsed
+from ...config.files import JSON_TOKEN, plain_json
+from ...core.dataclass import dataclass
+from ...core.errors import ConfigError
+from ...core.text import lazy_regex
+from ..servers_file import with_server, without_server
+from ..settings_file import Json, parsed
 
 Keys = tuple[str, ...]
 BY_HAND = "add the output of --print by hand"
