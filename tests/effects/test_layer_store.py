@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -220,6 +221,53 @@ def test_a_failure_half_way_is_taken_back(box: Commands, monkeypatch: pytest.Mon
     assert (box.path / "b").read_text() == (box.path / "c").read_text() == "before"
     box.layers.apply(held.id)
     assert sorted(p.name for p in box.path.iterdir()) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_disk_that_is_full_from_the_middle_of_an_apply_on(
+    box: Commands, monkeypatch: pytest.MonkeyPatch, moves: bool
+) -> None:
+    from toolcrib.effects import layer_store
+    from toolcrib.effects.layer_apply import Applier
+
+    (box.path / "b").write_text("before")
+    held, _ = box.run("echo 1 > a; echo 2 > b")
+    take, taken = Applier.take, [0]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fill(self: Applier, step: object) -> None:
+        monkeypatch.setattr(layer_store, "_write", full)
+        take(self, step)  # type: ignore[arg-type]
+        taken[0] += 1
+        if taken[0] == 2 and not moves:
+            full()
+
+    monkeypatch.setattr(Applier, "take", fill)
+    with contextlib.nullcontext() if moves else pytest.raises(OSError, match="space"):
+        box.changes.apply(box.journal, held)
+    monkeypatch.undo()
+    state = "applied" if moves else "held"
+    for _ in range(2):
+        assert (box.layers.get(held.id).state, (box.path / "a").exists()) == (state, moves)
+        box.layers.recover()
+    if moves:
+        undo(box.journal, held.call_id)
+    assert not (box.path / "a").exists() and (box.path / "b").read_text() == "before"
+
+
+def test_an_answer_does_not_hide_that_a_person_applied_the_changes_meanwhile(box: Commands) -> None:
+    held, _ = box.run("echo 1 > a")
+    box.changes.apply(box.journal, held)
+    box.layers.note_approval(held, "ap_1")
+    assert box.layers.get(held.id).state == "applied"
+    with pytest.raises(LayerUnknown, match="applied"):
+        box.layers.discard(held.id)
+    undo(box.journal, held.call_id)
+    assert not (box.path / "a").exists()
+    box.layers.discard(held.id)
+    box.layers.note_approval(held, "ap_1")
 
 
 def test_undo_of_commands_and_edits_in_one_order(box: Commands) -> None:

@@ -63,14 +63,13 @@ def apply(options: Options, changes: Id) -> int:
     with _journal(options) as (journal, known):
         held = known.layers.get(changes)
         conflicts = apply_changes(journal, held)
-        if not conflicts:
-            _expire(options, held)
     if conflicts:
         for line in conflicts:
             show.error(line)
         show.error("nothing was applied; the workspace changed since the command ran")
         return FAILED
     show.say(f"Applied {changes}. `toolcrib undo {held.call_id}` takes it back.")
+    _expire(options, held)
     return OK
 
 

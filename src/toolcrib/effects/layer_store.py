@@ -38,6 +38,11 @@ log = logging.getLogger(__name__)
 State = Literal["held", "applying", "applied", "undoing", "undone"]
 HELD_SECONDS = 14 * 86400.0
 """How long changes that were not applied are stored."""
+_STATE, _DONE, _BACK = (
+    "state.json",
+    "state.done",
+    "state.back",
+)  # written beforehand: on a full disk a rename still works
 _ID = lazy_regex(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 
@@ -155,8 +160,9 @@ class LayerStore:
         return found
 
     def note_approval(self, held: HeldChanges, approval_id: str | None) -> None:
-        """Remember which approval request belongs to the layer."""
-        self._save(replace(held, approval_id=approval_id))
+        """Remember which approval request belongs to the layer, unless a person applied or discarded it meanwhile."""
+        with contextlib.suppress(LayerUnknown, LayerBusy), self._locked(held.id) as now:
+            self._save(replace(now, approval_id=approval_id))
 
     # --- changes
 
@@ -214,6 +220,8 @@ class LayerStore:
                 ops = bring(held.layer_roots, name, ops, back=back)
             if ops is not known:
                 _write(held.folder / "plan.json", ops)
+            self._save(held, _BACK)
+            self._save(_done(held, then), _DONE)
             self._save(replace(held, state=during))
             try:
                 self._move(held, ops, back)
@@ -238,20 +246,23 @@ class LayerStore:
                     applier.take(step)
             applier.restore(held.widened, ops, back=not back)
             ops = applier.looked_at_again(ops)
-        _write(held.folder / "plan.json", ops)
-        self._unstage(replace(held, state=held.origin))
+        try:
+            _write(held.folder / "plan.json", ops)
+            self._unstage(replace(held, state=held.origin))
+        except OSError:  # with the old plan it conflicts if it is applied again
+            os.replace(held.folder / _BACK, held.folder / _STATE)
 
     def _finish(self, held: HeldChanges, ops: list[Op], then: State) -> HeldChanges:
-        done = replace(held, state=then, widened=())
         if held.staged:
             copy_home(held.layer_roots, held.id, ops, back=then == "undone")
-        self._save(done)
-        return self._unstage(done)
+        os.replace(held.folder / _DONE, held.folder / _STATE)
+        with contextlib.suppress(OSError):  # `recover` does it later
+            return self._unstage(_done(held, then))
+        return _done(held, then)
 
     def _unstage(self, held: HeldChanges) -> HeldChanges:
-        if held.staged:
-            for root in held.layer_roots:
-                remove_all(staging_folder(root, held.id))
+        for root in held.layer_roots if held.staged else ():
+            remove_all(staging_folder(root, held.id))
         done = replace(held, staged=False)
         self._save(done)
         return done
@@ -295,6 +306,7 @@ class LayerStore:
             return []
         back = held.state == "undoing"
         ops = held.ops()
+        self._save(_done(held, "undone" if back else "applied"), _DONE)
         try:
             self._move(held, ops, back)
         except (OSError, ToolcribError) as error:  # another program changed something meanwhile
@@ -330,15 +342,19 @@ class LayerStore:
 
     def _load(self, folder: Path) -> HeldChanges | None:
         try:
-            data = json.loads((folder / "state.json").read_text())
+            data = json.loads((folder / _STATE).read_text())
         except (OSError, ValueError):
             return None
         widened = tuple((root, path, mode) for root, path, mode in data.pop("widened"))
         return HeldChanges(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
 
-    def _save(self, held: HeldChanges) -> None:
+    def _save(self, held: HeldChanges, name: str = _STATE) -> None:
         names = [each.name for each in fields(held) if each.name not in ("id", "folder")]
-        _write(held.folder / "state.json", {name: getattr(held, name) for name in names})
+        _write(held.folder / name, {each: getattr(held, each) for each in names})
+
+
+def _done(held: HeldChanges, state: State) -> HeldChanges:
+    return replace(held, state=state, widened=())
 
 
 def _places(held: HeldChanges) -> list[Path]:
