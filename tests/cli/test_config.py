@@ -100,6 +100,16 @@ def test_each_choice_that_init_explains_can_be_made(cli: Cli) -> None:
     assert cli("config", "--config", "made.toml", "--changed").stdout.count("made.toml") >= 10
 
 
+def test_changed_shows_of_an_entry_only_what_it_sets(cli: Cli) -> None:
+    cli.write("made.toml", '[mcp_servers.notes]\ncommand = "notes"\n[[hooks]]\naction = "block"\ntool = "exec"\n')
+    out = cli("config", "--config", "made.toml", "--changed").stdout
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "mcp_servers.notes.command", "mcp_servers.notes.transport", "hooks",
+    ]  # fmt: skip
+    assert '[{"action": "block", "tools": ["exec"]}]' in out
+    assert "mcp_servers.notes.timeout" in cli("config", "--config", "made.toml").stdout
+
+
 def test_the_editor(cli: Cli) -> None:
     env = {"EDITOR": "sed -i -e '$ a mode = \"observer\"'", "VISUAL": ""}
     cli("config", "edit", env=env)

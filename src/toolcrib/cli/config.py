@@ -42,7 +42,7 @@ def config(
         print(schema_text(), end="")
         return
     settings = options.settings(quiet=options.json)
-    values = hidden(plain(settings))
+    values = hidden(plain(settings, brief=changed and not options.json))
     if options.json:
         show.out_json({
             "settings": values,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Mapping
@@ -89,10 +90,26 @@ def _arguments(items: list[Any]) -> list[Any]:
     return shown
 
 
-def plain(value: Any) -> Any:
-    """Return settings as plain data: tables, lists and the other types that a file can hold; paths become text."""
+def plain(value: Any, *, brief: bool = False) -> Any:
+    """Return settings as plain data: tables, lists and the other types that a file can hold; paths become text.
+
+    `brief` leaves out what the entries of maps and lists, such as one MCP server, do not set.
+    """
     if isinstance(value, Section):
-        return {name: plain(getattr(value, name)) for name in annotations_of(type(value))}
+        return {name: plain(getattr(value, name), brief=brief) for name in annotations_of(type(value))}
+    part = _entry if brief else plain
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    return [plain(each) for each in cast("tuple[Any, ...]", value)] if isinstance(value, tuple | list) else value
+        return {name: part(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    return [part(each) for each in cast("tuple[Any, ...]", value)] if isinstance(value, tuple | list) else value
+
+
+def _entry(value: Any) -> Any:
+    if not isinstance(value, Section):
+        return plain(value, brief=True)
+    fields = value.__dataclass_fields__
+    pairs = ((name, getattr(value, name)) for name in annotations_of(type(value)))
+    return {name: _entry(each) for name, each in pairs if each not in (fields[name].default, _made(fields[name]))}
+
+
+def _made(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
