@@ -188,6 +188,26 @@ def test_broken_toml(place: Place, text: str) -> None:
         place.load()
 
 
+def test_broken_toml_says_what_is_right(place: Place) -> None:
+    for text, said in (
+        ("mode = observer", 'a text is in quotes, as in mode = "observer"'),
+        ("[tools.exec]\n[tools.exec]", r"\[tools.exec\] twice .*; a file has each section once"),
+        ('mode = "observer"\nmode = "observer"', "a section has each setting once"),
+    ):
+        place.user(text)
+        with pytest.raises(ConfigError, match=said):
+            place.load()
+
+
+def test_a_line_outside_of_its_section_is_not_ignored_without_a_hint(place: Place) -> None:
+    place.user('effects = "review"\nkeep_days = 3\nother = 1\n')
+    (warning,) = place.load().origin.warnings
+    assert warning.endswith(
+        "ignored: effects (did you mean sandbox.effects?), "
+        "keep_days (did you mean record.keep_days or jobs.keep_days?), other"
+    )
+
+
 @pytest.mark.parametrize("text", ['{"mode": ', "[1]", '{"approval": {"timeout": NaN}}', "[" * 100_000])
 def test_broken_json(place: Place, text: str) -> None:
     path = place.user(text, "config.json")

@@ -11,7 +11,8 @@ from .reader import CliCommand, Option
 from .settings_file import own_file, project_file, write
 
 TEMPLATE = """\
-# The configuration of Toolcrib. Every line that begins with # is a comment: remove the # to make a choice.
+# The configuration of Toolcrib. Every line that begins with # is a comment. To make a choice, remove the # of its line
+# and, if it is below a [section], also the # of that [section].
 # `toolcrib config` shows what counts, and why; `toolcrib config --schema` describes every setting.
 
 # What runs without a question. observer: tools that only read. assistant: also changes in the workspace, which undo

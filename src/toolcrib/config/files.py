@@ -63,13 +63,22 @@ def read_config_file(path: Path) -> ConfigFile:
     return ConfigFile(path, text, hashlib.sha256(raw).hexdigest(), cast("dict[str, Any]", values))
 
 
+_TOML_HINTS = {
+    "Invalid value": 'a text is in quotes, as in mode = "observer"',
+    "Cannot declare": "a file has each section once; put its settings together",
+    "Cannot overwrite": "a section has each setting once",
+}
+
+
 def _toml(path: Path, text: str) -> dict[str, Any]:
     import tomllib
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+        said = re.sub(r"\('(.*)',?\)", lambda keys: "[" + keys[1].replace("', '", ".") + "]", str(error))
+        hint = next((f"; {hint}" for begin, hint in _TOML_HINTS.items() if said.startswith(begin)), "")
+        raise ConfigError(f"{path}: not valid TOML: {said}{hint}") from None
 
 
 def _json(text: str) -> Any:

@@ -25,6 +25,7 @@ from .merge import Merged
 from .remembered import remembered_layers, rules_file
 from .rules import RuleLayer, Rules
 from .settings import Origin, Settings
+from .shapes import settings_named
 from .trust_store import Status, TrustStore
 
 
@@ -95,7 +96,7 @@ class _Loading:
         """Take the rules of a layer, and say which of its keys are not settings."""
         self._layers.append(RuleLayer(layer, name, trusted, layer.file.path.parent if layer.file else None))
         self._files += [layer.file] if layer.file else []
-        keys = [".".join(path) for path in layer.shaped.foreign]
+        keys = [_foreign(path) for path in layer.shaped.foreign]
         if keys:
             shown = one_line(", ".join(keys[:10])) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
             self._warnings.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
@@ -189,6 +190,12 @@ def watched_files(settings: Settings) -> list[Path]:
     imported = [file.path for file in origin.imported]
     secrets = [secret.file for secret in settings.secrets.values() if secret.file is not None]
     return list(dict.fromkeys([*own, state_home() / "trust.json", *project, *origin.files, *imported, *secrets]))
+
+
+def _foreign(path: tuple[str, ...]) -> str:
+    """A key that is not a setting, and the settings that may be meant: it may be a line outside of its section."""
+    meant = settings_named(path[0]) if len(path) == 1 else []
+    return ".".join(path) + (f" (did you mean {' or '.join(meant)}?)" if meant else "")
 
 
 def _workspace_of(layers: list[Layer]) -> Path:

@@ -90,6 +90,16 @@ def _is_slip(key: str, known: list[str]) -> bool:
     return any(fuzz.ratio(name, other) >= CLOSE or OSA.distance(name, other) <= 1 for other in known)
 
 
+def settings_named(key: str) -> list[str]:
+    """Return the settings of sections with this name: one of them may be meant by a key at the top."""
+    sections = ((name, *_inner(hint)) for name, hint in annotations_of(Settings).items())
+    return [
+        f"{name}.{snake(key)}"
+        for name, model, of in sections
+        if model and not of and snake(key) in annotations_of(model)
+    ]
+
+
 def _section(raw: Mapping[str, Any], model: type[Section], path: Keys, spelled: Keys, out: Shaped) -> None:
     for key, value in raw.items():
         name = snake(key)
