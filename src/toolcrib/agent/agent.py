@@ -407,7 +407,9 @@ class Agent:
 
     def _register(self, *tools: Tool) -> None:
         has = self.box.settings.tools.has
-        self._own_tools = [each.name for each in tools if has(each.name) and self.box.registry.find(each.name) is None]
+        self._own_tools = [
+            each.name for each in tools if has(each.every_name) and self.box.registry.find(each.name) is None
+        ]
         for tool in tools:
             if tool.name in self._own_tools:
                 self.box.registry.register(tool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from ..boundary.network.settings import Domain, GuardSettings
@@ -135,9 +136,9 @@ class ToolsSettings(Section):
     documents: DocumentSettings = DocumentSettings()
     browser: BrowserSettings = BrowserSettings()
 
-    def has(self, name: str) -> bool:
-        """Return whether there is to be a built-in tool of this name."""
-        return self.builtin and not matches(name, self.disabled)
+    def has(self, names: str | Iterable[str]) -> bool:
+        """Return whether there is to be a built-in tool of this name, or of these: `shell` is `exec`."""
+        return self.builtin and not matches(names, self.disabled)
 
 
 @dataclass(frozen=True, slots=True)

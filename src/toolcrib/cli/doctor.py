@@ -131,8 +131,12 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         remedy = "its disk is full: make room; `toolcrib clean` frees some" if full else "make it writable"
         usable = not full and os.access(state.path, os.W_OK)
         yield DoctorFinding("state folder", usable, f"{state.path} ({sizes})", remedy)
-        with options.open(settings) as box:
+        with options.build(settings) as box:
+            box.audit.open()
+            box.ask_new_servers()
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
+            for doubt in box.parts.doubts:
+                yield DoctorFinding("configuration", False, doubt, needed=False)
             for (name, *others), why in show.by_reason(box.missing):
                 also = f" (also {', '.join(others)})" if others else ""
                 yield DoctorFinding(f"tool {name}", False, f"{why}{also}", needed=False)

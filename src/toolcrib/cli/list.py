@@ -55,6 +55,8 @@ def list_tools(
             rows = [[tool.name, str(tool.category), box.policy.usual(tool).verdict, tool.summary] for tool in tools]
             rows = [[*map(clean, row)] for row in rows]
             show.columns(rows, ("bold", "dim", "verdict", None))
+        for doubt in box.parts.doubts:
+            show.warn(doubt)
         for absent, why in show.by_reason(box.missing) if not names else ():
             show.say(f"unavailable: {', '.join(absent)} ({why})", "dim")
         say_failed_servers(box)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 _BREAK = r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])"
 _SHORTER = 3  # how many wrong letters a beginning or a short form counts as: more than any real slip
@@ -20,6 +20,15 @@ def near(given: str, known: Iterable[str], most: int = 1) -> list[str]:
     ranked = [(rank, name) for name in known if (rank := _rank(words, _words(name))) is not None]
     best = min((rank for rank, _ in ranked), default=None)
     return [name for rank, name in ranked if rank == best][:most]
+
+
+def unknown(given: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the names that are not among the known ones, as a message says them. A name with `*` may fit later."""
+    said: list[str] = []
+    for name in given:
+        if "*" not in name and name not in known:
+            said += [f"{name!r}{f' (did you mean {meant[0]}?)' if (meant := near(name, known)) else ''}"]
+    return said
 
 
 def _words(name: str) -> list[str]:

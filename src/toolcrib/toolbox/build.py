@@ -7,7 +7,6 @@ starts no process; `Toolbox.start` does.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -48,6 +47,7 @@ from .declared import declared_files, declared_starts
 from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import Sandboxes, command_journal
 from .sources import add_sources
+from .tool_names import check_names
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
@@ -356,21 +356,26 @@ def limits_of(settings: Settings) -> CallLimits | None:
 
 # --- tools
 
+_DISABLED = "disabled by tools.disabled"
+
 
 def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bool) -> ToolboxParts:
     """Register the tools in order of priority: the first tool with a name gets it."""
     ground, registry, missing = house.ground, house.registry, list[tuple[str, str]]()
-    own = _builtin(house, missing) if builtin else []
+    made = _builtin(house, missing) if builtin else []
+    own = [tool for tool in made if ground.settings.tools.has(tool.every_name)]
+    disabled = [tool for tool in made if tool not in own]
+    missing += [(tool.name, _DISABLED) for tool in disabled]
     for tool in (*own, *tools):
         registry.register(tool)
     search = functools.partial(_search_tools, any(tool.name == "run_code" for tool in own))
     exposure = Exposure(registry, search, ground.settings.tools.list_limit, [tool.name for tool in own])
     ground.ends.append(exposure.forget)
     servers, plugins = add_sources(house, missing, builtin=builtin)
-    registry.unavailable = dict(missing)
-    if builtin:  # without built-in tools, the user's settings may name tools that are absent on purpose
-        _check_approval_names(ground.settings, registry, missing)
-    return ToolboxParts(house, exposure, missing, servers, plugins)
+    registry.unavailable = {**dict(missing), **{name: _DISABLED for tool in disabled for name in tool.every_name}}
+    # without built-in tools, the user's settings may name tools that are absent on purpose
+    doubts = check_names(ground.settings, registry, made) if builtin else []
+    return ToolboxParts(house, exposure, missing, servers, plugins, doubts)
 
 
 def _search_tools(in_scripts: bool, exposure: Exposure) -> list[Tool]:
@@ -400,9 +405,7 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
     for close in closers:
         ground.closing.callback(close)
     ground.sandboxes.judge_in_thread([tool for tool in tools if tool.category == "shell"])
-    has = settings.tools.has
-    missing += [(tool.name, "disabled by tools.disabled") for tool in tools if not has(tool.name)]
-    return [tool for tool in tools if has(tool.name)]
+    return tools
 
 
 def _code(house: House, missing: list[tuple[str, str]], closers: list[Callable[[], object]]) -> list[Tool]:
@@ -439,28 +442,3 @@ def _gate(house: House) -> Callable[[str, Mapping[str, Any], ToolContext], Judge
         return Judgement(found.verdict, found.reason, found.rule)
 
     return gate
-
-
-def _check_approval_names(settings: Settings, registry: ToolRegistry, missing: Iterable[tuple[str, str]]) -> None:
-    """Check that every name in `approval.require_for` is a tool; names with `*` may match tools that come later.
-
-    Unknown names in `dangerous_tools` only cause a warning: files of the earlier designs list their own tools there.
-    The same for `require_for`, if servers or plugins may add tools with names that are not known yet. Raises
-    ConfigError for an unknown name otherwise.
-    """
-    known = {name for tool in registry for name in tool.every_name} | {name for name, _ in missing}
-    more_come = bool(settings.mcp_servers) or settings.plugins.enabled
-    for setting in ("require_for", "dangerous_tools"):
-        unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]
-        if not unknown:
-            continue
-        where = settings.origin.sources.get(f"approval.{setting}")
-        text = (
-            f"{f'{where}: ' if where else ''}approval.{setting}: there is no tool {', '.join(map(repr, unknown))}, so "
-            f"nothing would ask because of it; known here: {', '.join(sorted(known))}. A name with * may mean tools "
-            "that come later"
-        )
-        if setting == "dangerous_tools" or more_come:
-            logging.getLogger("toolcrib").warning("%s", text)
-        else:
-            raise ConfigError(text)

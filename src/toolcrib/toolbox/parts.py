@@ -112,3 +112,5 @@ class ToolboxParts:
     """Tools that are not registered because something they need is absent: (name, why)."""
     servers: Lazy[McpServers]
     plugins: Lazy[Plugins]
+    doubts: list[str]
+    """Warnings about names in the settings that no tool has."""

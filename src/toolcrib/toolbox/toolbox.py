@@ -143,6 +143,7 @@ class Toolbox:
         from .sandbox import recover_effects
 
         self.audit.open()
+        _warn(self.parts.doubts)
         _warn(recover_effects(self.state, prune=True))
 
     def __enter__(self) -> Self:

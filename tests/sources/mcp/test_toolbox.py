@@ -223,10 +223,15 @@ async def test_a_yes_is_for_the_server_that_was_shown(config: Any) -> None:
         assert again is not None and again.digest == other.digest
 
 
-async def test_filters_and_prefix(config: Any) -> None:
-    settings = {"tools": ["e*", "pid"], "disabled_tools": ["environment"], "prefix": "my_"}
+async def test_filters_and_prefix(config: Any, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"tools": ["e*", "my_pid"], "disabled_tools": ["environment", "bgi", "x*"], "prefix": "my_"}
+    settings["per_tool"] = {"ecoh": {}}
     async with Toolbox.open(**config({"tools": ["echo", "environment", "pid", "big"]}, **settings)) as box:
         assert box.registry.names == ["my_echo", "my_pid"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "mcp_servers.raw.disabled_tools: this server has no tool 'bgi' (did you mean big?)",
+        "mcp_servers.raw.per_tool: this server has no tool 'ecoh' (did you mean echo?)",
+    ]
 
 
 async def test_a_name_that_is_taken_gets_a_number(config: Any) -> None:

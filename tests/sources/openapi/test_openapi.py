@@ -297,11 +297,17 @@ async def test_an_address_that_is_not_granted_is_refused(room: Room, server: int
         await room.open(**given)
 
 
-async def test_operations_can_be_chosen(room: Room) -> None:
-    choice = {"operations": ["get*", "form"], "disabled_operations": ["form"], "prefix": "", "category": "memory"}
+async def test_operations_can_be_chosen(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    choice = {
+        "operations": ["get*", "form"],
+        "disabled_operations": ["form", "getPets"],
+        "prefix": "",
+        "category": "memory",
+    }
     box = await room.open(**settings(room, 8080, **choice))
     assert box.registry.require("getPet").category == "memory"
     assert "form" not in box.registry
+    assert "openapi.pets: the API has no operation 'getPets' (did you mean getPet?)" in caplog.text
 
 
 async def test_writing_asks_in_assistant_mode(room: Room) -> None:

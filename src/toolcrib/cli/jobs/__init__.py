@@ -16,5 +16,5 @@ def offer_schedules(box: Toolbox) -> None:
     schedules = schedules_of(box)
     box.when_closed(schedules.close)
     for tool in schedule_tools(box, schedules):
-        if box.settings.tools.has(tool.name):
+        if box.settings.tools.has(tool.every_name):
             box.registry.register(tool, on_conflict="keep")

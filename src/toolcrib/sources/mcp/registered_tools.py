@@ -52,6 +52,7 @@ class RegisteredTools:
         self.registry, self._pins = registry, pins
         self._tools: dict[str, dict[str, McpTool]] = {}
         self._names: dict[tuple[str, str], str] = {}
+        self._warned: set[tuple[str, str]] = set()
 
     def of(self, server: str) -> list[McpTool]:
         """Return the tools of a server that are in the registry."""
@@ -64,6 +65,7 @@ class RegisteredTools:
     def set(self, server: Upstream, listing: ServerListing) -> None:
         """Set a server's tools: new, changed and removed ones are updated in the registry."""
         tools = self._tools.setdefault(server.name, {})
+        self._warn(server.config, listing)
         wanted = {tool.name: tool for tool in _wanted(server.config, listing)}
         for name in [name for name, tool in tools.items() if tool.listed != wanted.get(name)]:
             self._withdraw(tools.pop(name))
@@ -76,6 +78,20 @@ class RegisteredTools:
         taken = {tool.name for tool in self.registry} if new else set[str]()
         for listed in new:
             self._register(server, listed, taken)
+
+    def _warn(self, config: ServerConfig, listing: ServerListing) -> None:
+        """Warn once of names in the settings that no tool of the server has."""
+        from ...core.near import unknown
+
+        names = [tool.name for tool in (*listing.tools, *extra_tools(config, listing))]
+        known = {*names, *(tool_name(config.name, name, config.prefix) for name in names)}
+        for setting, given in (
+            ("tools", config.tools or ()), ("disabled_tools", config.disabled_tools), ("per_tool", config.per_tool)
+        ):  # fmt: skip
+            for said in unknown(given, known):
+                if (config.name, said) not in self._warned:
+                    self._warned.add((config.name, said))
+                    log.warning("mcp_servers.%s.%s: this server has no tool %s", config.name, setting, said)
 
     def remove(self, server: str) -> None:
         """Remove a server's tools from the registry."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from ...boundary.network.address_guard import AddressGuard
 from ...builtin.outgoing import USER_AGENT, OutgoingRequests, Resolve, why_missing
+from ...core.near import unknown
 from ...core.registry import ToolRegistry
 from ...core.text import matches
 from ...core.tool import Tool
@@ -17,6 +19,8 @@ from .api_operations import operations, server_url
 from .calling import Api, operation_tool
 
 __all__ = ["add_api", "api_tools"]
+
+log = logging.getLogger("toolcrib.openapi")
 
 
 def add_api(
@@ -46,7 +50,10 @@ def api_tools(document: OpenApiDocument, api: Api, given: OpenApiSettings) -> It
     """
     prefix = f"{api.name}_" if given.prefix is None else given.prefix
     taken: set[str] = set()
-    for operation in operations(document):
+    found = list(operations(document))
+    for said in unknown((*(given.operations or ()), *given.disabled_operations), {each.name for each in found}):
+        log.warning("openapi.%s: the API has no operation %s", api.name, said)
+    for operation in found:
         wanted = given.operations is None or matches(operation.name, given.operations)
         if not wanted or matches(operation.name, given.disabled_operations):
             continue
