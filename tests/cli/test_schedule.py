@@ -12,6 +12,18 @@ from toolcrib.jobs.schedules import Schedules
 from .conftest import Cli
 
 
+def test_with_the_engine_in_memory_nothing_says_to_start_a_worker(cli: Cli) -> None:
+    cli.write("toolcrib.toml", '[jobs]\nengine = "memory"\n')
+    cli("trust", "--yes")
+    added = cli("schedule", "add", "every 10m", "Drink")
+    called = cli("call", "cron", "action=add", "message=Drink more", "every_seconds:=3600")
+    for text in (added.stderr, called.stdout, cli("schedule").stderr, cli("schedule", "run", "drink").stderr):
+        assert "they run only while `toolcrib chat` or `toolcrib channels` runs here" in text
+        assert "start it" not in text
+        assert "`toolcrib jobs`" not in text
+    assert 'There are no workers: jobs.engine is "memory"' in cli("jobs", "workers").stderr
+
+
 def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
     assert "There are no schedules" in cli("schedule").stderr
     done = cli("schedule", "add", "every 10m", "Drink", "water")

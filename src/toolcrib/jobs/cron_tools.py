@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 NOT_HERE = "a scheduled run makes no schedules and changes none, and this is one of {!r}"
 NO_WORKER = "No worker runs now. Schedules run only while one does: start it with `toolcrib worker`."
+NO_WORKER_IN_MEMORY = (
+    'Nothing runs schedules now. jobs.engine is "memory", so they run only while `toolcrib chat` or `toolcrib channels`'
+    ' runs here; `toolcrib worker` needs jobs.engine = "dbos".'
+)
 NO_EXTRA = " It needs the extra `jobs`: pip install 'toolcrib[jobs]'."
 OFTEN = 60
 """Seconds: what runs more often than that without end is asked about."""
@@ -45,8 +49,10 @@ _Text = Annotated[str | None, Field(max_length=20_000)]
 _Short = Annotated[str | None, Field(max_length=300)]
 
 
-def no_worker() -> str:
-    """Return that no worker runs, and what to do."""
+def no_worker(engine: str = "dbos") -> str:
+    """Return that no worker runs, and what to do with this engine of the settings."""
+    if engine == "memory":
+        return NO_WORKER_IN_MEMORY
     return NO_WORKER if find_spec("dbos") else NO_WORKER + NO_EXTRA
 
 
@@ -159,11 +165,12 @@ class Scheduling:
 
     def then(self, made: Schedule) -> str:
         """Return when a new schedule is due, who hears of it, and what is missing for it."""
-        lines = [str(made.timing), next_of(made)]
+        lines, engine = [str(made.timing), next_of(made)], self.box.settings.jobs.engine
         if "deliver" not in made.job.body:
-            lines.append("No chat asks for it, so `toolcrib jobs` shows the outcome.")
+            where = f"schedule show {made.name}" if engine == "memory" else "jobs"
+            lines.append(f"No chat asks for it, so `toolcrib {where}` shows the outcome.")
         if not self.schedules.has_worker(time.time()):
-            lines.append(no_worker())
+            lines.append(no_worker(engine))
         return "\n".join(lines)
 
 

@@ -102,6 +102,9 @@ async def workers(options: Options, db: Database = None) -> None:
     """List the workers that run now, and which jobs each takes."""
 
     found: dict[str, Served] = {}
+    none = "No worker runs now. Start one: toolcrib worker"
+    if with_database(options.settings(quiet=True), db).jobs.engine == "memory":
+        none = 'There are no workers: jobs.engine is "memory". With jobs.engine = "dbos": toolcrib worker'
     with suppress(NoJobs):
         async with opened_jobs(options, db) as (engine, _):
             found = await engine.workers()
@@ -112,7 +115,7 @@ async def workers(options: Options, db: Database = None) -> None:
         [name, ", ".join(filter(None, serves.workspaces)), ", ".join(serves.queues), ", ".join(serves.tags)]
         for name, serves in found.items()
     ]
-    show.columns(rows, ("bold",), none="No worker runs now. Start one: toolcrib worker")
+    show.columns(rows, ("bold",), none=none)
 
 
 async def shown(options: Options, job_id: JobId, db: Database = None) -> None:

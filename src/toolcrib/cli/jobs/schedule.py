@@ -37,7 +37,7 @@ def listed(options: RecordOptions) -> None:
         none="There are no schedules. Make one: toolcrib schedule add 'every 1h' 'Look whether the build is green'",
     )
     if idle:
-        _no_worker()
+        _no_worker(options)
 
 
 def shown(options: RecordOptions, name: Name) -> None:
@@ -161,7 +161,7 @@ def run_now(options: RecordOptions, name: Name) -> None:
         found = schedules.run(name)
         show.say(f"{found.name} runs as soon as a worker looks for it; toolcrib schedule show {found.name}")
         if not schedules.has_worker(time.time()):
-            _no_worker()
+            _no_worker(options)
 
 
 def next_times(
@@ -233,10 +233,10 @@ def opened_schedules(options: RecordOptions, *, make: bool = False) -> Generator
         schedules.close()
 
 
-def _no_worker() -> None:
+def _no_worker(options: RecordOptions) -> None:
     from ...jobs.cron_tools import no_worker
 
-    show.say(no_worker(), "yellow")
+    show.say(no_worker(options.settings(quiet=True).jobs.engine), "yellow")
 
 
 def _plain(schedule: Schedule) -> dict[str, Any]:
