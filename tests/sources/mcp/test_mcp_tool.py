@@ -9,9 +9,11 @@ import pytest
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
+from toolcrib.policy.lint import lint
 from toolcrib.sources.mcp.config import server_config
-from toolcrib.sources.mcp.listed import ListedTool
+from toolcrib.sources.mcp.listed import ListedTool, ServerListing
 from toolcrib.sources.mcp.mcp_tool import McpTool
+from toolcrib.sources.mcp.registered_tools import extra_tools
 
 OBJECT = {"type": "object"}
 
@@ -32,6 +34,17 @@ def test_hints_of_a_server_that_is_not_trusted_loosen_nothing(hints: dict[str, A
     assert default_labels(found) == Labels("untrusted", "private")
     assert found.timeout is not None
     assert found.timeout > 600
+
+
+def test_our_tools_for_resources_and_prompts_have_no_faults() -> None:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    listing = ServerListing((), has_resources=True, has_prompts=True)
+    configs = [server_config(name, {"command": "x"}) for name in ("notes", "math")]
+    pairs = [(config, listed) for config in configs for listed in extra_tools(config, listing)]
+    found = [McpTool(f"mcp_{config.name}_{listed.name}", listed, config, run) for config, listed in pairs]
+    assert len(found) == 4 and [fault.rule for fault in lint(found) if fault.level == "warning"] == []
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])

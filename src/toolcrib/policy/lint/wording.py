@@ -94,13 +94,19 @@ def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[Lint
             continue
         for other, _ in index.search(summary, NEIGHBOURS):
             pair = frozenset((tool.name, other.name))
-            if other is tool or pair in told or not _same_parameters(tool, other):
+            if other is tool or pair in told or not _same_parameters(tool, other) or _names_its_server(tool, other):
                 continue
             if fuzz.token_sort_ratio(summary, other.summary.strip()) >= ALIKE:
                 told.add(pair)
                 text = f"says of itself what {other.name} says: {summary[:80]!r}"
                 remedy = "say in which case each is right, or offer one of them"
                 yield LintFinding(tool.name, "warning", "overlap", text, remedy)
+
+
+def _names_its_server(one: Tool, other: Tool) -> bool:
+    """Return whether two tools come from different servers, and one says from which: then it says when it is right."""
+    servers = {tool.origin.server for tool in (one, other) if tool.origin}
+    return len(servers) == 2 and any(f"MCP server {name}" in one.summary + other.summary for name in servers)
 
 
 def _letters(name: str) -> str:

@@ -89,7 +89,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         title=listed.title,
         description=listed.description or listed.title or f"The tool {listed.name} of MCP server {config.name}.",
         category=given or (hinted(listed) if trusted else unknown),
-        categorized=given is not None or trusted,
+        categorized=given is not None or trusted or listed.kind != "tool",
         parameters=dict(listed.schema),
         # hints of an untrusted server count only if they are stricter
         read_only=True if trusted and not given and listed.hint("readOnlyHint") else None,
