@@ -68,6 +68,13 @@ def test_nothing_is_written_without_a_yes_or_for_nonsense(cli: Cli) -> None:
     assert not path.exists()
 
 
+def test_a_program_that_only_this_folder_has_is_a_warning(cli: Cli) -> None:
+    cli.write("notes.py", "")
+    assert f"Write the whole path: {cli.work}/notes.py" in cli("mcp", "add", "a", "python", "notes.py", code=3).stderr
+    for words in (("python", str(cli.work / "notes.py")), ("notes.py", "."), ("npx", "-y", "server")):
+        assert "whole path" not in cli("mcp", "add", "a", "--", *words, code=3).stderr
+
+
 def test_another_file_can_be_named(cli: Cli) -> None:
     cli("mcp", "add", "a", "--yes", "--config", "other.toml", "--", "x")
     assert tomllib.loads((cli.work / "other.toml").read_text())["mcp_servers"] == {"a": {"command": "x"}}

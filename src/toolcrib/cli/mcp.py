@@ -108,6 +108,12 @@ def added(
     more = {"transport": transport, "category": category, "trust": "hints" if trust else None}
     entry.update({key: value for key, value in more.items() if value is not None})
     server_config(name, entry)
+    for word in [] if is_url or options.config else target:
+        if not Path(word).is_absolute() and (word != target[0] or "/" in word) and Path(word).is_file():
+            show.warn(
+                f"{word} is a path below this folder, but the server starts in the folder of each workspace, and is "
+                f"not found in others. Write the whole path: {Path(word).absolute()}"
+            )
     _put(options, {name: entry})
 
 
