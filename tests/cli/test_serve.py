@@ -110,7 +110,7 @@ def test_wrong_addresses(cli: Cli) -> None:
 
 def test_a_new_token_is_shown_once_with_the_settings_that_accept_it(cli: Cli) -> None:
     from toolcrib.config import make_settings
-    from toolcrib.serve.tokens import Tokens, named_tokens
+    from toolcrib.serve.http.tokens import Tokens, named_tokens
 
     shown = cli("serve", "--new-token", "alice").stdout
     token = re.findall(r"Bearer (\S+)", shown)[0]

@@ -25,10 +25,10 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.tool import FunctionTool, tool
 from toolcrib.serve import calls as calls_module
-from toolcrib.serve import http as http_module
-from toolcrib.serve import tokens as tokens_module
+from toolcrib.serve.http import server as http_module
+from toolcrib.serve.http import tokens as tokens_module
+from toolcrib.serve.http.tokens import Tokens, choose_token, digest_of, named_tokens
 from toolcrib.serve.peer import peer_of
-from toolcrib.serve.tokens import Tokens, choose_token, digest_of, named_tokens
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import until

@@ -12,8 +12,8 @@ from mcp_types import JSONRPCNotification
 
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
-from toolcrib.serve import event_store
-from toolcrib.serve.event_store import EventMemory
+from toolcrib.serve.http import event_store
+from toolcrib.serve.http.event_store import EventMemory
 
 from ..waiting import until
 from .test_http import TOKEN, serving
@@ -82,7 +82,7 @@ async def test_a_broken_stream_is_resumed_by_its_session_only() -> None:
 
 
 async def test_sessions_of_a_caller_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.serve.http.MAX_SESSIONS", 2)
+    monkeypatch.setattr("toolcrib.serve.http.server.MAX_SESSIONS", 2)
     async with serving(ToolRegistry()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         first = await opened(http, url)
         await opened(http, url)

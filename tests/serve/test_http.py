@@ -29,9 +29,9 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
-from toolcrib.serve import guard
 from toolcrib.serve.addressed import authorities
-from toolcrib.serve.tokens import Tokens, choose_token, is_loopback
+from toolcrib.serve.http import guard
+from toolcrib.serve.http.tokens import Tokens, choose_token, is_loopback
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import pass_time, until

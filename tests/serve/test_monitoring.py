@@ -11,7 +11,7 @@ import pytest
 from toolcrib.config import make_settings
 from toolcrib.core.errors import ToolError
 from toolcrib.core.tool import tool
-from toolcrib.serve.monitoring import Metric, caller_of_session, exposition
+from toolcrib.serve.http.monitoring import Metric, caller_of_session, exposition
 from toolcrib.toolbox import Toolbox
 
 from .test_callers import ALICE, client, token

@@ -22,7 +22,7 @@ from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 from toolcrib.config import Settings, load_settings
 from toolcrib.core.tool import tool
 from toolcrib.serve import server_reloading
-from toolcrib.serve import tokens as tokens_module
+from toolcrib.serve.http import tokens as tokens_module
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import pass_time, until

@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..core.wings import has_wing
+from ..core.wings import absent, has_wing
 from ..serve.defaults import DEFAULT_PORT
 from . import show
 from .arguments import address_of
@@ -52,6 +52,8 @@ def serve(
     import asyncio
     from importlib import import_module
 
+    if not has_wing("http") and (http is not None or new_token is not None):
+        raise Usage(f"there is no server for HTTP: {absent('http')}")
     if new_token is not None:
         _print_token(new_token)
         return
@@ -67,7 +69,7 @@ def serve(
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
 
     # Before the event loop starts: importing the MCP SDK takes about a second.
-    import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
+    import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http.server")
 
     def reload() -> Settings:
         return options.settings(quiet=True)
@@ -121,7 +123,7 @@ def _print_token(name: str) -> None:
     """Print a new token once, and the table of settings that has its hash. It is stored nowhere."""
     from ..config import make_settings
     from ..core.homes import config_home
-    from ..serve.tokens import digest_of, new_token
+    from ..serve.http import digest_of, new_token
 
     token = new_token()
     entry = {"name": name, "hash": digest_of(token.encode())}

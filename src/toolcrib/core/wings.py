@@ -47,6 +47,7 @@ WINGS = {
     "effects": Wing("effects", {"changes": "See and apply what commands would change."}),
     "gateway": Wing("serve.gateway"),
     "hosts": Wing("hosts", HOOK_COMMANDS),
+    "http": Wing("serve.http"),
     "install": Wing("cli.install", {"install": "Set up an MCP client, such as Claude Code or Cursor."}),
     "jobs": Wing("jobs", JOB_COMMANDS, "cli.jobs"),
     "landlock": Wing("boundary.sandbox.landlock"),

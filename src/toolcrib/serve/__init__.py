@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ..core.errors import ConfigError
+from ..core.wings import absent, has_wing
 from .defaults import DEFAULT_HOST, DEFAULT_PORT, TOKEN_VARIABLE
 
 if TYPE_CHECKING:
@@ -48,9 +50,11 @@ async def serve_http(
     prints it to stderr. "" means that no token is required; only a loopback address allows that. `allow_hosts` are
     further names (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free port.
     `started` gets the URL. `reload` reads the settings again, on SIGHUP and whenever their files change; an error of it
-    changes nothing. Raises ConfigError if the settings would leave the server open.
+    changes nothing. Raises ConfigError if the settings would leave the server open, or without the wing `http`.
     """
-    from .http import serve
+    if not has_wing("http"):
+        raise ConfigError(f"serve_http: {absent('http')}")
+    from .http.server import serve
 
     await serve(box, host, port, token=token, allow_hosts=allow_hosts, started=started, reload=reload)
 

@@ -1,7 +1,7 @@
 """The MCP server: a toolbox behind the official SDK's low-level server, in both protocol eras from one object.
 
     server = McpServer(box)
-    await server.sdk.run(read, write, server.sdk.create_initialization_options())     # or serve.stdio, serve.http
+    await server.sdk.run(read, write, server.sdk.create_initialization_options())  # or serve.stdio, serve.http.server
 
 Every call goes through the toolbox's own pipeline. This module does not decide whether a call may run. If the box
 has MCP servers, this server is also a gateway: the wing `gateway` passes on their content other than tools.

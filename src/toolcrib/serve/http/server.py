@@ -14,25 +14,25 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from ..boundary.network.strangers import Strangers, connections_of_one, raise_descriptors
-from ..core.registry import ToolRegistry
-from ..policy.secrets.logs import log_little
-from ..sources.mcp.sdk_private import forget_messages, refuse_odd_ids, session_manager
-from .addressed import LOOPBACK, authorities
-from .defaults import TOKEN_VARIABLE
+from ...boundary.network.strangers import Strangers, connections_of_one, raise_descriptors
+from ...core.registry import ToolRegistry
+from ...policy.secrets.logs import log_little
+from ...sources.mcp.sdk_private import forget_messages, refuse_odd_ids, session_manager
+from ..addressed import LOOPBACK, authorities
+from ..defaults import TOKEN_VARIABLE
+from ..listening import ReportingServer, listen
+from ..mcp import McpServer
+from ..server_reloading import Reloader, reloading
+from ..signals import stop_signal
 from .event_store import RETRY_MS, EventMemory
 from .guard import MAX_BODY, RequestGuard
-from .listening import ReportingServer, listen
-from .mcp import McpServer
 from .monitoring import Monitoring
-from .server_reloading import Reloader, reloading
-from .signals import stop_signal
 from .tokens import Token, Tokens, choose_token, digest_of, named_tokens, refuse_open_server
 from .trimming import trimming
 
 if TYPE_CHECKING:
-    from ..config import Settings
-    from ..toolbox import Toolbox
+    from ...config import Settings
+    from ...toolbox import Toolbox
 
 PATH = "/mcp"
 MAX_SESSIONS = 1_000

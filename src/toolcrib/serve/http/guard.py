@@ -21,10 +21,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..core.caller import Caller
-from ..core.text import lazy_regex
-from .addressed import is_one_of, only_one
-from .defaults import CALLER, HEALTH, METRICS
+from ...core.caller import Caller
+from ...core.text import lazy_regex
+from ..addressed import is_one_of, only_one
+from ..defaults import CALLER, HEALTH, METRICS
 from .tokens import Token, Tokens, has_expired
 
 log = logging.getLogger("toolcrib.serve")

@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..config.serve_settings import ServeSettings, TokenSettings, moment
-from ..core.caller import Caller
-from ..core.dataclass import dataclass
-from ..core.errors import ConfigError
-from ..policy.rules.match import why_never
-from ..policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
-from .defaults import TOKEN_VARIABLE
+from ...config.serve_settings import ServeSettings, TokenSettings, moment
+from ...core.caller import Caller
+from ...core.dataclass import dataclass
+from ...core.errors import ConfigError
+from ...policy.rules.match import why_never
+from ...policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
+from ..defaults import TOKEN_VARIABLE
 
 MIN_TOKEN = 16
 PREFIX = "sha256:"

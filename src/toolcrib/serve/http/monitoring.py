@@ -17,15 +17,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..core.dataclass import dataclass
-from ..core.events import CallFinished
-from ..core.output import ErrorKind
-from ..core.tool import ToolCategory
-from ..sources.mcp.states import ServerState
-from .defaults import HEALTH, METRICS
+from ...core.dataclass import dataclass
+from ...core.events import CallFinished
+from ...core.output import ErrorKind
+from ...core.tool import ToolCategory
+from ...sources.mcp.states import ServerState
+from ..defaults import HEALTH, METRICS
 
 if TYPE_CHECKING:
-    from .mcp import McpServer
+    from ..mcp import McpServer
 
 BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0)
 """Upper bounds for the durations of calls, in seconds."""

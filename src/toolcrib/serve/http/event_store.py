@@ -11,7 +11,7 @@ from collections import OrderedDict
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
-from ..core.text import lazy_regex
+from ...core.text import lazy_regex
 
 MAX_EVENTS = 500
 """The most events that are stored for a session."""
