@@ -347,6 +347,9 @@ def test_a_shim_runs_what_a_file_of_the_workspace_says(tmp_path: Path, monkeypat
         "echo ${x:-${y:-*(e:id:)}}", "zsh -c 'echo ${x:-*(e:id:)}'", "x=${y:-=(touch b)}", "x=1env; cat ${x/<->/.}",
         'x=zenv; cat "${x/(z)/.}"', "cat {-..0}env", r"cat $'i\d_rsa'",
         "x='{print} BEGIN{f(1)}'; awk $x a", "x='[a]'; cat $x", "f() { cat $10; }", "ls 2>&1-",
+        "awk -F $^ -v a=1 b c", 'ls "$="', "ls $+x", "ls $#HOME", "set -- a; ls $#@", 'cat $"a"', "ls {a,}",
+        'set -- a b; ls {c,d}"$@"', "ls $${a,b}", "awk -F $(echo -) -v a=1 b c", "s=root; cat ~$s/a",
+        "e=; cat $e~root/a", 'cat ~"root"/a', "{ls,a/b}",
         "f() { sed -n $1 a; }; f 'p w b'", "x=('p w b'); sed -n ${x[@]} a", "x='p w b'; sed -n ${x:-q} a",
         "for path in a; do ls; done", "for cdpath in /etc; do cd ssl; done", "path=a; ls $path", "uniq a 12>/dev/null",
     ],
@@ -359,8 +362,8 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        'x=(a b); for y in "${x[@]}"; do cat "$y"; done', 'grep "a$" b', 'echo "$HOME:/x" "a$=" $PWD:', "exit $?",
-        "printf '%s %d\\n' \"$x\" 3", "x=(a); cat $x", "exit 1", "x=a; cat ${x}",
+        'x=(a b); for y in "${x[@]}"; do cat "$y"; done', 'grep "a$" b', 'echo "$HOME:/x" "a$" $PWD:', "exit $?",
+        'echo $(($#-1)) "$#-1"', "printf '%s %d\\n' \"$x\" 3", "x=(a); cat $x", "exit 1", "x=a; cat ${x}",
         'echo "${x:-(none)}" ${y:-none} "${z#*:}" "${z%%|*}"', "x=abc; echo ${x:(-2)}", "set -euo pipefail; ls",
         "set -x; set +e", "set -- a b; ls", "[ -t 1 ] && ls", "[[ -t 0 ]]", "read -t 5 x", "LINES=20; ls",
         "COLUMNS=80 ls", "echo '}' {a,b}..c",

@@ -155,8 +155,8 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
     elif piece.zsh:
         sign = name == "$" and piece.zsh[0] not in "[:"
         other_shell(reader, f"${piece.zsh}…" if sign else f"${name}{piece.zsh}")
-        if sign:
-            return ("$",), True
+        if sign or name == '"':
+            return ("$" if sign else "",), True
     subscript = indexed(piece.subscript, reader) if piece.subscript is not None else None
     argument = single(piece.arg, reader) if piece.op else ("",)
     if piece.op == "@" and known(argument) not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):

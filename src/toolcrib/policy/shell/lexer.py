@@ -24,9 +24,8 @@ NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
 # zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
-_ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]")
-_ZSH_DIGITS = lazy_regex(r"\[|:[a-zA-Z&]|[0-9]")  # `$10` is one number there
-_ZSH_BEFORE = lazy_regex(r"[~=^+]*[~=^][~=^+]*(?=[A-Za-z_0-9@*{])")
+_ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(?!\d))|(?<=\$\$)\{")
+_ZSH_BEFORE = lazy_regex(r"\+*[~=^]|\++\w")
 # In the text after an operator of `${…}` it reads groups, ranges of numbers, and qualifiers that run commands.
 _ZSH_PATTERN = lazy_regex(r"\(|<[0-9]*-[0-9]*>")
 _DEFAULTS = frozenset({":-", ":=", ":?", ":+", "-", "=", "?", "+"})
@@ -250,7 +249,7 @@ class Lexer(Scanner):
             self.i += 1
             found: list[Piece] = []
             self.double(found)
-            return tuple(found)
+            return (*found, Param('"', True, zsh="…"))
         match = NAME.match(s, self.i + 1)
         if match:
             self.i = match.end()
@@ -260,7 +259,7 @@ class Lexer(Scanner):
             return (Param(match.group(), quoted, bare=True, zsh=more.group() if more else ""),)
         if following and following in "0123456789@*#?$!-":
             self.i += 2
-            more = (_ZSH_DIGITS if following.isdigit() else _ZSH_AFTER).match(s, self.i)
+            more = _ZSH_AFTER.match(s, self.i)
             return (Param(following, quoted, zsh=more.group() if more else ""),)
         self.i += 1
         if more := _ZSH_BEFORE.match(s, self.i):

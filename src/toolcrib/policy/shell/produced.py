@@ -43,11 +43,11 @@ _PRINTS = lazy_regex(
 
 
 def echo(args: list[str]) -> str | None:
-    """echo without escapes; their meaning differs between shells."""
+    """echo without escapes and a lone dash: their meaning differs between shells."""
     end = "\n"
     if args and args[0] == "-n":
         args, end = args[1:], ""
-    if any("\\" in arg for arg in args) or (args and re.fullmatch(r"-[neE]+", args[0])):
+    if any("\\" in arg for arg in args) or (args and re.fullmatch(r"-[neE]*", args[0])):
         return None
     return " ".join(args) + end
 

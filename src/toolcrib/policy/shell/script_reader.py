@@ -269,8 +269,8 @@ class Reader(ScriptWalk):
         self.processes.clear()
         mark = len(self.commands)
         words = words_of(self, node)
-        if any(raw.source == "}" for raw in node.words[1:]):  # zsh ends a group there
-            expansion.other_shell(self, "}")
+        if node.words and (node.words[0].source[0] == "{" or any(raw.source == "}" for raw in node.words[1:])):
+            expansion.other_shell(self, "{…}")  # zsh begins a group at `{a,b}`, and ends one at a lone `}`
         self.made = tuple(self.commands[mark:])
         redirects, stdin = self.redirections(node.redirects) if node.redirects else ((), None)
         if not node.assigns:

@@ -125,8 +125,10 @@ def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]
     """Yield the secrets at a place. Raises TimeoutError if there is too much to look at."""
     if "**" in spot.pattern and not by_find:  # with `shopt -s globstar` it goes into all folders
         last = spot.pattern.rpartition("/")[2] or "*"
-        fits = ((each, os.path.basename(each)) for each in secrets_below(spot.path, until))
-        yield from ((each, "") for each, own in fits if _perhaps(last, own) and (own[0] != "." or last[0] == "."))
+        for each in secrets_below(spot.path, until):
+            own = os.path.basename(each)
+            if walks or (_perhaps(last, own) and (own[0] != "." or last[0] == ".")):
+                yield each, spot.path if walks else ""
     elif spot.pattern and not by_find:
         for path in selected(spot.path, spot.pattern, until):
             if not os.path.isdir(path):

@@ -95,7 +95,11 @@ def expand(raw: Raw, reader: ScriptWalk) -> Iterator[Word]:
         if pattern is not None:
             yield Word((pattern.text,), raw.source, glob=True)
             continue
-        for field in fields(pieces, reader, braced=pieces is not raw.pieces):
+        braced = pieces is not raw.pieces
+        found = fields(pieces, reader, braced=braced)
+        if braced and len(found) != 1:  # zsh keeps an empty word, and lists the elements of an array in another order
+            other_shell(reader, raw.source)
+        for field in found:
             yield field.word(raw.source)
 
 
@@ -131,7 +135,12 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
                     current.add(None, True)
                 else:
                     _add_tilde(piece.text, len(pieces) == 1, current, reader.state)
-            elif index and not piece.quoted and "~" in piece.text and _value_goes_on(pieces[0], piece.text):
+            elif (
+                index
+                and not piece.quoted
+                and "~" in piece.text
+                and (_value_goes_on(pieces[0], piece.text) or not any(text for text, _ in current.parts))
+            ):  # zsh expands a tilde after an empty value
                 current.add(None, True)
             else:
                 current.add(piece.text, piece.quoted)
@@ -184,7 +193,8 @@ def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
             field.add(part, True)
         return
     if not text.startswith("~") or (not whole and "/" not in text):
-        field.add(None if _ODD_TILDE.match(text) else text, False)
+        odd = text.startswith("~") or _ODD_TILDE.match(text)  # zsh goes on with the name behind a quote
+        field.add(None if odd else text, False)
         return
     home = known(state.get("HOME"))
     match = _TILDE.match(text)
