@@ -384,3 +384,17 @@ async def test_arguments_that_are_not_utf8_say_what_to_do() -> None:
 
     answer = (await ToolRegistry([say]).execute("say", {"text": "caf\udce9"})).for_llm
     assert "not UTF-8; a command can name such a file, with *" in answer
+
+
+async def test_methods_of_one_class_are_read_once() -> None:
+    class Store:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def add(self, number: int = 1) -> str:
+            return str(self.number + number)
+
+    one, two, other = tool(Store(1).add), tool(Store(5).add), tool(Store(9).add, name="other")
+    assert one.arguments is two.arguments
+    assert one.arguments is not other.arguments
+    assert [await call(each, {"number": 2}) for each in (one, two, other)] == ["3", "7", "11"]

@@ -7,6 +7,7 @@ import functools
 import inspect
 import re
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -71,6 +72,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_OF_METHODS: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+"""Parameters and schemas of methods, by function. Built-in tools are methods, the same in each toolbox of a process; to
+read all of them takes 40 ms."""
+
 __all__ = [
     "Access", "BaseTool", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
     "encode", "tool",
@@ -122,7 +127,9 @@ class Tool(ToolFields):
 
         declared = self.parameters
         if declared is None:
-            return TypedArguments(self._signature, read_docstring(self.handler.__doc__), self.name)
+            return self._read(
+                TypedArguments, lambda: TypedArguments(self._signature, read_docstring(self.handler.__doc__), self.name)
+            )
         if not isinstance(declared, Mapping):
             raise ToolDefinitionError(f"{self.name}: parameters should be a JSON Schema, not {declared!r}")
         return RawArguments(full_schema(cast("Mapping[str, Any]", declared)), self.name)
@@ -143,7 +150,17 @@ class Tool(ToolFields):
     def _signature(self) -> Parameters:
         if getattr(self.handler, "__func__", None) in (Tool.execute, BaseTool.run):
             raise ToolDefinitionError(f"{self.name}: {type(self).__name__} defines no {self._handler_name}()")
-        return read_parameters(self.handler, self.name, self._local_names)
+        return self._read(Parameters, lambda: read_parameters(self.handler, self.name, self._local_names))
+
+    def _read(self, kind: type[R], read: Callable[[], R]) -> R:
+        """Return what `read` makes of the handler; of a method only once, for the tools of all instances."""
+        handler = self.handler
+        if self._local_names or not inspect.ismethod(handler):
+            return read()
+        known, key = _OF_METHODS.setdefault(handler.__func__, {}), (kind, self.name, handler.__doc__)
+        if key not in known:
+            known[key] = read()
+        return known[key]
 
     def prepare(self) -> None:
         """Build now what could fail later. Raises ToolDefinitionError."""
