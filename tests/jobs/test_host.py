@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.jobs import host as hosts
-from toolcrib.jobs.bodies import CallBody
+from toolcrib.jobs.bodies import CallBody, MessageBody
 from toolcrib.jobs.engine import Job
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.placing import placement
@@ -66,7 +66,11 @@ def hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
         work.mkdir()
         config.write_text(f"[jobs]\n{settings}\n")
         async with Toolbox.open(work, config=config, tools=[launch]) as box:
-            host = JobHost(box)
+
+            async def has_read(session: str) -> bool:
+                return session == "reader"
+
+            host = JobHost(box, has_read=has_read)
             try:
                 yield host
             finally:
@@ -118,3 +122,20 @@ async def test_it_is_said_which_jobs_have_not_ended(hosted: Open, settings: str,
         assert (await host.left()).startswith(said)
         await engine.cancel(parks.id)
         assert await host.left() == ""
+
+
+@pytest.mark.parametrize("settings", ['engine = "memory"', 'engine = "dbos"'])
+async def test_a_report_that_no_session_has_read_is_said(hosted: Open, settings: str) -> None:
+    """What only wakes a session that has read its reports does not wait for a worker."""
+    async with hosted(settings) as host:
+        engine = await host.engine()
+        wakes = {
+            session: Job("message", MessageBody("", session=session).to_json(), not_before=2e9, **placement(host.box))
+            for session in ("reader", "other")
+        }
+        for job in wakes.values():
+            await engine.submit(job)
+        said = "The session other has a report that it has not read: go on with `toolcrib run --session other`."
+        assert await host.left() == await host.left() == said
+        states = {session: (await engine.status(job.id)).state for session, job in wakes.items()}
+        assert states == {"reader": "cancelled", "other": "queued"}

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
 from . import opening
-from .bodies import CallBody
+from .bodies import MessageBody
 from .cron_tools import schedule_tools
 from .engine import FINAL, JobEngine, JobError, JobState, Limits, Served
 from .job_tool import JobTool, labels_of
@@ -88,7 +88,8 @@ async def start_job(box: Toolbox, engine: JobEngine, name: str, arguments: Mappi
 
 class JobHost:
     """Opens the engine of a toolbox at the first use, and works on it. `work` does the jobs of an agent; `report` sends
-    what became of a job to the session and the chat that it belongs to."""
+    what became of a job to the session and the chat that it belongs to; `has_read` tells whether a session has nothing
+    left to do."""
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class JobHost:
         *,
         work: Mapping[str, AgentWork] | None = None,
         report: SendReport = no_report,
+        has_read: Callable[[str], Awaitable[bool]] | None = None,
         queues: Sequence[str] = (),
         tags: Sequence[str] = (),
         say: Callable[[str], object] = lambda text: None,
@@ -107,7 +109,7 @@ class JobHost:
         )  # fmt: skip
         self.elsewhere = ""
         """Why jobs do not run in this process, if the engine is open."""
-        self._kinds, self._report = dict(work or {}), report
+        self._kinds, self._report, self._has_read = dict(work or {}), report, has_read or _nobody_reads
         self.waits = Waits(box.state.record)
         self.schedules = schedules_of(box)
         self._engine: JobEngine | None = None
@@ -179,25 +181,37 @@ class JobHost:
                     return
 
     async def left(self) -> str:
-        """Return in words which jobs have not ended, and that no other process goes on with; "" if there are none."""
+        """Return in words which jobs have not ended, and which reports were not read, that no other process goes on
+        with; "" if there are none. What only wakes a session that has read its reports is cancelled."""
         if self._engine is None:
             return ""
         states: tuple[JobState, ...] = ("running", "queued", "parked")
         found = await self._engine.jobs(states=states, limit=1_000)
         living = list((await self._engine.workers()).values())
         alone = [
-            each.state for each in found
+            each for each in found
             if each.job.workspace in self.serves.workspaces
-            and (each.job.kind == CallBody.KIND or each.job.body.get("text"))  # else a session only hears of a job
             and sum(serves.has(each.job) for serves in living) <= (not self.elsewhere)
         ]  # fmt: skip
-        shown = ", ".join(f"{alone.count(state)} {state}" for state in states if state in alone)
-        if not shown:
-            return ""
-        if in_memory(self.box.settings):
-            return f"Jobs end with this process, because they are only in memory: {shown}."
-        then = "A call that runs is cut off; the others go on in the next `toolcrib worker`."
-        return f"Jobs have not ended: {shown}. {then} `toolcrib jobs` lists them."
+        wakes = [each.job for each in alone if each.job.kind == MessageBody.KIND and not each.job.body.get("text")]
+        unread: dict[str, None] = {}
+        for job in wakes:
+            if await self._has_read(session := job.body["session"]):
+                await self._engine.cancel(job.id)
+            else:
+                unread[session] = None
+        told = [
+            f"The session {each} has a report that it has not read: go on with `toolcrib run --session {each}`."
+            for each in unread
+        ]
+        working = [each.state for each in alone if each.job not in wakes]
+        shown = ", ".join(f"{working.count(state)} {state}" for state in states if state in working)
+        if shown and in_memory(self.box.settings):
+            told.insert(0, f"Jobs end with this process, because they are only in memory: {shown}.")
+        elif shown:
+            then = "A call that runs is cut off; the others go on in the next `toolcrib worker`."
+            told.insert(0, f"Jobs have not ended: {shown}. {then} `toolcrib jobs` lists them.")
+        return "\n".join(told)
 
     async def _work_on(self, engine: JobEngine) -> None:
         """Run jobs here, wake those whose answers come, and report those that were cut off."""
@@ -298,6 +312,10 @@ class JobHost:
         self._closing.close()
         self.waits.close()
         self.schedules.close()
+
+
+async def _nobody_reads(session: str) -> bool:
+    return True
 
 
 async def _left(engine: JobEngine, job_id: str) -> None:

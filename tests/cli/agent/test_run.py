@@ -57,6 +57,16 @@ def test_a_task_from_the_start_over_an_approval_to_the_answer_and_back(cli: Cli,
     assert "back before turn 0" in back.stderr
 
 
+def test_a_report_that_was_read_leaves_nothing_for_a_worker(cli: Cli, tmp_path: Path) -> None:
+    start = {"action": "start", "tool": "exec", "arguments": {"command": "echo"}}
+    steps = [{"calls": [{"name": "job", "arguments": start}]}, {"text": "Started."}, {"text": "Heard."}]
+    (tmp_path / "job.json").write_text(json.dumps(steps))
+    done = cli("run", "--mode", "autonomous", "--model", f"scripted:{tmp_path}/job.json", "go")
+    assert done.stdout == "Started.\nHeard.\n"
+    assert "waits for a worker" not in cli("jobs").stderr
+    assert {job["state"] for job in cli.json("jobs", "--json")} <= {"done", "cancelled"}
+
+
 def test_a_script_that_is_not_there(cli: Cli) -> None:
     said = cli("run", "--model", "scripted:/nope", "x", code=2).stderr
     assert "scripted:/nope: the file of replies cannot be read: No such file or directory. Name one" in said

@@ -196,6 +196,15 @@ class AgentJobs:
 
     # --- reports
 
+    async def has_read(self, session_id: str) -> bool:
+        """Return whether a session has nothing to do, or is gone."""
+        from ...agent.store import SessionError
+
+        try:
+            return await shared_threads.run(self._is_done, session_id)
+        except SessionError:
+            return True
+
     async def report(self, report: Report) -> None:
         """Send the report of a job to its session, or to its chat, once, however often this is called."""
         job, body = report.job, report.job.body

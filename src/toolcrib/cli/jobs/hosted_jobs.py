@@ -39,7 +39,8 @@ async def hosted_jobs(
 
         agent_jobs = AgentJobs(box, agent, engine, lambda session, job: host.note_start(session, job))
         host = JobHost(
-            box, work=agent_jobs.work, report=agent_jobs.report, queues=queues, tags=tags, say=show.say
+            box, work=agent_jobs.work, report=agent_jobs.report, has_read=agent_jobs.has_read, queues=queues,
+            tags=tags, say=show.say,
         )  # fmt: skip
     else:
         agent_jobs = None
