@@ -45,6 +45,7 @@ def test_trust(cli: Cli) -> None:
     assert 'mode = "autonomous"' in shown
     assert "TOKEN=$(id)" in shown  # what would run is shown as it stands, never masked
     assert "not trusted" in shown
+    assert "run `toolcrib trust`" not in shown  # it runs
     cli("trust", "--yes")
     assert str(path) in cli("trust", "--list").stdout
     done = cli("config", "--changed")

@@ -90,7 +90,7 @@ def _accept_starts(options: Options) -> bool:
     was a change."""
     from ..toolbox.declared import declared_starts
 
-    with options.build() as box:
+    with options.build(options.settings(quiet=True)) as box:
         starts = [(each, doubt) for each in declared_starts(box.settings) if (doubt := box.starts.doubt(each))]
         for each, doubt in starts:
             show.out(f"{plain_line(doubt.text)}.", "bold")
