@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 _LINK = (0o160000).to_bytes(4)  # the mode of such an entry
 _MAX_BYTES = 1 << 28
+SETTLED_NS = 5_000_000_000
+"""What changed less long ago may change again and have the same time (ns)."""
 
 
 def linked_folders(folder: str, git: str = "") -> list[str]:
@@ -27,11 +31,27 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
         return []
     found: dict[str, None] = {}
     for name in ("index", *shared):
-        for path, link in _entries(_content(f"{git}/{name}"), bool(shared)):
+        for path in _read(f"{git}/{name}", bool(shared)):
             inner = f"{folder}/{path}"
-            if (link or shared) and inner not in found and os.path.lexists(f"{inner}/.git"):
+            if inner not in found and os.path.lexists(f"{inner}/.git"):
                 found[inner] = None
     return [inner for inner in found if os.path.realpath(inner) == os.path.realpath(folder) + inner[len(folder) :]]
+
+
+def _read(path: str, shared: bool) -> tuple[str, ...]:
+    """Return the names in an index that may be repositories."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    settled = status.st_ctime_ns < time.time_ns() - SETTLED_NS
+    return (_read_once if settled else _read_once.__wrapped__)(path, shared, *mark)
+
+
+@functools.lru_cache(100)
+def _read_once(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
+    return tuple(name for name, link in _entries(_content(path), shared) if link or shared)
 
 
 def _content(path: str) -> bytes:

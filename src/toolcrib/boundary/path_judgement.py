@@ -14,7 +14,6 @@ from .protected_names import (
     REPOSITORY,
     REPOSITORY_NAMES,
     ProtectedName,
-    protected_behind,
     protected_below,
     protected_by,
 )
@@ -62,7 +61,12 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
     found = protected_by(inside) or (protected_below(inside) if place.parts else None)
     if found is None and _in_repository(ws, place, along):
         return REPOSITORY
-    return found or protected_behind(str(place.root.path), str(place.root.path.joinpath(*place.parts)))
+    if found is None and place.root.writable:
+        from .sandbox.protected_paths import protected_behind  # only changes need it
+
+        text = str(place.root.path.joinpath(*place.parts))
+        found = next(filter(None, (protected_behind(str(root), text) for root in ws.writable)), None)
+    return found
 
 
 # What makes git take a folder for a repository, and which of the others must be there already. `commondir` is a setting

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 
 from ..core.dataclass import dataclass
-from .programs import links_followed
 
 RULE_PROTECTED = "shell:protected"
-_SMALL = 65_536  # bytes of a folder up to which a list of it costs less than looking for each name
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +98,6 @@ def _parts(relative: str) -> tuple[str, ...]:
 
 _FOLDED = tuple((_parts(p.name), p) for p in PROTECTED_NAMES)
 _FIRST = frozenset(parts[0] for parts, _ in _FOLDED)
-_NAMED: dict[str, list[ProtectedName]] = {}  # by the first part of the name, as it is written
-for _each in (*PROTECTED_NAMES, REPOSITORY):
-    _NAMED.setdefault(_each.name.partition("/")[0], []).append(_each)
 
 
 def holds_protected(folder: str) -> bool:
@@ -120,38 +114,6 @@ def protected_by(relative: str) -> ProtectedName | None:
                 if parts[start : start + len(name)] == name:
                     return entry
     return REPOSITORY if ".git" in parts[:-1] else None
-
-
-def protected_behind(root: str, path: str) -> ProtectedName | None:
-    """Return the entry whose name is a link, or lies behind one, and leads to this path (absolute, without links on the
-    way), to a folder around it or to something below it. Looks in `root` and in the folders on the way to the path."""
-    folder = root
-    for part in (*path[len(root) :].strip("/").split("/")[:-1], ""):
-        for first in _there(folder):
-            for entry in _NAMED[first]:
-                whole = f"{folder}/{entry.name}"
-                real = os.path.realpath(whole)
-                if real == whole:
-                    continue
-                inside = real.startswith(f"{root}/") and _overlap(real, path)
-                if inside or any(f"{link}/".startswith(f"{path}/") for link in links_followed(whole)):
-                    return entry
-        folder = f"{folder}/{part}"
-    return None
-
-
-def _there(folder: str) -> Iterable[str]:
-    """Return which first parts of protected names are in a folder."""
-    try:
-        if os.stat(folder).st_size <= _SMALL:
-            return sorted(_NAMED.keys() & os.listdir(folder))
-    except OSError:
-        return ()
-    return [name for name in _NAMED if os.path.lexists(f"{folder}/{name}")]
-
-
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def protected_below(relative: str) -> ProtectedName | None:

@@ -273,6 +273,9 @@ class CommandRunner:
 
     def look_over(self, prepared: PreparedCommand, ctx: ToolContext, command: str) -> CommandOutcome:
         """Check the changes of a command, and move away files that it must not create. Blocks; call it once."""
+        from ..boundary.sandbox.protected_paths import forget_links  # a start does not need it
+
+        forget_links()
         outcome = CommandOutcome()
         if self.effects is not None:
             outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)

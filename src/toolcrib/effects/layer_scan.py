@@ -14,7 +14,8 @@ from collections.abc import Generator, Sequence
 
 from ..boundary.copy_tree import OVERLAY
 from ..boundary.descriptors import LISTED, chmod_at, closing_fd
-from ..boundary.sandbox.protected_paths import ProtectedPaths, is_generated, protected_end
+from ..boundary.sandbox.protected_paths import ProtectedPaths, protected_end
+from ..boundary.sandbox.protected_search import is_generated
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from .change_list import Action, ChangeList, Kind, Op, PathChange

@@ -22,8 +22,7 @@ from pathlib import Path
 from ..boundary.copy_tree import copy_tree
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.remove_tree import remove_all
-from ..boundary.sandbox.protected_paths import may_hold_names
-from ..boundary.sandbox.writable import remember
+from ..boundary.sandbox.protected_search import may_hold_names, remember
 from ..builtin.command_effects import CommandOutcome
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass

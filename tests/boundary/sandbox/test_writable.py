@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.path_judgement import judge_path
 from toolcrib.boundary.sandbox import writable
+from toolcrib.boundary.sandbox.protected_search import remember
 from toolcrib.boundary.sandbox.settings import SandboxSettings
 from toolcrib.boundary.sandbox.writable import Writable, workspace_of
+from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import SandboxUnavailable
 
 
@@ -72,5 +75,18 @@ def test_of_very_many_new_protected_names_none_is_missed(tmp_path: Path) -> None
     for folder in new:
         folder.mkdir(parents=True)
         (folder / ".envrc").touch()
-    writable.remember(str(tmp_path), map(str, new))
+    remember(str(tmp_path), map(str, new))
     assert set(folders.appeared(guards)) == {str(each.relative_to(tmp_path) / ".envrc") for each in new}
+
+
+def test_what_a_protected_link_of_another_folder_leads_to_is_read_only(tmp_path: Path) -> None:
+    (ws := tmp_path / "ws").mkdir()
+    (other := tmp_path / "other").mkdir()
+    (other / "local").touch()
+    (ws / ".envrc").symlink_to(other / "local")
+    guards = Writable(ws, SandboxSettings(write_roots=(str(other),)), "workspace-write").guards(ws)
+    assert any(str(other / "local") in guard.read_only for guard in guards)
+    workspace = Workspace(ws, write_roots=[other])
+    judgement = judge_path(workspace, other / "local", write=True)
+    workspace.close()
+    assert judgement is not None and ".envrc" in judgement.reason

@@ -12,49 +12,26 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from pathlib import Path
 
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
-from ..git_index import linked_folders
 from ..host_file import HostFile
-from ..programs import links_followed
-from ..protected_names import PROTECTED_NAMES
-
-# Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
-# from, worktrees hold one each (gitrepository-layout(5)).
-_GIT_NAMES = (".git/commondir", ".git/worktrees")
-_NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
-# A folder with HEAD and objects is a repository, whatever its name: git uses it as the current folder, and a `.git`
-# file can point to it.
-_REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
-_FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
+from ..programs import beneath, links_followed
+from ..protected_names import REPOSITORY, ProtectedName, protected_by
+from .protected_search import DEPTH, MAX_FOLDERS, NAMES, PASSED_OVER, REPOSITORY_NAMES, Search, remember, remembered
 
 _MAKES_REPOSITORY = frozenset({"head", "objects", "commondir"})
 _LAST = frozenset({
-    *(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git", *_MAKES_REPOSITORY,
+    *(name.rpartition("/")[2].casefold() for name in NAMES), *REPOSITORY_NAMES, ".git", *_MAKES_REPOSITORY,
 })  # fmt: skip
 
-_ABOVE = frozenset(p.name.partition("/")[0] for p in PROTECTED_NAMES if "/" in p.name)
-_BETWEEN = frozenset(part.casefold() for name in _NAMES for part in name.split("/")[:-1])
+_BETWEEN = frozenset(part.casefold() for name in NAMES for part in name.split("/")[:-1])
 TICK_NS = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
 
 _PROTECTED = "it is protected: other programs run or trust it"
-
-# The depth of the search for nested repositories and projects. A deeper repository is not protected.
-_DEPTH = 3
-_MAX_FOLDERS = 1_000
-_MAX_MODULES = 500
-_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
-
-# What the tools that make such a folder leave in it. One without is somebody's own folder.
-_MARKS: dict[str, tuple[str, ...]] = {
-    "node_modules": (".package-lock.json", ".yarn-integrity", ".yarn-state.yml", ".modules.yaml"),
-    ".venv": ("pyvenv.cfg",), "venv": ("pyvenv.cfg",), "target": ("CACHEDIR.TAG", ".rustc_info.json"),
-    ".tox": (".tox-info.json", "CACHEDIR.TAG"), ".mypy_cache": ("CACHEDIR.TAG",),
-}  # fmt: skip
 
 
 @dataclass
@@ -67,10 +44,10 @@ class ProtectedPaths:
     read_only: set[str] = field(default_factory=set[str])
     existing: dict[str, str] = field(default_factory=dict[str, str])  # path → its real path
     named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
-    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
-    nearer: tuple[str, ...] = ()  # the folder where the command starts, and the folders above it
+    leads: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """What protected links lead to, and links on the way → the path of the first, and its protected name."""
+    search: Search = field(default_factory=lambda: Search(""))
     known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
-    seen: set[str] = field(default_factory=set[str])
     held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
     many: list[HostFile] = field(default_factory=list[HostFile])  # the same, by a star in the name
     denied: Callable[[str, bool], bool] = lambda path, folder: False  # whether rules deny a file, or all in a folder
@@ -101,13 +78,13 @@ class ProtectedPaths:
         """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
         `deep` are further folders to look at."""
         found: dict[str, None] = {}
-        cut, deep = len(self.seen) >= _MAX_FOLDERS, frozenset(deep)
-        linked: set[str] = set()
-        for base, name in _candidates(self.root, self.nearer, (*self.known, *deep), linked=linked):
+        seen, deep = self.search.seen, frozenset(deep)
+        cut, search = len(seen) >= MAX_FOLDERS, Search(self.root, self.search.nearer, (*self.known, *deep))
+        for base, name in search.names():
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
                 continue
-            unseen = (cut or base in deep) and base not in self.seen and base not in linked
+            unseen = (cut or base in deep) and base not in seen and base not in search.linked
             if unseen and not self._is_recent(path):
                 continue  # earlier it was not looked for there
             if path not in self.existing and _is_harmless(path, name):
@@ -147,7 +124,7 @@ class ProtectedPaths:
         for n in range(1, len(parts)):
             above = f"{base}/{'/'.join(parts[:n])}"
             if os.path.islink(above):
-                return os.path.realpath(path) if self.links.get(above) == os.readlink(above) else above
+                return os.path.realpath(path) if self.search.links.get(above) == os.readlink(above) else above
         return path
 
     def keeps(self, path: str) -> bool:
@@ -165,12 +142,22 @@ class ProtectedPaths:
         modules = (path, f"{path}/__init__.py") if below else (path,)
         return _PROTECTED if any(file.covers(each) for file in self.many for each in modules) else ""
 
+    def behind(self, path: str) -> ProtectedName | None:
+        """Return the entry whose name is a link, or lies behind one, and leads to this path (absolute, without links on
+        the way), to a folder around it or to something below it."""
+        for target, (link, name) in self.leads.items():
+            if beneath(path, target) or beneath(target, path):
+                return ProtectedName(os.path.relpath(link, self.root), (protected_by(name) or REPOSITORY).reason)
+        return None
+
     def _protect(self, base: str, name: str) -> None:
         path = f"{base}/{name}"
         real = self.existing[path] = os.path.realpath(path)
         if _is_granted(name, self.allowed):
             return
         self.named.add(path)
+        if real != path and not beneath(self.root, real):
+            self.leads[real] = (path, name)
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: the command cannot write there
         if os.path.exists(real):
@@ -182,6 +169,7 @@ class ProtectedPaths:
                 self.existing[link] = os.path.realpath(link)
                 self.named.add(link)
                 self.held.add(link)
+                self.leads[link] = (path, name)
         for parent in Path(real).parents:
             if str(parent) == self.root:
                 break
@@ -228,7 +216,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def _is_granted(name: str, allowed: frozenset[str]) -> bool:
-    parts = (f".git/{name}" if name in _REPOSITORY_NAMES else name).split("/")
+    parts = (f".git/{name}" if name.partition("/")[0] in REPOSITORY_NAMES else name).split("/")
     return "*" in allowed or any("/".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
 
 
@@ -251,9 +239,9 @@ def protected_end(
 
     def searched(last: int) -> bool:
         above = (whole[:n] for n in range(1, len(whole) - last + 1))
-        return not any(each[-1] in _PASSED_OVER and generated("/".join(each)) for each in above)
+        return not any(each[-1] in PASSED_OVER and generated("/".join(each)) for each in above)
 
-    for each in _NAMES:
+    for each in NAMES:
         own = each.casefold().split("/")
         if parts[-len(own) :] == own and searched(len(own)):
             return None if _is_granted(each, allowed) else each
@@ -263,9 +251,9 @@ def protected_end(
     if folded == ".git" and kind != "dir" and searched(1):
         return None if _is_granted(".git", allowed) else ".git"
     if folded in _MAKES_REPOSITORY and not _repository(beside, True) and _repository(beside, False):
-        there = [each for each in _REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
+        there = [each for each in REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
         return there[0] if there else None  # a plain file in this place would become a repository's setting
-    if folded in _REPOSITORY_NAMES and _repository(beside, False):
+    if folded in REPOSITORY_NAMES and _repository(beside, False):
         return None if _is_granted(folded, allowed) else folded
     return None
 
@@ -274,141 +262,57 @@ def _repository(beside: Beside, before: bool) -> bool:
     return beside("HEAD", before) and (beside("objects", before) or beside("commondir", before))
 
 
-def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> ProtectedPaths:
+def find_protected_paths(
+    root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = (), depth: int = DEPTH
+) -> ProtectedPaths:
     """Return the protected paths of a workspace before a command that starts in `cwd`.
 
     `known` are folders where protected names were found before: a command could create so many other folders that the
     search would not reach those.
     """
-    found = ProtectedPaths(str(root), allowed)
-    nearer = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root)]
+    nearer = tuple(str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root))
     bases = dict.fromkeys(known)
-    for base, name in _candidates(str(root), nearer, tuple(bases), found):
+    search = Search(str(root), nearer, tuple(bases), depth, remembered=True)
+    found = ProtectedPaths(str(root), allowed, search=search)
+    for base, name in search.names():
         found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
         bases[base] = None
-    for link in found.links:  # what would get a protected name because it lies behind a link
+    for link in search.links:  # what would get a protected name because it lies behind a link
         base, name = os.path.split(link)
-        for each in _NAMES:
-            real = os.path.realpath(f"{base}/{each}") if each.startswith(f"{name}/") else ""
+        for each in NAMES:
+            path = f"{base}/{each}"
+            real = os.path.realpath(path) if each.startswith(f"{name}/") else ""
             if real.startswith(f"{root}/") and not os.path.lexists(real) and not _is_granted(each, allowed):
                 found.held.add(real)
-    found.nearer, found.known = tuple(nearer), tuple(bases)
+                found.leads[real] = (path, each)
+    found.known = tuple(bases)
     return found
 
 
-def may_hold_names(entries: Iterable[str]) -> bool:
-    """Return whether a folder with these entries may have protected names, or be a repository."""
-    return any(name == "HEAD" or name in _FIRST for name in entries)
+_ANY_DEPTH = 100
+_SMALL = 100  # folders of a workspace that is always searched
+_SHARE = 20.0  # what was found in a larger one is remembered for this many times as long as the search took
+_MAX_SECONDS, _MAX_KEPT = 10.0, 64
+_kept: dict[tuple[str, str], tuple[float, ProtectedPaths]] = {}
 
 
-def _candidates(
-    root: str, nearer: Iterable[str], known: Iterable[str], note: ProtectedPaths | None = None,
-    linked: set[str] | None = None,
-) -> Iterator[tuple[str, str]]:  # fmt: skip
-    """Yield every protected name that exists, as (folder, name). `note` records the folders and links that were
-    seen, `linked` the folders that git enters because its index names them."""
-    seen: set[str] = set()
-    for base, entries in _folders(root, nearer, known, set() if linked is None else linked):
-        if base in seen:
-            continue
-        seen.add(base)
-        if note is not None:
-            note.seen.add(base)
-            for name in entries & _ABOVE:
-                if os.path.islink(f"{base}/{name}"):
-                    note.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
-        if _is_repository(base, entries):
-            for name in _REPOSITORY_NAMES:
-                if name in entries:
-                    yield base, name
-        first = entries & _FIRST
-        if not first:
-            continue
-        for name in _NAMES:
-            if name.partition("/")[0] in first and os.path.lexists(f"{base}/{name}"):
-                yield base, name
-        if ".git" in first:
-            yield from ((base, name) for name in _git_names(base))
+def protected_behind(root: str, path: str) -> ProtectedName | None:
+    """Return the entry whose name is a link in `root`, or lies behind one there, and leads to this path, to a folder
+    around it or to something below it. Unlike before a command, all depths are searched, up to as many folders."""
+    key = (root, os.path.dirname(path) if beneath(path, root) else root)
+    until, found = _kept.get(key, (0.0, None))
+    if found is None or time.monotonic() >= until:
+        began = time.monotonic()
+        found = find_protected_paths(Path(root), Path(key[1]), frozenset(), remembered(root), _ANY_DEPTH)
+        ended = time.monotonic()
+        remember(root, found.known)  # commands find them, too
+        if len(found.search.seen) > _SMALL:
+            if len(_kept) >= _MAX_KEPT:
+                _kept.clear()
+            _kept[key] = (ended + min(_MAX_SECONDS, (ended - began) * _SHARE), found)
+    return found.behind(path)
 
 
-def is_generated(name: str, *places: str) -> bool:
-    """Return whether a tool made a folder, not only whether it has a name that tools use. `places` are the paths where
-    its entries are: under a layer there are two."""
-    if name not in _PASSED_OVER:
-        return False
-    if name == ".git":
-        return True
-
-    def has(names: Iterable[str]) -> bool:
-        return any(os.path.lexists(f"{place}/{each}") for place in places for each in names)
-
-    marks = _MARKS.get(name)
-    return (marks is None or has(marks)) and not has((".git", "HEAD"))
-
-
-def _is_repository(base: str, entries: set[str]) -> bool:
-    """Return whether git may take a folder for a repository. HEAD may be a link to a file that is not there yet."""
-    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and not os.path.isdir(f"{base}/HEAD")
-
-
-def _git_names(base: str) -> Iterator[str]:
-    """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
-    submodules."""
-    try:
-        mode = os.lstat(f"{base}/.git").st_mode
-    except OSError:
-        return
-    if not stat.S_ISDIR(mode):
-        yield ".git"
-        return
-    pending = [".git/modules"]
-    for folder in pending:
-        if len(pending) > _MAX_MODULES:
-            yield ".git/modules"  # too many to look at: then protect all of them
-            return
-        try:
-            with os.scandir(f"{base}/{folder}") as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-        for name in names:
-            module = f"{folder}/{name}"
-            if os.path.lexists(f"{base}/{module}/HEAD"):
-                for guarded in _REPOSITORY_NAMES:
-                    if os.path.lexists(f"{base}/{module}/{guarded}"):
-                        yield f"{module}/{guarded}"
-                pending.append(f"{module}/modules")
-            else:
-                pending.append(module)  # a submodule's name may have slashes
-
-
-def _folders(
-    root: str, nearer: Iterable[str], known: Iterable[str], linked: set[str]
-) -> Iterator[tuple[str, set[str]]]:
-    """Yield folders of the workspace, breadth first, and the names in each. Folders in `known` are not searched
-    further down, nor those that git enters, wherever they lie: `linked` gets these."""
-    pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
-    pending += [(folder, _DEPTH) for folder in known]
-    most = len(pending) + _MAX_FOLDERS
-    for visited, (folder, depth) in enumerate(pending):
-        if visited >= most:
-            return
-        names: set[str] = set()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    names.add(entry.name)
-                    if (
-                        depth < _DEPTH
-                        and entry.is_dir(follow_symlinks=False)
-                        and not is_generated(entry.name, entry.path)
-                    ):
-                        pending.append((entry.path, depth + 1))
-        except OSError:
-            continue
-        if ".git" in names:
-            inner = [each for each in linked_folders(folder) if each not in linked]
-            linked.update(inner)
-            pending += [(each, _DEPTH) for each in inner]
-            most += len(inner)
-        yield folder, names
+def forget_links() -> None:
+    """Search anew for links at the next change: a command may have made some."""
+    _kept.clear()

@@ -13,26 +13,11 @@ from ..host_files import host_files_in, own_data_in
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths
+from .protected_search import remembered
 from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
-_MAX_KNOWN = 20_000  # folders with protected names that are remembered, per root: as many as a walk by others finds
-_found: dict[str, dict[str, None]] = {}  # those that somebody else found, deeper than the search goes
-_lock = threading.Lock()
-
-
-def remember(root: str, folders: Iterable[str]) -> None:
-    """Remember folders of a root that may have protected names: commands are guarded there, however deep it is."""
-    with _lock:
-        kept = _found.setdefault(root, {})
-        kept.update(dict.fromkeys(folders))
-        for folder in list(kept)[:-_MAX_KNOWN]:
-            del kept[folder]
-
-
-def _remembered(root: str) -> tuple[str, ...]:
-    with _lock:
-        return tuple(_found.get(root, ()))
+_MAX_KNOWN = 20_000  # folders with protected names that are remembered, per root
 
 
 def workspace_of(folder: Path, *, whole_machine: bool = False) -> Path:
@@ -66,13 +51,18 @@ class Writable:
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
         there = {root for root in self.roots() if root.is_dir()}
-        return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+        guards = [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+        for guard in guards:
+            for target in (target for other in guards if other is not guard for target in other.leads):
+                if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
+                    guard.hold(HostFile(target, ""))
+        return guards
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
         """Return the protected names that a command made, and the files that rules forbid to change, each once; those
         in the workspace relative to it."""
         guards = list(guards)
-        found = {self._workspace / path: path for guard in guards for path in guard.appeared(_remembered(guard.root))}
+        found = {self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root))}
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
                 root = next((guard for guard in guards if path.is_relative_to(guard.root)), None)
@@ -82,7 +72,7 @@ class Writable:
 
     def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
         with self._lock:
-            known = (*self._known.get(root, ()), *_remembered(str(root)))
+            known = (*self._known.get(root, ()), *remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
         own, near = self._settings.host_files, (str(cwd), *found.known)
         files = [] if self._settings.host_files_writable else host_files_in(str(root), own, near)

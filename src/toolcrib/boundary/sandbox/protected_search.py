@@ -1,0 +1,242 @@
+"""Find the protected names that exist in a workspace, and the links in protected folders, in a bounded search: the
+nearest folders first."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
+
+from ...core.dataclass import dataclass
+from ..git_index import SETTLED_NS, linked_folders
+from ..programs import beneath
+from ..protected_names import PROTECTED_NAMES
+
+# Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
+# from, worktrees hold one each (gitrepository-layout(5)).
+_GIT_NAMES = (".git/commondir", ".git/worktrees")
+NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
+# A folder with HEAD and objects is a repository, whatever its name: git uses it as the current folder, and a `.git`
+# file can point to it.
+REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
+_BY_FIRST: dict[str, list[str]] = {}
+for _name in NAMES:
+    _BY_FIRST.setdefault(_name.partition("/")[0], []).append(_name)
+_FIRST = frozenset(_BY_FIRST)
+_ABOVE = frozenset(first for first, names in _BY_FIRST.items() if first not in names)
+_LOOKED_AT = _FIRST.union(REPOSITORY_NAMES, ("HEAD", "objects"))
+
+# The depth of the search for nested repositories and projects before a command. A deeper repository is not protected.
+DEPTH = 3
+MAX_FOLDERS = 1_000
+_MAX_INNER = 100  # folders of one protected folder that are searched for links
+_MAX_MODULES = 500
+PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
+
+# What the tools that make such a folder leave in it. One without is somebody's own folder.
+_MARKS: dict[str, tuple[str, ...]] = {
+    "node_modules": (".package-lock.json", ".yarn-integrity", ".yarn-state.yml", ".modules.yaml"),
+    ".venv": ("pyvenv.cfg",), "venv": ("pyvenv.cfg",), "target": ("CACHEDIR.TAG", ".rustc_info.json"),
+    ".tox": (".tox-info.json", "CACHEDIR.TAG"), ".mypy_cache": ("CACHEDIR.TAG",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What matters here of the entries of a folder."""
+
+    names: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+
+_MAX_KEPT = 20_000
+_kept: dict[str, tuple[tuple[int, ...], _Listed]] = {}
+
+
+def _list(folder: str) -> _Listed:
+    """Return the entries of a folder; none if it cannot be read."""
+    names: list[str] = []
+    folders: list[str] = []
+    links: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in _LOOKED_AT:
+                    names.append(entry.name)
+                if entry.is_symlink():
+                    links.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+    except OSError:
+        pass
+    return _Listed(frozenset(names), tuple(folders), tuple(links))
+
+
+def _list_once(folder: str) -> _Listed:
+    """Do the same, and remember it until the folder changes."""
+    try:
+        status, now = os.stat(folder), time.time_ns()
+    except OSError:
+        return _Listed()
+    mark = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mtime_ns)
+    known, listed = _kept.get(folder, ((), _Listed()))
+    if known != mark:
+        listed = _list(folder)
+        if status.st_ctime_ns < now - SETTLED_NS:
+            if len(_kept) >= _MAX_KEPT:
+                _kept.clear()
+            _kept[folder] = (mark, listed)
+    return listed
+
+
+@dataclass
+class Search:
+    """A search below a root. `nearer` are further folders to begin in, `known` some that are only looked at themselves.
+    What was there before a command may be `remembered`; what it made is read anew, for it could set times."""
+
+    root: str
+    nearer: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    depth: int = DEPTH
+    remembered: bool = False
+    seen: dict[str, None] = field(default_factory=dict[str, None])
+    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
+    linked: set[str] = field(default_factory=set[str])  # folders that git enters because its index names them
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Yield every protected name that exists, and links in protected folders that lead out of them, as (folder,
+        name)."""
+        look = _list_once if self.remembered else _list
+        for base, entries in self._folders(look):
+            for name in self._names_in(base, entries):
+                yield base, name
+                if name != ".git":  # of it, what git runs has names of its own
+                    yield from ((base, link) for link in _links_below(base, name, look))
+
+    def _names_in(self, base: str, entries: frozenset[str]) -> Iterator[str]:
+        for name in entries & _ABOVE:
+            if os.path.islink(f"{base}/{name}"):
+                self.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
+        if _is_repository(base, entries):
+            yield from (name for name in REPOSITORY_NAMES if name in entries)
+        for first in _BY_FIRST if (firsts := entries & _FIRST) else ():
+            if first in firsts:
+                yield from (name for name in _BY_FIRST[first] if os.path.lexists(f"{base}/{name}"))
+        if ".git" in firsts:
+            yield from _git_names(base)
+
+    def _folders(self, look: Callable[[str], _Listed]) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield folders of the workspace once, breadth first, and the names in each. Known folders are not searched
+        further down, nor those that git enters, wherever they lie."""
+        pending = [(folder, 0) for folder in dict.fromkeys((self.root, *self.nearer))]
+        pending += [(folder, self.depth) for folder in self.known]
+        most = len(pending) + MAX_FOLDERS
+        for visited, (folder, depth) in enumerate(pending):
+            if visited >= most:
+                return
+            listed = look(folder)
+            if depth < self.depth:
+                inner = (name for name in listed.folders if not is_generated(name, f"{folder}/{name}"))
+                pending += [(f"{folder}/{name}", depth + 1) for name in inner]
+            if ".git" in listed.names:
+                entered = [each for each in linked_folders(folder) if each not in self.linked]
+                self.linked.update(entered)
+                pending += [(each, self.depth) for each in entered]
+                most += len(entered)
+            if folder not in self.seen:
+                self.seen[folder] = None
+                yield folder, listed.names
+
+
+def _links_below(base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
+    """Yield the links in a protected folder that lead out of it: what is behind them is run or trusted, too."""
+    if not os.path.isdir(f"{base}/{name}"):
+        return
+    inside = os.path.realpath(f"{base}/{name}")
+    pending = [name]
+    for folder in pending:
+        listed = look(f"{base}/{folder}")
+        for link in listed.links:
+            if not beneath(os.path.realpath(f"{base}/{folder}/{link}"), inside):
+                yield f"{folder}/{link}"
+        pending += [f"{folder}/{each}" for each in listed.folders[: _MAX_INNER - len(pending)]]
+
+
+_found: dict[str, dict[str, None]] = {}  # folders with names that somebody else found, deeper than a search goes
+_MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
+_lock = threading.Lock()
+
+
+def remember(root: str, folders: Iterable[str]) -> None:
+    """Remember folders of a root that may have protected names: they are looked at, however deep they are."""
+    with _lock:
+        kept = _found.setdefault(root, {})
+        kept.update(dict.fromkeys(folders))
+        for folder in list(kept)[:-_MAX_FOUND]:
+            del kept[folder]
+
+
+def remembered(root: str) -> tuple[str, ...]:
+    """Return the folders of a root that were remembered."""
+    with _lock:
+        return tuple(_found.get(root, ()))
+
+
+def may_hold_names(entries: Iterable[str]) -> bool:
+    """Return whether a folder with these entries may have protected names, or be a repository."""
+    return any(name == "HEAD" or name in _FIRST for name in entries)
+
+
+def is_generated(name: str, *places: str) -> bool:
+    """Return whether a tool made a folder, not only whether it has a name that tools use. `places` are the paths where
+    its entries are: under a layer there are two."""
+    if name not in PASSED_OVER:
+        return False
+    if name == ".git":
+        return True
+
+    def has(names: Iterable[str]) -> bool:
+        return any(os.path.lexists(f"{place}/{each}") for place in places for each in names)
+
+    marks = _MARKS.get(name)
+    return (marks is None or has(marks)) and not has((".git", "HEAD"))
+
+
+def _is_repository(base: str, entries: frozenset[str]) -> bool:
+    """Return whether git may take a folder for a repository. HEAD may be a link to a file that is not there yet."""
+    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and not os.path.isdir(f"{base}/HEAD")
+
+
+def _git_names(base: str) -> Iterator[str]:
+    """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
+    submodules."""
+    try:
+        mode = os.lstat(f"{base}/.git").st_mode
+    except OSError:
+        return
+    if not stat.S_ISDIR(mode):
+        yield ".git"
+        return
+    pending = [".git/modules"]
+    for folder in pending:
+        if len(pending) > _MAX_MODULES:
+            yield ".git/modules"  # too many to look at: then protect all of them
+            return
+        try:
+            with os.scandir(f"{base}/{folder}") as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        for name in names:
+            module = f"{folder}/{name}"
+            if os.path.lexists(f"{base}/{module}/HEAD"):
+                for guarded in REPOSITORY_NAMES:
+                    if os.path.lexists(f"{base}/{module}/{guarded}"):
+                        yield f"{module}/{guarded}"
+                pending.append(f"{module}/modules")
+            else:
+                pending.append(module)  # a submodule's name may have slashes

@@ -1,0 +1,67 @@
+"""The search for protected names, and for the links in protected folders."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.sandbox import protected_search
+from toolcrib.boundary.sandbox.protected_paths import find_protected_paths, forget_links, protected_behind
+from toolcrib.boundary.sandbox.protected_search import remembered
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).mkdir() if name.endswith("/") else (root / name).touch()
+
+
+def test_links_in_protected_folders_count_unless_they_stay_there(tmp_path: Path) -> None:
+    make(tmp_path, "tools/hooks/own", "scripts/check", ".claude/skills/one/run.py", "skills/two/run.py", ".git/HEAD")
+    (tmp_path / ".git/hooks").symlink_to("../tools/hooks")
+    (tmp_path / "tools/hooks/pre-commit").symlink_to(tmp_path / "scripts/check")
+    (tmp_path / "tools/hooks/pre-push").symlink_to("own")
+    (tmp_path / ".claude/skills/two").symlink_to("../../skills/two")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    targets = {os.path.relpath(path, tmp_path) for path in found.leads}
+    assert targets == {"tools/hooks", "tools/hooks/pre-commit", "scripts/check", "skills/two"}
+
+
+def test_file_tools_find_links_of_other_folders_at_any_depth_and_then_commands_do(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, "env/local", "a/b/c/d/e/")
+    (tmp_path / "a/b/c/d/e/.envrc").symlink_to("../../../../../env/local")
+    assert protected_behind(str(tmp_path), f"{tmp_path}/env/local") is not None
+    assert protected_behind(str(tmp_path), f"{tmp_path}/env/other") is None
+    found = find_protected_paths(tmp_path, tmp_path, frozenset(), remembered(str(tmp_path)))
+    assert f"{tmp_path}/env/local" in found.read_only
+
+
+def test_links_of_a_large_workspace_are_looked_for_again_after_a_command(tmp_path: Path) -> None:
+    make(tmp_path, "env/local", *(f"many/{number}/" for number in range(150)))
+    asked = partial(protected_behind, str(tmp_path), f"{tmp_path}/env/local")
+    assert asked() is None
+    (tmp_path / "many/7/.envrc").symlink_to("../../env/local")
+    forget_links()
+    assert asked() is not None
+
+
+def test_a_folder_is_listed_again_when_it_changed_also_with_its_old_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protected_search, "SETTLED_NS", -5_000_000_000)  # as if it had changed long ago
+    make(tmp_path, "env/local", "a/")
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    for expected in (True, False):
+        listed.clear()
+        assert find_protected_paths(tmp_path, tmp_path, frozenset()).leads == {}
+        assert bool(listed) is expected
+    before = os.stat(tmp_path / "a")
+    while os.stat(tmp_path / "a").st_ctime_ns == before.st_ctime_ns:  # the kernel's clock ticks
+        (tmp_path / "a/.envrc").unlink(missing_ok=True)
+        (tmp_path / "a/.envrc").symlink_to("../env/local")
+        os.utime(tmp_path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert f"{tmp_path}/env/local" in find_protected_paths(tmp_path, tmp_path, frozenset()).leads
