@@ -56,6 +56,21 @@ def test_the_table(kind: Any, value: Any, becomes: Any) -> None:
     assert same(result, becomes)
 
 
+def test_an_option_in_another_case_is_that_option() -> None:
+    methods = {"type": "string", "enum": ["GET", "Post", "on", "ON"]}
+    given = {"get": "GET", " post ": "Post", "on": "on", "On": "On", "gets": "gets", "GET": "GET"}
+    assert {value: one(value, **methods) for value in given} == given
+    assert one("get", anyOf=[{"const": "GET"}, {"type": "null"}]) == "GET"
+    assert one(["get", 1], type="array", items={"enum": ["GET", 1]}) == ["GET", 1]
+
+    @tool(category="memory")
+    def send(method: Literal["GET", "POST"]) -> str:
+        """Send."""
+        return method
+
+    assert send.bind({"method": "post"})[0] == {"method": "POST"}
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

@@ -9,6 +9,7 @@ parameters are renamed, and then one table converts single values:
     3.0                  where only an integer fits     3
     "[1]", "{…}"         where only an array or object  decoded
     42, 4.5, true        where only text fits           "42", "4.5", "true"
+    "get"                where "GET" fits, and no other  "GET"
     "<https://a.b>"      where a URI is expected        without the brackets, quotes, backticks or blanks
     null                 for an optional parameter      absent
 
@@ -158,8 +159,8 @@ class _Pass:
         for part in node.get("allOf", ()):
             value = self.coerce(value, part, depth + 1)
         value = _coerce_leaf(value, _kinds(node))
-        if isinstance(value, str) and node.get("format") == "uri":
-            return _unwrapped(value)
+        if isinstance(value, str):
+            return _unwrapped(value) if node.get("format") == "uri" else _option(value, node)
         if isinstance(value, dict):
             return self._object(cast("Json", value), node, depth)
         if isinstance(value, list):
@@ -227,15 +228,27 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
 
 
+def _options(node: Json) -> list[Any]:
+    """Return the only values that fit a schema, as far as it names them."""
+    options: Any = node.get("enum", [node["const"]] if "const" in node else [])
+    return cast("list[Any]", options) if isinstance(options, list) else []
+
+
+def _option(text: str, node: Json) -> str:
+    """Return the option that is this text but for its case, if it is the only one; else the text."""
+    options = _options(node)
+    same = [each for each in options if isinstance(each, str) and each.casefold() == text.strip().casefold()]
+    return same[0] if len(same) == 1 and text not in options else text
+
+
 def _kinds(node: Json) -> set[str]:
     kind = node.get("type")
     if isinstance(kind, str):
         return {kind}
     if isinstance(kind, list):
         return {k for k in cast("list[Any]", kind) if isinstance(k, str)}
-    options: Any = node.get("enum", [node["const"]] if "const" in node else None)
-    if isinstance(options, list):
-        return {JSON_TYPES.get(type(o), "string") for o in cast("list[Any]", options)}
+    if options := _options(node):
+        return {JSON_TYPES.get(type(option), "string") for option in options}
     if "properties" in node:
         return {"object"}
     return set()

@@ -167,7 +167,7 @@ def _beyond_coercion(value: Any, kind: str) -> bool:
     """Return whether the table in `coerce` has no conversion for a value that did not fit."""
     if isinstance(value, str):
         text = value.strip()
-        if kind == "value_error":
+        if kind in ("value_error", "literal_error", "enum"):  # an option may be spelled in another case
             return False
         return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
     if kind == "string_type" and isinstance(value, int | float):
