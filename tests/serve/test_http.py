@@ -25,13 +25,14 @@ from mcp_types import ElicitResult
 from starlette.requests import Request
 
 from toolcrib import serve
+from toolcrib.boundary.network.host_names import is_loopback
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.serve.addressed import authorities
 from toolcrib.serve.http import guard
-from toolcrib.serve.http.tokens import Tokens, choose_token, is_loopback
+from toolcrib.serve.http.tokens import Tokens, choose_token
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import pass_time, until

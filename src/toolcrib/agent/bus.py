@@ -62,18 +62,15 @@ class MessageChannel(Protocol):
 
     async def send(self, message: OutboundMessage) -> None:
         """Send a message. Raises MessageNotSent."""
-        ...
 
     async def listen(self, deliver: Deliver) -> None:
         """Deliver messages until it is cancelled; return at once if nobody can write through this channel.
 
         Raises ConfigError if it cannot begin.
         """
-        ...
 
     async def aclose(self) -> None:
         """End its processes and connections."""
-        ...
 
 
 class MessageBus:

@@ -110,7 +110,6 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close its connections."""
-        ...
 
 
 class Wire(Protocol):

@@ -41,6 +41,15 @@ def _replace(path: Path, raw: bytes, mode: int) -> None:
         raise
 
 
+def signature(path: str | Path) -> tuple[int, int, int] | None:
+    """Return the time, size and inode of a file, which change when it does; None if it is missing."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def private(path: str, flags: int) -> int:
     """The opener, for `open`, of a new file that only this user can read."""
     return os.open(path, flags, 0o600)

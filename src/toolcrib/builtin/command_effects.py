@@ -63,7 +63,6 @@ class SavesFiles(Protocol):
 
     def save(self) -> Any:
         """Save the files of the workspace as they are. Blocks, and never raises."""
-        ...
 
     def outcome(self, saved: Any, ctx: ToolContext) -> CommandOutcome:
         """Let undo cover what the command deleted or rewrote since. Blocks; call it once."""

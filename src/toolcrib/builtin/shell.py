@@ -74,13 +74,7 @@ class ShellTools:
 
     def tools(self) -> list[Tool]:
         """Return the two tools."""
-        tools = self._tools()
-        if self._rules.working_dir is not None:
-            tools[0].filled_in = {"working_dir": self._rules.working_dir}
-        return tools
-
-    def _tools(self) -> list[Tool]:
-        return [
+        tools: list[Tool] = [
             tool(
                 _with_timeout(self.exec, self._rules.timeout),
                 category="shell",
@@ -106,6 +100,9 @@ class ShellTools:
                 command_argument="input",
             ),
         ]
+        if self._rules.working_dir is not None:
+            tools[0].filled_in = {"working_dir": self._rules.working_dir}
+        return tools
 
     # --- exec ---------------------------------------------------------------------------------------------
 

@@ -12,15 +12,11 @@ from .reader import Argument, CliCommand
 def help_(
     options: Options,
     command: Annotated[
-        list[str] | None, Argument(metavar="COMMAND", help="The command.", complete=lambda start: _commands(start))
+        list[str] | None, Argument(metavar="COMMAND", help="The command.", complete=lambda start: ROOT.summaries)
     ] = None,
 ) -> int | None:
     """Explain a command and its options; without one, list the commands."""
     return run([*(command or []), "--help"])
-
-
-def _commands(start: str) -> list[str]:
-    return [name for name in ROOT.summaries if name.startswith(start)]
 
 
 COMMAND = CliCommand(help_, without=("json",))

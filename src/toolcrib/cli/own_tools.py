@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..boundary.host_file import STARRED, HostFile, shadows_of
+from ..boundary.own_files import signature
 from ..boundary.programs import beneath
 from ..boundary.scripts import imported_by
 from ..core.dataclass import dataclass
@@ -88,7 +89,7 @@ class OwnTools:
         self.named = bool(file or module)
         self._file = None if file is None else Path(file).expanduser().absolute()
         self._name, self._module = name, module
-        self._sources: dict[str, tuple[int, int]] = {}
+        self._sources: dict[str, tuple[int, int, int] | None] = {}
         self.tools = self.load() if self.named else []
 
     def load(self) -> list[Tool]:
@@ -116,7 +117,7 @@ class OwnTools:
 
     def reload(self) -> list[Tool] | None:
         """The tools after a change; None if nothing has changed since. Raises Usage; then the next change counts."""
-        now = {path: _stamp(path) for path in self._sources}
+        now = {path: signature(path) for path in self._sources}
         if now == self._sources:
             return None
         self._sources = now
@@ -212,7 +213,7 @@ class OwnTools:
         own = os.path.abspath(module.__file__ or ".")
         files = [os.path.abspath(file) for each in new if (file := each.__dict__.get("__file__"))]
         near = {path for path in files if beneath(path, os.path.dirname(own)) and "site-packages" not in path}
-        self._sources |= {path: _stamp(path) for path in {own, *near}}
+        self._sources |= {path: signature(path) for path in {own, *near}}
 
 
 def own_tools(words: Sequence[str], module: str | None) -> tuple[OwnTools, list[str]]:
@@ -263,14 +264,6 @@ def _tools_of(value: Any, module: ModuleType, *, named: bool = False) -> list[To
     if named and isinstance(value, list | tuple):
         return [tool for each in cast("Sequence[Any]", value) for tool in _tools_of(each, module, named=True)]
     return [FunctionTool(value)] if named and callable(value) else []
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        st = os.stat(path)
-    except OSError:
-        return 0, 0
-    return st.st_mtime_ns, st.st_size
 
 
 def _place(error: BaseException, where: str) -> str:

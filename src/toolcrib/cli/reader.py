@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin
 
 from ..core.dataclass import dataclass
+from ..core.empty import EMPTY
 from ..core.text import lazy_regex
 from .exit_codes import Usage
 
@@ -138,15 +139,11 @@ def group(run: Callable[..., Any], text: str, commands: Mapping[str, CliCommand]
     return CommandGroup(run, text, summaries, commands.__getitem__, otherwise)
 
 
-def read(command: CliCommand | CommandGroup, path: str, words: Sequence[str]) -> Callable[[], int | None]:
-    """The work that a command line asks for. Raises Usage, with the command's name and a hint at its help."""
-    return _read(command, path, words, {})
-
-
-def _read(
-    command: CliCommand | CommandGroup, path: str, words: Sequence[str], before: Mapping[str, Any]
+def read(
+    command: CliCommand | CommandGroup, path: str, words: Sequence[str], before: Mapping[str, Any] = EMPTY
 ) -> Callable[[], int | None]:
-    """`before` has the values of options that stand before the command's name."""
+    """The work that a command line asks for. `before` has the values of options that stand before the command's name.
+    Raises Usage, with the command's name and a hint at its help."""
     parameters = parameters_of(command)
     parser = _Parser(command, path, parameters)
     given, rest = parser.options(words)
@@ -161,7 +158,7 @@ def _read(
             tool = f"; `{path} call {name}` calls a tool" if "call" in command.summaries else ""
             meant = did_you_mean(name, [*command.summaries, *parser.flags])
             parser.error(f"there is no command {name!r}{meant or tool}")
-        return _read(command.load(name), f"{path} {name}", rest, values)
+        return read(command.load(name), f"{path} {name}", rest, values)
     values |= parser.arguments(rest)
     for name in before.keys() - {p.name for p in parameters}:
         if name not in command.without or name == "json":

@@ -26,7 +26,7 @@ from .remembered import remembered_layers, rules_file
 from .rules import RuleLayer, Rules
 from .settings import Origin, Settings
 from .shapes import settings_named
-from .trust_store import Status, TrustStore
+from .trust_store import TrustStore
 
 
 def load_settings(
@@ -119,7 +119,7 @@ class _Loading:
     def _join(self, layer: Layer, so: str) -> bool:
         """Add a layer in full if its file is trusted, else only what tightens. Return whether it is trusted."""
         assert layer.file is not None
-        status = self._status(layer.file)
+        status = self._store.status(layer.file)
         if status == "trusted":
             self._result.add(layer)
             return True
@@ -133,9 +133,6 @@ class _Loading:
                 "it is."
             )
         return False
-
-    def _status(self, file: ConfigFile) -> Status:
-        return self._store.status(file)
 
     def warn_if_inside(self, layer: Layer) -> None:
         """Warn about a file inside the workspace: tools may write it. The names of project files are protected, others
@@ -154,7 +151,7 @@ class _Loading:
         result = self._result
         settings = replace(result.settings, workspace=self._root)
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
-        rules = Rules((self._root, *settings.sandbox.write_roots), home, self._status)
+        rules = Rules((self._root, *settings.sandbox.write_roots), home, self._store.status)
         for layer in self._layers:
             rules.add(layer)
         rules.check_examples()

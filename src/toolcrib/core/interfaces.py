@@ -82,7 +82,6 @@ class CallGuard(Protocol):
 
     def reset(self, session_id: str) -> None:
         """Forget the session's earlier calls: a user message came."""
-        ...
 
     def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
         """Return why the call is refused, or None."""
@@ -110,7 +109,6 @@ class Tape(Protocol):
 
     def keep(self, call: Call, output: ToolOutput) -> None:
         """Keep the output of a tool that ran: without secrets, and bounded."""
-        ...
 
 
 Intent = Callable[["Call", Grant], Awaitable[None] | None]

@@ -171,12 +171,10 @@ class JobRun(Protocol):
 
     async def emit(self, kind: str, data: Any) -> None:
         """Store an event."""
-        ...
 
     def check(self) -> None:
         """Raise LeaseLost if this worker may no longer act for the job: its time ran out, and another one may have it.
         To be asked before each effect."""
-        ...
 
 
 Runner = Callable[[Job, JobRun], Awaitable[JobOutcome]]
@@ -318,7 +316,6 @@ class JobEngine(Protocol):
         """Begin to run these jobs in this process; returns at once. Runners run in the event loop of the caller.
         `lost(job_id)` is called at least once before a job that was cut off, and is not run again, ends. Raises
         JobError if this process may not: it works already, or another one works on this SQLite file."""
-        ...
 
     async def workers(self) -> dict[str, Served]:
         """Return the workers that run now, by name, with the jobs that each takes."""
@@ -336,4 +333,3 @@ class JobEngine(Protocol):
 
     async def aclose(self) -> None:
         """Stop working and close connections. Jobs that run are treated as by `drain(0)`."""
-        ...

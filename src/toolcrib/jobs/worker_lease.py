@@ -41,7 +41,6 @@ class WorkerLease(Protocol):
 
     def end(self) -> None:
         """Give the right up."""
-        ...
 
 
 class FileLease:

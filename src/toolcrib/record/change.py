@@ -312,4 +312,3 @@ class CommandChanges(Protocol):
 
     def restored(self, root: str, path: str, was: str, now: str) -> None:
         """Note that an undo of an edit replaced the file `was`: it is now the file `now`."""
-        ...

@@ -51,7 +51,6 @@ class Rows(Protocol):
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return all rows that are left."""
@@ -82,11 +81,9 @@ class Database(Protocol):
 
     def cursor(self) -> Any:
         """Return what runs statements a little faster, where there is such a thing."""
-        ...
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Run a statement for each of several rows of values."""
-        ...
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Yield the rows of a statement in constant memory. Close the iterator before the next statement."""
@@ -94,24 +91,19 @@ class Database(Protocol):
 
     def begin(self) -> None:
         """Begin a transaction that writes."""
-        ...
 
     def snapshot(self) -> None:
         """Begin a transaction that reads the database as it is now."""
-        ...
 
     def commit(self) -> None:
         """Commit the transaction."""
-        ...
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        ...
 
     def make_tables(self, part: str, steps: Sequence[str]) -> None:
         """Make the tables of a part, or bring them to the version of the last step. Several processes may do it at
         once. Step n makes version n from the one before; the first one must do nothing where the tables exist."""
-        ...
 
     def chain(self) -> int:
         """Return the chain of audit rows that this connection appends to, taken at the first use."""
@@ -123,11 +115,9 @@ class Database(Protocol):
 
     def shrink(self) -> None:
         """Give back the space of deleted rows."""
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 @contextlib.contextmanager

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..boundary.own_files import signature
 from ..config.load import watched_files
 from ..core.errors import ToolcribError
 from ..toolbox.reloading import prepare_reload
@@ -87,15 +86,7 @@ class Reloader:
             before = now
 
     def _look(self) -> Signature:
-        return tuple(_signature(path) for path in watched_files(self._box.settings))
-
-
-def _signature(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+        return tuple(signature(path) for path in watched_files(self._box.settings))
 
 
 @contextmanager

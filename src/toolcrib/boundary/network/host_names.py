@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
 from ...core.errors import AddressRefused
@@ -198,3 +198,13 @@ def host_in(text: str) -> str:
     if authority.startswith("["):
         return authority.partition("]")[0].partition("%")[0] + "]"
     return unquote(authority.partition(":")[0])
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server bound to this address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -64,7 +64,6 @@ class WriteLayer(Protocol):
 
     def remove(self) -> None:
         """Remove it, with everything in it."""
-        ...
 
 
 @runtime_checkable

@@ -25,15 +25,12 @@ class Screen(Protocol):
 
     def answer(self, text: str) -> None:
         """Write a piece of the answer, which may end within a line. It may have escapes of styles."""
-        ...
 
     def line(self, text: str, style: str | None = None) -> None:
         """Write a line that is not part of the answer."""
-        ...
 
     def status(self, text: str) -> None:
         """Show what happens now, in place of what was shown; nothing for an empty text."""
-        ...
 
     def floor(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Give the terminal to a question."""

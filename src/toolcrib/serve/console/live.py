@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 
+from ...boundary.own_files import signature
 from ...core.errors import ToolcribError
 from ...core.threads import shared_threads
 from ...record.approvals import Approvals
@@ -83,7 +83,7 @@ class RecordWatch:
 
     def _state_of(self, record: Where) -> object:
         if isinstance(record, Path):
-            return record, _stamp(record), _committed(record.with_name(f"{record.name}-shm"))
+            return record, signature(record), _committed(record.with_name(f"{record.name}-shm"))
         try:
             if record not in self._shared:
                 self._shared[record] = Audit(record), Approvals(record)
@@ -101,15 +101,6 @@ async def _is_set(changed: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return the time and size of a file; None if it is missing."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 def _committed(path: Path) -> bytes | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ...boundary.network.host_names import is_loopback
 from ...config.serve_settings import ServeSettings, TokenSettings, moment
 from ...core.caller import Caller
 from ...core.dataclass import dataclass
@@ -125,13 +125,3 @@ def refuse_open_server(named: Iterable[Token]) -> None:
     """Raise ConfigError if there are named tokens for a server that needs none."""
     if any(named):
         raise ConfigError('--token "" lets everybody in, and serve.tokens names who may call; remove one of them')
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server bound to this address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

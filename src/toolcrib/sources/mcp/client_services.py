@@ -28,7 +28,6 @@ class LoginDoor(Protocol):
 
     async def open(self, url: str) -> None:
         """Show the login page."""
-        ...
 
     async def answer(self) -> Mapping[str, str]:
         """Return the query of the address they came back to: `code`, `state`, `iss`, or `error`."""

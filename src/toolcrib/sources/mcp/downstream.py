@@ -56,7 +56,6 @@ class Downstream(Protocol):
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Send it a log message, if it wants messages of that level."""
-        ...
 
 
 def downstream_of(ctx: ToolContext) -> Downstream | None:

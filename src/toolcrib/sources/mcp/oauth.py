@@ -9,7 +9,6 @@ that says so.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import logging
 import os
 import time
@@ -22,6 +21,7 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared import auth
 from pydantic import AnyUrl, BaseModel
 
+from ...boundary.network.host_names import is_loopback
 from ...core.errors import ToolError
 from .cache import write_private
 from .client_services import ClientServices, LoginDoor
@@ -112,13 +112,7 @@ def _issuer(context: OAuthContext) -> str:
 def is_private(url: str) -> bool:
     """Return whether what is sent to an address is encrypted, or stays on this machine."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https" or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def with_scopes(url: str, scopes: str | None) -> str:
