@@ -179,7 +179,7 @@ async def test_a_long_command_runs(bench: Bench) -> None:
     ("folder", "says"),
     [
         ("../..", "outside the workspace"), ("/etc", "outside the workspace"), ("link", "outside the workspace"),
-        ("missing", "No such file"), ("file", "Not a directory"), ("a\0b", "NUL"),
+        ("missing", "no folder 'missing' to run it in; make it first"), ("file", "Not a directory"), ("a\0b", "NUL"),
     ],
 )  # fmt: skip
 async def test_working_dir_stays_inside(bench: Bench, folder: str, says: str) -> None:
@@ -188,6 +188,18 @@ async def test_working_dir_stays_inside(bench: Bench, folder: str, says: str) ->
     output = await bench("exec", command="pwd", working_dir=folder)
     assert output.is_error
     assert says in output.for_llm
+
+
+async def test_a_working_dir_that_is_not_there_is_no_refusal(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "toolcrib.toml").write_text('[rules]\ndeny = ["Bash(rm *)"]\n')
+    async with Toolbox.open(tmp_path, config=tmp_path / "toolcrib.toml") as box:
+        output = await box.call("exec", {"command": "pwd", "working_dir": "soruce"})
+        assert (output.error_kind, output.meta.get("rule")) == ("invalid", None)
+        assert "exec was not run: there is no folder 'soruce'" in output.for_llm
+        assert "Did you mean source?" in output.for_llm
+        assert (await box.call("exec", {"command": "rm a", "working_dir": "soruce"})).error_kind == "denied"
+        assert (await box.call("exec", {"command": "pwd", "working_dir": "/etc"})).error_kind == "denied"
 
 
 @pytest.mark.parametrize("backend", ["auto", "none"])

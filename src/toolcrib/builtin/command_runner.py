@@ -22,8 +22,9 @@ from ..core.context import ToolContext, Wall, current_context
 from ..core.dataclass import dataclass
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.threads import shared_threads
-from ..core.verdict import Judgement
+from ..core.verdict import MISSING, Judgement
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill, SavesFiles
+from .explain import similar_names
 from .transcript import MAX_CHARACTERS, appeared
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class CommandRunner:
         except OutsideWorkspace:
             raise
         except OSError as error:
-            raise ToolError(f"working_dir {working_dir!r}: {error.strerror or error}") from None
+            raise ToolError(self._not_usable(working_dir, error)) from None
         os.close(fd)
         return self.workspace.root / self.workspace.real(shown)
 
@@ -264,7 +265,13 @@ class CommandRunner:
         except ToolError as error:
             return Judgement("deny", str(error), "path:outside")
         except OSError as error:  # a yes could not make it run
-            return Judgement("deny", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
+            return Judgement("deny", self._not_usable(str(working_dir), error), MISSING)
+
+    def _not_usable(self, working_dir: str, error: OSError) -> str:
+        if isinstance(error, FileNotFoundError):
+            alike = similar_names(self.workspace, self.place(working_dir))
+            return f"there is no folder {working_dir!r} to run it in; make it first, or leave working_dir out{alike}"
+        return f"working_dir {working_dir!r}: {error.strerror or error}"
 
     def spill_of(self, call_id: str | None) -> Callable[[str], SpillTarget] | None:
         """Return a function that opens a file for the output of one call that is too long for the model; or None."""

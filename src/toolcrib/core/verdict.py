@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .context import ToolContext, Wall
 
 Verdict = Literal["allow", "ask", "deny"]
+MISSING = "path:missing"
+"""The rule of a judgement about an argument that names what is not there: the call is not forbidden, but cannot run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ..core.interfaces import Grant
 from ..core.output import ToolOutput
 from ..core.text import matches
 from ..core.tool import Tool, ToolCategory
-from ..core.verdict import Judgement, Verdict
+from ..core.verdict import MISSING, Judgement, Verdict
 from .addresses import RULE_ALLOWED_DOMAIN
 from .requests import host_rule
 from .shell.kinds import RULE_FETCH
@@ -348,6 +348,8 @@ class Policy:
         if verdict.verdict == "deny":
             if approved is not None and self.approval_service is not None:  # or every repetition ends here
                 await self.approval_service.void(approved, request.call_id)
+            if verdict.rule == MISSING:
+                return ToolOutput.error(f"{request.tool.name} was not run: {verdict.reason}", "invalid")
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
