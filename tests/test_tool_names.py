@@ -40,6 +40,19 @@ def test_names_of_any_kind_are_known(opened):
         pass
 
 
+def test_an_api_is_a_name_that_secrets_know(opened, caplog, tmp_path, monkeypatch):
+    monkeypatch.setenv("PETS_TOKEN", "0123456789abcdef")
+    (tmp_path / "pets.json").write_text(
+        '{"openapi": "3.0.0", "info": {}, "servers": [{"url": "https://x.example"}], "paths": {}}'
+    )
+    secret = '[secrets.PETS]\nenv = "PETS_TOKEN"\ntools = ["openapi:pets", "openapi:pest"]\n'
+    text = '[openapi.pets]\nspec = "pets.json"\n' + secret
+    with caplog.at_level(logging.WARNING, "toolcrib"), opened(text):
+        pass
+    assert "'openapi:pest'" in caplog.text
+    assert "there is no tool 'openapi:pets'" not in caplog.text
+
+
 def test_lists_of_the_earlier_designs_load_with_a_warning(opened, caplog):
     with caplog.at_level(logging.WARNING, "toolcrib"), opened('[approval]\ndangerous_tools = ["shell", "google"]\n'):
         pass

@@ -31,7 +31,9 @@ def check_names(settings: Settings, registry: ToolRegistry, built_in: Iterable[T
     from ..core.near import unknown
 
     ours = {name for tool in built_in for name in tool.every_name} | set(LATER) | set(registry.unavailable)
-    known = {name for tool in registry for name in tool.every_name} | ours
+    known = (
+        {name for tool in registry for name in tool.every_name} | ours | {f"openapi:{api}" for api in settings.openapi}
+    )
     found: list[str] = []
     for key, names in named:
         if key == "tools.disabled":
