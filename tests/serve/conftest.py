@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
 from mcp_types import ElicitResult
@@ -17,6 +19,9 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
+
+# Each client would read the system's certificates anew, 20 ms, though these tests speak plain HTTP.
+httpx2._transports.default.create_ssl_context = functools.cache(httpx2.create_ssl_context)
 
 ERAS = ["legacy", "2026-07-28"]
 

@@ -66,9 +66,11 @@ async def connect_first(
 
 @functools.cache
 def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
-    """Return the TLS context: the system's authorities, and those of a proxy. It is cached: reading them takes 10 to
-    50 ms."""
-    context = ssl.create_default_context()
+    """Return the TLS context: the system's authorities (or SSL_CERT_FILE), and those of a proxy. It is cached: reading
+    them takes 10 to 50 ms."""
+    import httpx2
+
+    context = httpx2.create_ssl_context()
     # SSLKEYLOGFILE would write the keys of all connections into a file
     context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
     if proxy_ca is not None:

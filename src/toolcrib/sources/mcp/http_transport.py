@@ -21,6 +21,7 @@ from ...boundary.network.address_guard import AddressGuard
 from ...boundary.network.decoding import accepted, decoder
 from ...boundary.network.dial import GuardedTransport
 from ...boundary.network.host_names import RULE_NAME
+from ...boundary.network.resolve import tls_context
 from ...boundary.network.special_addresses import RULE_PRIVATE
 from ...core.bound import safe
 from ...core.dataclass import dataclass
@@ -107,10 +108,7 @@ class HttpTransport:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        context = httpx2.create_ssl_context()
-        # SSLKEYLOGFILE would write the keys of all connections into a file
-        context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]
-        guard, inner = self._guard, httpx2.AsyncHTTPTransport(verify=context)
+        guard, inner = self._guard, httpx2.AsyncHTTPTransport(verify=tls_context(None))
         if guard is not None and self._guarded:
             inner = GuardedTransport(guard)
         elif guard is not None and not _is_private(self._url, guard):
