@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
-from ..roles import of_operands, of_options, plain
+from ..roles import of_operands, plain
 from .program_spec import SortedWords
 from .wordlist import words
 
@@ -29,7 +29,6 @@ _DISCARDS = words("clean cache prune")
 
 def by_verb(call: SortedWords) -> Iterator[Effect]:
     """Yield what the first operand of a package manager means: the project's own code, or an installation."""
-    yield from of_options(call)
     verb = call.operands[0].text if call.operands else ""
     rest = call.texts()[1:]
     plain_name = call.name.partition(" ")[0]
@@ -59,7 +58,6 @@ _SHOWS = words("list show path test try suggest")
 
 def own_command(call: SortedWords) -> Iterator[Effect]:
     """toolcrib: what a person says by it is not for a tool to say."""
-    yield from of_options(call)
     first, verb = (*call.texts(), "", "")[:2]
     speaks = first == "sessions" and verb in ("answer", "steer", "resume")
     if speaks or first in _DECIDES or (first in _MAY_DECIDE and verb and verb not in _SHOWS):
@@ -69,20 +67,17 @@ def own_command(call: SortedWords) -> Iterator[Effect]:
 
 def npx(call: SortedWords) -> Iterator[Effect]:
     """npx runs a program that the project has installed; another one it fetches first."""
-    yield from of_options(call)
     named = call.operands[0] if call.operands and not call.has("-p", "--package", "-c", "--call") else Word((None,))
     yield Effect("fetch-and-run", named)
 
 
 def apt(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
     if call.operands:
         yield Effect("install")
         yield Effect("network")
 
 
 def make(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
     for word in (*call.operands, *call.values("--eval", "-E")):
         text = word.text or ""
         if re.match(r"SHELL\s*=", text):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..effect import Effect
-from ..roles import of_operands, of_options, of_role, plain
+from ..roles import of_operands, of_role
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 
@@ -31,7 +31,6 @@ _SETUID = lazy_regex(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 def ln(call: SortedWords) -> Iterator[Effect]:
     """`ln TARGET… LINK`. A symbolic TARGET is relative to the link's folder; from here it leads out the sooner."""
-    yield from of_options(call)
     operands = list(call.operands)
     into = call.values("-t", "--target-directory")
     place = operands.pop() if len(operands) > 1 and not into else None
@@ -87,7 +86,6 @@ def pkill(call: SortedWords) -> Iterator[Effect]:
 
 def date(call: SortedWords) -> Iterator[Effect]:
     """`date +FORMAT` prints; any other operand sets the clock."""
-    yield from of_options(call)
     for word in call.operands:
         if not word.start.startswith("+") and not (word.text is None and not word.start):
             yield Effect("system", word, "sets the clock")
@@ -95,7 +93,6 @@ def date(call: SortedWords) -> Iterator[Effect]:
 
 def ip(call: SortedWords) -> Iterator[Effect]:
     """`ip addr` and `ip route show` only look; everything else changes something."""
-    yield from of_options(call)
     texts = [text or "?" for text in call.texts()]
     if texts[:1] in (["netns"], ["vrf"]) and texts[1:2] not in ([], ["list"], ["show"]):
         yield Effect("namespace")
@@ -112,7 +109,6 @@ _SOCKETS = lazy_regex(
 
 def sockets(call: SortedWords) -> Iterator[Effect]:
     """ss looks up each name of a host in its filter, which tells the name to a server."""
-    yield from of_options(call)
     for word in call.operands:
         if word.text is None or not all(map(_SOCKETS.fullmatch, word.text.split())):
             yield Effect("network", word)
@@ -139,7 +135,6 @@ def crontab(call: SortedWords) -> Iterator[Effect]:
 def ps(call: SortedWords) -> Iterator[Effect]:
     """BSD's `e` (`ps auxe`) shows the environment of every process. So does `-e` where ps reads all words as BSD's,
     because a value is not what it should be (`ps -ux -e`, `ps -auxe`)."""
-    yield from of_options(call)
     dashed = [text for word in call.command.args if re.match("-[^-]", text := word.text or "-e")]
     as_bsd = any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
     if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or (
@@ -151,13 +146,11 @@ def ps(call: SortedWords) -> Iterator[Effect]:
 
 def rpm(call: SortedWords) -> Iterator[Effect]:
     """`rpm -i` installs; after `-q` it means information."""
-    yield from plain(call)
     if not call.has("-q", "--query"):
         yield Effect("install")
 
 
 def getent(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     database = call.operands[0].text if call.operands else None
     if database in ("shadow", "gshadow"):
         yield Effect("secret")
@@ -176,7 +169,6 @@ def disk(call: SortedWords) -> Iterator[Effect]:
 
 def pager(call: SortedWords) -> Iterator[Effect]:
     """less: `less +!command file` runs a command at once."""
-    yield from of_options(call)
     for word in call.operands:
         if word.start.startswith("+"):
             yield Effect("unknown", word, "gives a pager a command", "shell:unknown-option")
@@ -188,7 +180,6 @@ def pager(call: SortedWords) -> Iterator[Effect]:
 
 def page(call: SortedWords) -> Iterator[Effect]:
     """man and info: a page by name is the system's; a file may include others."""
-    yield from of_options(call)
     for word in call.operands:
         if word.text is None or "/" in word.text or word.text.startswith("+"):
             yield from of_role("maybe", word)

@@ -74,9 +74,9 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
 ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
 ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful check @grep
 sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --posix --sandbox \
-  -i?!change --in-place?!change -f=exec --file=exec | harmful @sed
+  -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
-  -i=exec --include=exec -o?!change --pretty-print?!change | harmful @awk
+  -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
 jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp \
   --sort-keys --exit-status --raw-input --join-output --seq --arg= --argjson= --args --jsonargs | harmful @jq
 yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
@@ -84,10 +84,10 @@ xmllint | remote* | --noout --format --xpath= | harmful
 xxd | read write | -abBceEiprRuv -c= -l= -s= -g= -o= -n= -R= | harmful
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
-nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful @special
-strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful @special
-objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful @special
-addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful @special
+nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
+strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful roles@special
+objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
+addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful roles@special
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | \
   -bqrstz -a= -l= --algorithm= --tag --zero --quiet
 base64 base32 basenc | read* | -dDi -w= --wrap= --decode | harmful
@@ -103,7 +103,7 @@ export declare typeset local readonly | text* | | anything @declare
 alias | text* | | anything @alias
 kill | text* | | anything @kill
 test [ [[ | text* | | anything @tests
-let getopts wait unset | text* | | anything @names
+let getopts wait unset | text* | | anything options@names
 printf | text* | | anything @printf
 set shopt | text* | | anything @options
 busybox toybox | text* | | anything @applets
@@ -111,17 +111,17 @@ nproc | none | --all --ignore=
 cal ncal | text* | -13yjhNbw -m= -d= -A= -B=
 tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
 pdfinfo | read* | -f= -l= -enc= -meta -box -isodates -rawdates | single harmful
-identify | read* | -format= -verbose -ping -quiet | single harmful @special
+identify | read* | -format= -verbose -ping -quiet | single harmful roles@special
 ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -of= -print_format= \
-  -select_streams= -i=read | single harmful @special
-mediainfo | read* | --Output=maybe -f | harmful @special
-less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful @pager
-more | text* | -# -cdeflpsu -n= | harmful @pager
+  -select_streams= -i=read | single harmful roles@special
+mediainfo | read* | --Output=maybe -f | harmful roles@special
+less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful options@pager
+more | text* | -# -cdeflpsu -n= | harmful options@pager
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | read* | -fqv | harmful
 zipinfo | read text* | -12hlmstvzMTZ
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
   --totals | harmful @tar
-unzip | read text* | -lvtZzqpcCajX -x=* | harmful @unzip
+unzip | read text* | -lvtZzqpcCajX -x=* | harmful roles@unzip
 gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 | read* | -cdltvfqk --stdout --decompress --list \
   --test --verbose --quiet | harmful @compress
 whoami groups users | none
@@ -138,25 +138,25 @@ getconf infocmp | text* | -a
 pgrep pidof | text* | -afilnovwxcsq -u=* -U=* -d= -P=* -t=* -g=* --full --list-name --exact --count --delimiter=
 pstree | text* | -aAchglnpstTuUZ
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
-  --format= --user=* --headers | @ps
+  --format= --user=* --headers | options@ps
 top | none | -bcHiSs1 -n= -d= -p=* -u= -o= -w?
 ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes | \
-  @sockets
+  options@sockets
 tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
-  --utc | @date
+  --utc | options@date
 hostname dnsdomainname domainname nisdomainname | none | -fsiIdAy --fqdn --short | !system
 hostnamectl > - status show hostname | none | --json= --no-pager
 timedatectl > - status show list-timezones timesync-status | text* | --no-pager --all
 localectl > - status list-locales list-keymaps | text* | --no-pager
 loginctl > - list-sessions session-status show-session list-users user-status show-user list-seats | text* | \
   --no-pager --all --full
-getent | text* | -i | @getent
+getent | text* | -i | options@getent
 dmesg | none | -HTLdektuxrPJ -l= -f= --level= --decode --color? -c!log -C!log --clear!log --read-clear!log -n!kernel \
   -D!kernel -E!kernel -F=read -K=read -w | harmful
 sysctl | name* | -aAeNnbqXx --all --ignore | !kernel
-ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats -oneline -f= | single @ip
+ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats -oneline -f= | single options@ip
 ifconfig | text none* | -asv | !firewall
 route arp | none | -naveN46 | !firewall
 mount | none | -lhV | !mount
@@ -169,18 +169,19 @@ systemctl > status is-active is-enabled is-failed is-system-running list-units l
   list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la \
   --type= --state= --all --no-pager --full --lines= --user --plain
 systemctl > show cat | text* | -p=* -a --all --no-pager --full --user | environment
-man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful @page
-info | text* | -n= -k= -w | harmful @page
+man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful options@page
+info | text* | -n= -k= -w | harmful options@page
 cd chdir pushd popd | list* | -PLen -#
 hash | none | -rltd -p=hijack
 command builtin | text* | -vVp | wrapper =-v =-V
 which whereis | text* | -abmsu
-read | text* | -ers -p= -t= -n= -N= -d= -a= -u= -i= | @names
-readarray mapfile | text* | -t -d= -n= -O= -s= -u= | @names
-printenv | text* | -0 | @printenv
+read | text* | -ers -p= -t= -n= -N= -d= -a= -u= -i= | options@names
+readarray mapfile | text* | -t -d= -n= -O= -s= -u= | options@names
+printenv | text* | -0 | options@printenv
 xargs gxargs | text* | -0rtxo -I=* -i? -n= -P= -L= -l? -d= -E= -s= -a=read --null --no-run-if-empty --verbose \
   --max-args= --max-procs= --replace? --delimiter= --arg-file=read | wrapper harmful
-env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | wrapper @env
+env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | \
+  wrapper options@env
 time gtime | text* | -pv -f= --format= --portability --verbose -o=write --output=write | wrapper
 nice | text* | -# -n= | wrapper anything
 ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u @of_process
@@ -192,18 +193,18 @@ exec | text* | -cl -a= | wrapper anything
 chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p @of_process
 choom | text* | -p -n= | wrapper anything =-p @of_process
 caffeinate | text* | -disum -t= -w= | wrapper anything
-linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything @starts_shell
+linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything roles@starts_shell
 nohup | text* | | wrapper anything @nohup
 chronic unbuffer | text* | -pve | wrapper anything
 eval source . | text* | | wrapper anything
-setarch numactl | text* | | wrapper anything @starts_shell
+setarch numactl | text* | | wrapper anything roles@starts_shell
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
 dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
 rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires \
-  --provides | !install @rpm
+  --provides | !install roles@rpm
 brew > list help | text*
 gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \

@@ -67,7 +67,6 @@ def _value(name: str, value: str) -> Iterator[Effect]:
 
 def git_listed(call: SortedWords) -> Iterator[Effect]:
     """`branch` and `tag` list, unless an operand or an option makes or deletes one."""
-    yield from of_options(call)
     if call.has("-d", "-D", "--delete", "-M", "-C", "-f", "--force") or any("d" in n for n in call.unlisted):
         yield Effect("discard")
     elif call.has("-u", "--set-upstream-to", "--unset-upstream", "--edit-description", "-t", "--track", "-m", "-c"):
@@ -110,7 +109,6 @@ def git_config(call: SortedWords) -> Iterator[Effect]:
 
 
 def git_remote(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
     if not call.operands or verb == "get-url" or (verb == "show" and (len(call.operands) == 1 or call.has("-n"))):
         return
@@ -130,7 +128,6 @@ def _url(word: Word) -> Iterator[Effect]:
 
 def git_transfer(call: SortedWords) -> Iterator[Effect]:
     """fetch, pull, push, clone, ls-remote: they use the network, and some options name a program to run at an end."""
-    yield from of_options(call)
     for word in call.operands:
         yield from _url(word)
     for word in call.values("--upload-pack", "-u", "--receive-pack", "--exec"):
@@ -169,7 +166,6 @@ def _elsewhere(call: SortedWords) -> Iterator[Effect]:
 
 def git_checkout(call: SortedWords) -> Iterator[Effect]:
     """git checkout: switching keeps changes in files; paths or -f discard them."""
-    yield from of_options(call)
     yield from _elsewhere(call)
     texts = call.texts()
     creates = call.has("-b", "-B", "-c", "-C", "--orphan", "--create")
@@ -207,7 +203,6 @@ def _verbs(looks: str, discards: str = "", other: str = "change"):
     """Return a handler for sub-commands whose first operand says what to do."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from of_options(call)
         verb = call.operands[0].text if call.operands else ""
         if verb is None or verb not in ("" if "-" in looks else "-", *looks.split()):
             yield Effect("discard" if verb in discards.split() else other)
@@ -222,7 +217,6 @@ git_notes = _verbs("list show get-ref -", "remove prune")
 
 
 def git_submodule(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     verb = call.operands[0].text if call.operands else "status"
     if verb in ("foreach", "run"):
         yield Effect("execute", None, "runs a command in turn")
@@ -241,7 +235,6 @@ def git_rm(call: SortedWords) -> Iterator[Effect]:
 
 def git_diff(call: SortedWords) -> Iterator[Effect]:
     """git diff: two operands alone may be two files anywhere, of which one is outside the repository."""
-    yield from plain(call)
     for word in call.operands:
         if word.text is None and (word.many or len(call.operands) == 2):
             yield Effect("read", word)

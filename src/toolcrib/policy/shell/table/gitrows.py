@@ -12,7 +12,7 @@ _LOG = """\
 """.replace("\n", " ")
 
 GIT_CLOSED = f"""
-git > diff | rev* | {_LOG} | @git_diff
+git > diff | rev* | {_LOG} | roles@git_diff
 git > log show whatchanged diff-tree diff-index diff-files shortlog range-diff cherry | rev* | {_LOG}
 git > status | maybe* | -sbuvzu -u? --short --branch --porcelain? --long --verbose --untracked-files? --ignored? \
   --show-stash --no-renames
@@ -36,19 +36,19 @@ git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and
 git > blame annotate | rev* | -wblstfneMCcp -M? -C? -L=* --since= --porcelain --date= --abbrev? --reverse
 git > cat-file | rev* | -tsep
 git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-current --contains? --merged? --no-merged? \
-  --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | @git_listed
+  --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | options@git_listed
 git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=* --format= \
-  --ignore-case --color? | @git_listed
+  --ignore-case --color? | options@git_listed
 git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin \
   --name-only --null --bool | @git_config
-git > remote | text text | -vn --verbose --all | @git_remote
+git > remote | text text | -vn --verbose --all | options@git_remote
 git > clean | text* | -ndxXq -e=* --dry-run | @git_clean
 git > symbolic-ref | text none* | -q --quiet --short | !change
-git > stash | text text | {_LOG} | @git_stash
-git > worktree | text text text | {_LOG} --porcelain --verbose | @git_worktree
-git > reflog | text text text | {_LOG} | @git_reflog
-git > notes | text text text | {_LOG} | @git_notes
-git > bisect submodule | text text text | {_LOG} --recursive | @git_submodule
+git > stash | text text | {_LOG} | options@git_stash
+git > worktree | text text text | {_LOG} --porcelain --verbose | options@git_worktree
+git > reflog | text text text | {_LOG} | options@git_reflog
+git > notes | text text text | {_LOG} | options@git_notes
+git > bisect submodule | text text text | {_LOG} --recursive | options@git_submodule
 """
 
 GIT_OPEN = """
@@ -61,13 +61,14 @@ git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discar
 git > mv | move* write | -f -k -n -v | change
 git > hash-object | read* | -w!change -t=
 git > format-patch | text* | -o=write --output-directory=write | change
-git > archive | text* | -o=write --output=write --remote= --exec= --format= --prefix= --add-file=read | @git_transfer
+git > archive | text* | -o=write --output=write --remote= --exec= --format= --prefix= --add-file=read | \
+  options@git_transfer
 git > fetch pull ls-remote fetch-pack send-pack http-fetch | text* | -u? --upload-pack= --receive-pack= --exec= -o= \
-  --depth= -j= | @git_transfer
+  --depth= -j= | options@git_transfer
 git > push | text* | --upload-pack= --receive-pack= --exec= -o= -u!protected --set-upstream!protected -f!discard \
-  --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard | @git_transfer
+  --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard | options@git_transfer
 git > clone | text* | --upload-pack= -u= -c= --config= --template=exec -b= --branch= --origin= --depth= -j= \
-  --reference=list --separate-git-dir=write | @git_transfer
+  --reference=list --separate-git-dir=write | options@git_transfer
 git > svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs | text* | | network
 git > credential credential-store credential-cache | text* | | secret
 git > init | create | --template=exec --separate-git-dir=write -b= | change
@@ -75,7 +76,7 @@ git > update-ref prune read-tree checkout-index | text* | | discard
 git > rebase | text* | -x=shell --exec=shell -i --onto= -s= -X= --strategy=program | change
 git > reset restore | text* | -f -S -W -s= --source= --hard --pathspec-from-file=read -p | @git_reset
 git > checkout switch | text* | -b= -B= -c= -C!discard --create= --orphan= -f -t --pathspec-from-file=read -p | \
-  @git_checkout
+  options@git_checkout
 git > rm | text* | -f -n --pathspec-from-file=read | @git_rm
 git > difftool mergetool hook | text* | -x=program --extcmd=program -t= | execute
 git > filter-branch filter-repo | text* | --tree-filter=shell --env-filter=shell --index-filter=shell \

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..effect import Effect
 from ..parts import Stdin, Word
-from ..roles import of_operands, of_options
+from ..roles import of_operands
 from .program_spec import Handler, SortedWords
 from .wordlist import words
 
@@ -21,7 +21,6 @@ def _code_from(language: str, *options: str) -> Handler:
     """Return a handler: code in an option, a file of code, a module, or code on stdin."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
-        yield from of_options(call)
         given = call.values(*options)
         for word in given:
             yield code(language, word)
@@ -63,7 +62,6 @@ def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
 
 def shell(call: SortedWords) -> Iterator[Effect]:
     """A shell with a file or with input. `sh -c` is unfolded where the script is read."""
-    yield from of_options(call)
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
     read = call.name in READ_SHELLS
     if call.has("-c"):
@@ -88,7 +86,6 @@ def shell(call: SortedWords) -> Iterator[Effect]:
 
 def editor(call: SortedWords) -> Iterator[Effect]:
     """An editor changes its files, and its command mode can run anything."""
-    yield from of_options(call)
     for word in call.operands:
         yield Effect("read", word)
         yield Effect("write", word)
@@ -103,7 +100,6 @@ def _input(call: SortedWords) -> Word | None:
 
 
 def sqlite(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     yield from (Effect("write", word) for word in call.operands[:1])
     texts = [*call.values("-cmd", "--cmd"), *call.operands[1:], *([given] if (given := _input(call)) else [])]
     for line in [line for word in texts for line in (word.text or "").splitlines()]:

@@ -13,7 +13,7 @@ cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
 install ginstall | read* write | -t=write@read --target-directory=write@read -m= --mode= -o= --owner= -g= \
   --group= -d@create --directory@create
 mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
-ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n | @ln
+ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n | options@ln
 dd | text* | | @dd
 tee sponge | write* | --output-error
 split csplit | read write* | -n= -l= -b= -C= -a= --filter=shell -f=write --prefix=write | change
@@ -76,49 +76,50 @@ ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
 flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
-torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper @starts_shell
+torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | \
+  wrapper roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \
-  @shell
-python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | @python
+  options@shell
+python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | options@python
 node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec \
-  --env-file=read --test -c --check | @node
-perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | @perl
-ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | @ruby
-php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | @php
-lua luajit | text* | -e= -l=exec -iv | @lua
+  --env-file=read --test -c --check | options@node
+perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | options@perl
+ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | options@ruby
+php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | options@php
+lua luajit | text* | -e= -l=exec -iv | options@lua
 gdb lldb rr perf bpftrace dtrace py-spy | maybe* | -p!process --pid!process | execute
 java R Rscript julia tsx ts-node pwsh hg pre-commit valgrind | maybe* | | execute
 emacs emacsclient | text* | -eval= --eval= -e= -l=exec -load=exec --load=exec -f= -nw -Q -q -batch --batch -t -c | \
-  single @editor
+  single options@editor
 ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | -c= --cmd= + -s \
-  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p= | @editor
-sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single @sqlite
+  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p= | options@editor
+sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single options@sqlite
 curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --remote-name-all -T=send \
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
   --data-raw= -F= --form= -K=read --config=read -E=read --cert=read --key=read --cacert= --capath= -b=maybe -c=write \
   -D=write -n!secret --netrc!secret --unix-socket= --abstract-unix-socket= -x=network --proxy=network \
   --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -w= -r= \
-  -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | @curl
+  -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | roles@curl
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
   --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= \
-  -R= -D= -I= -X= -B=url --spider | @wget
+  -R= -D= -I= -X= -B=url --spider | roles@wget
 aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \
   --exec=shell --on-download-complete=program | network
 ssh slogin autossh sshpass mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -D= -W= -J= -w= -E=write -S= -c= -m= \
-  -b= -B= -e= -I=program -O= -Q= -tNf | @copy
-scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC | @copy
-sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | @copy
+  -b= -B= -e= -I=program -O= -Q= -tNf | roles@copy
+scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC | roles@copy
+sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | roles@copy
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
 ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
-  --daemon!network -B= -M= | @rsync
+  --daemon!network -B= -M= | roles@rsync
 nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
   --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= \
   -X= -x= -lunvzk
-socat | text* | -W= -t= -T= -b= | single @socat
+socat | text* | -W= -t= -T= -b= | single options@socat
 telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
   traceroute6 tracepath mtr nmap masscan zmap arping tcpdump tshark wireshark ngrep dumpcap ettercap sqlmap hydra \
   nikto gobuster ngrok cloudflared localtunnel smbclient rpcclient ldapsearch snmpwalk showmount iperf iperf3 \
@@ -145,21 +146,21 @@ docker podman > rm rmi prune system volume | text* | | discard container
 docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \
   install network
-pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text* | | @by_verb
-toolcrib | text* | -w= --workspace= --config= --mode= --db= -y!person --yes!person | @own_command
-npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | @by_verb
-npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | @npx
+pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text* | | options@by_verb
+toolcrib | text* | -w= --workspace= --config= --mode= --db= -y!person --yes!person | options@own_command
+npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | options@by_verb
+npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | options@npx
 nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
   ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
-  bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | @by_verb
-apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | @apt
+  bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | options@by_verb
+apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | roles@apt
 apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
 apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
   text* | | system
 yum dnf microdnf zypper tdnf pacman yay paru apk emerge xbps-install eopkg pkg pkg_add opkg slackpkg | text* | | \
   install network
-make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute @make
+make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute roles@make
 cmake ctest ninja meson just rake task tox nox scons waf autoconf automake autoreconf configure xcodebuild | text* | \
   -C=list -B=write -S=list -P=exec --build=write --directory=list | execute
 gcc g++ cc c++ clang clang++ gfortran rustc javac kotlinc ghc swiftc nvcc tsc as ld zig nim protoc esbuild | maybe* | \

@@ -17,7 +17,8 @@ program that replaces another one), `host`, `url` and `remote` (`host:path` or a
 A *closed* row lists the harmless options of a program that only reads and prints: with these, and only these, it is
 allowed. An *open* row is of a program about which a person or a sandbox decides anyway; it says only what makes its use
 known harm. Values of options that it does not list count by the option's name (`roles.of_options`). `@name` in the last
-field is the function that judges a use where operands and options alone do not say what it does.
+field is the function that judges a use where operands and options alone do not say what it does; `options@name` adds
+what the given options say, and `roles@name` what options and operands say.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
         above, colon, below = names.partition(" > ")
         does = kinds.split()
         entry = Program(
-            operands or "text*", options, tuple(kind for kind in does if kind not in _MARKS and kind[0] not in "=!+@"),
-            handler=next((handlers[kind[1:]] for kind in does if kind[0] == "@"), None),
+            operands or "text*", options,
+            tuple(kind for kind in does if kind not in _MARKS and kind.replace("-", "").isalpha()),
+            handler=next((handlers[kind] for kind in does if "@" in kind), None),
             closed=closed, single="single" in does, harmful="harmful" in does, wrapper="wrapper" in does,
             anything="anything" in does, otherwise="".join(kind[1:] for kind in does if kind[0] == "!"),
             skips=sum(int(kind) for kind in does if kind[0] == "+"),

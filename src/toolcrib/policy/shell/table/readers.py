@@ -116,7 +116,6 @@ def sed_effects(script: str) -> Iterator[Effect]:
 
 def sed(call: SortedWords) -> Iterator[Effect]:
     """sed: the script is the first operand, unless -e or -f gives one; with -i the files are changed."""
-    yield from of_options(call)
     scripts = call.values("-e", "--expression")
     operands = list(call.operands)
     if not scripts and not call.has("-f", "--file") and operands:
@@ -130,7 +129,6 @@ def sed(call: SortedWords) -> Iterator[Effect]:
 
 
 def awk(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     operands = list(call.operands)
     if not call.has("-f", "--file", "-e", "--source", "-E", "--exec") and operands:
         yield from _code("awk", operands.pop(0))
@@ -195,7 +193,6 @@ def grep(call: SortedWords) -> Iterator[Effect]:
 
 def special(call: SortedWords) -> Iterator[Effect]:
     """Yield effects of special names: addresses, `concat:`, ImageMagick's `msl:`, `@file` and scripts."""
-    yield from plain(call)
     for word in (*call.operands, *call.values("-i", "-format")):
         if ":" in word.start and word not in call.values("-format"):
             yield Effect("network", word)
@@ -253,7 +250,6 @@ def tar(call: SortedWords) -> Iterator[Effect]:
 
 def unzip(call: SortedWords) -> Iterator[Effect]:
     """unzip lists, tests, prints or unpacks."""
-    yield from plain(call)
     if not call.has("-l", "-Z", "-v", "-t", "-z", "-p", "-c"):
         yield Effect("create", literal("./x"))
         yield from (Effect("write", word) for name, word in call.odd if name == "-d")

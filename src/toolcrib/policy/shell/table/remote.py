@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parts import Word
-from ..roles import of_options, of_role, plain
+from ..roles import of_role, plain
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 
@@ -19,7 +19,6 @@ _DAEMON = lazy_regex(r"(?:docker|podman|containerd|crio)\.sock")
 
 
 def curl(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
     if call.has("-O", "--remote-name", "--remote-name-all", "-J"):
         yield Effect("create", literal("./x"))
     for word in call.values("-F", "--form"):
@@ -34,14 +33,12 @@ def curl(call: SortedWords) -> Iterator[Effect]:
 
 
 def wget(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect("create", next(iter(call.values("-P", "--directory-prefix")), literal("./x")))
 
 
 def copy(call: SortedWords) -> Iterator[Effect]:
     """ssh, scp: a remote command runs on the other machine; the programs in options run on this one."""
-    yield from plain(call)
     for word in call.values("-o"):
         start = "".join(part or "" for part in word.parts).strip()
         value = re.split(r"[=\s]", start, maxsplit=1)
@@ -52,7 +49,6 @@ def copy(call: SortedWords) -> Iterator[Effect]:
 
 
 def rsync(call: SortedWords) -> Iterator[Effect]:
-    yield from plain(call)
     dest = call.operands[-1] if len(call.operands) > 1 else None
     deletes = call.has("--del", "--delete") or any(name.startswith("--delete") for name in call.unlisted)
     if dest is not None and deletes and not re.match(r"[\w.@-]+:|rsync://", dest.start):
@@ -62,7 +58,6 @@ def rsync(call: SortedWords) -> Iterator[Effect]:
 
 
 def socat(call: SortedWords) -> Iterator[Effect]:
-    yield from of_options(call)
     for word in call.operands:
         text = "".join(part or "" for part in word.parts)
         if re.match(r"(?:exec|system|shell)\b", text, re.IGNORECASE):

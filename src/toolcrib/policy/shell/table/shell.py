@@ -12,7 +12,6 @@ from ....core.text import lazy_regex
 from ..effect import Effect
 from ..parameter_values import SECRET_NAME
 from ..parts import Word
-from ..roles import of_options, plain
 from ..shell_state import NUMBER
 from ..sorting import cut, literal
 from .loading_variables import assignment
@@ -63,12 +62,10 @@ def env(call: SortedWords) -> Iterator[Effect]:
     """env without a program prints the environment. What it sets for a program is judged with that."""
     if not any("=" not in word.start and word.text != "-" for word in call.operands):
         yield Effect("unknown", None, _WHOLE, "shell:environment")
-    yield from of_options(call)
 
 
 def printenv(call: SortedWords) -> Iterator[Effect]:
     """printenv: single variables are harmless, unless their names suggest a secret."""
-    yield from of_options(call)
     if not call.operands:
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     for word in call.operands:
@@ -119,7 +116,6 @@ def alias(call: SortedWords) -> Iterator[Effect]:
 
 def names(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts, let, unset, wait -p, printf -v: they set or remove variables."""
-    yield from of_options(call)
     if call.name == "read":
         yield from _computed(call.values("-t", "-n"))
     words = [*call.operands[call.name == "getopts" :], *call.values("-a", "-p", "-v")] if call.name != "wait" else []
@@ -214,6 +210,5 @@ def of_process(call: SortedWords) -> Iterator[Effect]:
 
 def starts_shell(call: SortedWords) -> Iterator[Effect]:
     """Programs that start a shell if they are given no command."""
-    yield from plain(call)
     if len(call.operands) < 1 + (call.name == "setarch"):
         yield Effect("execute", None, "starts a shell", "shell:unknown-code")
