@@ -13,14 +13,14 @@ from .table.wordlist import words
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
 INTERPRETERS = SHELLS | words(
     """
-    python python2 python3 pypy pypy3 node nodejs perl ruby php lua luajit deno bun osascript R Rscript julia
-    tclsh xargs parallel ed ex vi vim nvim at batch crontab psql mysql sqlite3 make gawk awk
+    python python2 python3 pypy pypy3 node nodejs perl ruby php lua luajit deno bun osascript R Rscript julia tclsh
+    xargs parallel ed ex vi vim nvim at batch crontab psql mysql sqlite3 make gawk awk
     """
 )
 FETCHERS = words(
     """
-    curl wget wget2 fetch aria2c axel http https xh nc ncat netcat socat telnet ftp lftp lynx w3m links scp ssh
-    rsync dig nslookup host
+    curl wget wget2 fetch aria2c axel http https xh nc ncat netcat socat telnet ftp lftp lynx w3m links scp ssh rsync
+    dig nslookup host
     """
 )
 _DECODERS = words("uudecode gunzip zcat gzcat bzcat xzcat rev tr iconv bunzip2 unxz hex ascii2uni")

@@ -91,6 +91,12 @@ class Parser(CommandLexer):
         self.statements(frozenset(stops), items)
         return tuple(items)
 
+    def up_to(self, word: str) -> tuple[tree.Item, ...]:
+        """Return the statements up to a closing word, which is read, too."""
+        body = self.body(word)
+        self.expect(word)
+        return body
+
     def expect(self, word: str) -> None:
         """Skip a reserved word. Raises `Unsure` if it is missing."""
         self.newlines()
@@ -158,17 +164,11 @@ class Parser(CommandLexer):
         """Read the compound command that starts with a reserved word."""
         match word:
             case "{":
-                body = self.body("}")
-                self.expect("}")
-                return tree.Group(body, False)
+                return tree.Group(self.up_to("}"), False)
             case "if":
                 return self.conditional()
             case "while" | "until":
-                condition = self.body("do")
-                self.expect("do")
-                body = self.body("done")
-                self.expect("done")
-                return tree.While(condition, body, word == "until")
+                return tree.While(self.up_to("do"), self.up_to("done"), word == "until")
             case "for" | "select":
                 return self.loop(word == "select")
             case "case":
@@ -213,8 +213,7 @@ class Parser(CommandLexer):
         clauses: list[tuple[tuple[tree.Item, ...], tuple[tree.Item, ...]]] = []
         otherwise: tuple[tree.Item, ...] = ()
         while True:
-            condition = self.body("then")
-            self.expect("then")
+            condition = self.up_to("then")
             clauses.append((condition, self.body("elif", "else", "fi")))
             word = self.reserved()
             if word == "elif":
@@ -271,10 +270,7 @@ class Parser(CommandLexer):
         if opener not in ("do", "{"):
             raise self.error("'do' is missing")
         self.i += len(opener)
-        closer = "done" if opener == "do" else "}"
-        body = self.body(closer)
-        self.expect(closer)
-        return body
+        return self.up_to("done" if opener == "do" else "}")
 
     def case(self) -> tree.Node:
         """Read case … esac, after its `case`."""

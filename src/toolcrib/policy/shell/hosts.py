@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 METADATA_NAMES = words(
     """
-    metadata.google.internal metadata metadata.goog instance-data instance-data.ec2.internal
-    metadata.azure.internal metadata.tencentyun.com
+    metadata.google.internal metadata metadata.goog instance-data instance-data.ec2.internal metadata.azure.internal
+    metadata.tencentyun.com
     """
 )
 # Addresses of related services, or of services that answer for them: AWS's resolver, Tencent's.

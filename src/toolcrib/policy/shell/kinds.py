@@ -18,8 +18,11 @@ class Kind(NamedTuple):
 RULE_FETCH = "shell:fetch"
 """The rule of a question that is about hosts alone: the command only fetches from them."""
 
-PATH_KINDS = frozenset({"read", "list", "send", "write", "create", "delete", "move", "modify", "link"})
-"""Kinds that are judged by the place of their target."""
+PATH_KINDS = {
+    "read": "reads", "list": "lists", "send": "sends", "write": "writes to", "create": "makes", "delete": "deletes",
+    "move": "moves", "modify": "changes the rights of", "link": "links to",
+}  # fmt: skip
+"""Kinds that are judged by the place of their target, each with its verb."""
 
 KINDS: dict[str, Kind] = {
     # unknown effects, or effects that stay inside: a sandbox contains them

@@ -105,25 +105,25 @@ class Lexer(Scanner):
         if char == '"':
             self.double(pieces)
             return
-        if char == "`":
-            pieces.append(self.backticks(False))
+        if char in "$`":
+            pieces.extend(self.expansion(False))
             return
-        if char == "$":
-            found = self.dollar(False)
-            pieces.extend(found)
-            return
-        match = _PLAIN.match(s, self.i)
-        text = match.group() if match else char
-        self.i += len(text)
-        self.literal(pieces, text)
-
-    def literal(self, pieces: list[Piece], text: str) -> None:
-        """Add unquoted text. It is joined to unquoted text before it (a continued line may separate them)."""
-        last = pieces[-1] if pieces else None
+        text, last = self.run(_PLAIN), pieces[-1] if pieces else None  # a continued line may separate them
         if isinstance(last, Lit) and not last.quoted:
             last.text += text
         else:
             pieces.append(Lit(text, False))
+
+    def run(self, pattern: re.Pattern[str]) -> str:
+        """Return the text at this place that matches, or else one character."""
+        match = pattern.match(self.s, self.i)
+        text = match.group() if match else self.s[self.i]
+        self.i += len(text)
+        return text
+
+    def expansion(self, quoted: bool, in_double: bool = False) -> tuple[Piece, ...]:
+        """Read what a dollar sign or a backtick begins."""
+        return self.dollar(quoted) if self.s[self.i] == "$" else (self.backticks(quoted, in_double),)
 
     def double(self, pieces: list[Piece]) -> None:
         """Add the pieces of a double-quoted string."""
@@ -146,23 +146,14 @@ class Lexer(Scanner):
             char = s[self.i]
             if char == "\\":
                 following = s[self.i + 1 : self.i + 2]
-                if following == "\n":
-                    self.i += 2
-                elif following and following in escapes:
-                    pieces.append(Lit(following, True))
-                    self.i += 2
-                else:
-                    pieces.append(Lit("\\", True))
-                    self.i += 1
-            elif char == "$":
-                pieces.extend(self.dollar(True))
-            elif char == "`":
-                pieces.append(self.backticks(True, stop == '"'))
+                escaped = following != "" and following in f"{escapes}\n"
+                self.i += 1 + escaped
+                if following != "\n":
+                    pieces.append(Lit(following if escaped else char, True))
+            elif char in "$`":
+                pieces.extend(self.expansion(True, stop == '"'))
             else:
-                match = plain.match(s, self.i)
-                text = match.group() if match else char
-                pieces.append(Lit(text, True))
-                self.i += len(text)
+                pieces.append(Lit(self.run(plain), True))
 
     # Substitutions and expansions
 
@@ -199,16 +190,9 @@ class Lexer(Scanner):
         text: list[str] = []
         escapes = '$`\\"' if in_double else "$`\\"
         while self.i < self.n and (char := self.s[self.i]) != "`":
-            following = self.s[self.i + 1 : self.i + 2]
-            if char == "\\" and following and following in escapes:
-                text.append(following)
-                self.i += 2
-            elif char == "\\":
-                text.append(char + following)
-                self.i += 2
-            else:
-                text.append(char)
-                self.i += 1
+            following = self.s[self.i + 1 : self.i + 2] if char == "\\" else ""
+            text.append(following if following and following in escapes else char + following)
+            self.i += 1 + (char == "\\")
         self.close("`")
         inner = type(self)("".join(text), self.depth)
         if self.pending and "\n" in inner.s:
@@ -306,10 +290,8 @@ class Lexer(Scanner):
                     self.depth -= 1
                     return tuple(pieces)
                 pieces.append(Lit(char, True))
-            elif char == "$":
-                pieces.extend(self.dollar(True))
-            elif char == "`":
-                pieces.append(self.backticks(True))
+            elif char in "$`":
+                pieces.extend(self.expansion(True))
             elif char == '"':
                 self.double(pieces)
             elif char in "'\\":
@@ -317,10 +299,7 @@ class Lexer(Scanner):
             elif char == ";" and closer == ")" and not semicolons:
                 raise Unsure("this is arithmetic or a subshell", self.s[self.i : self.i + 30], "shell:pattern")
             else:
-                match = _IN_ARITH.match(self.s, self.i)
-                text = match.group() if match else char
-                pieces.append(Lit(text, True))
-                self.i += len(text)
+                pieces.append(Lit(self.run(_IN_ARITH), True))
         raise self.error(f"{closer!r} is missing")
 
     # ${…}
@@ -372,17 +351,12 @@ class Lexer(Scanner):
                 raise self.error("an expansion holds a quote in quotes")
             if char in "<>" and s.startswith("(", self.i + 1):
                 raise self.error("an expansion holds a process substitution")
-            if char == "$":
-                pieces.extend(self.dollar(quoted))
-            elif char == "`":
-                pieces.append(self.backticks(quoted, quoted))
+            if char in "$`":
+                pieces.extend(self.expansion(quoted, quoted))
             elif char in "\\'\"":
                 self.piece(pieces)
             else:
-                match = _IN_BRACES.match(s, self.i)
-                text = match.group() if match else char
-                pieces.append(Lit(text, quoted))
-                self.i += len(text)
+                pieces.append(Lit(self.run(_IN_BRACES), quoted))
         return tuple(pieces)
 
     def subscript(self) -> tuple[Piece, ...]:

@@ -129,6 +129,11 @@ class Command:
         """Return the words after the program."""
         return self.words[1:]
 
+    @property
+    def given(self) -> str | None:
+        """Return the text of its input, if that is known."""
+        return self.stdin.text.text if self.stdin is not None and self.stdin.text is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -20,6 +20,7 @@ from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
+from .kinds import PATH_KINDS
 from .parts import CommandPlace, Word
 from .spots import Spot, find, is_below, selected, where_is
 from .table import places
@@ -249,27 +250,11 @@ def _secret_pattern(spot: Spot) -> str | None:
     return None
 
 
-DOES = {
-    "read": "reads",
-    "list": "lists",
-    "send": "sends",
-    "write": "writes to",
-    "create": "makes",
-    "delete": "deletes",
-    "move": "moves",
-    "modify": "changes the rights of",
-    "link": "links to",
-}
-
-
 def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
+    verb = PATH_KINDS[kind]
     if spot.where == "stream":
-        return (
-            None
-            if kind in ("write", "create") or not spot.path
-            else Finding("deny", "shell:device", f"{DOES[kind]} {spot.path}")
-        )
-    verb = DOES[kind]
+        plain = kind in ("write", "create") or not spot.path
+        return None if plain else Finding("deny", "shell:device", f"{verb} {spot.path}")
     if kind == "link":
         return _judge_link(spot)
     if spot.where == "unknown":
@@ -299,7 +284,7 @@ def _judge_link(spot: Spot) -> Finding | None:
 
 
 def _judge_unknown_change(kind: str, place: CommandPlace) -> Finding:
-    verb = DOES[kind]
+    verb = PATH_KINDS[kind]
     if place.profile == "read-only":
         return Finding("deny", "shell:read-only", f"{verb} something, and this profile is read-only")
     phrase = f"{verb} something that cannot be known beforehand"
@@ -307,7 +292,7 @@ def _judge_unknown_change(kind: str, place: CommandPlace) -> Finding:
 
 
 def _judge_outside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
-    verb, shown = DOES[kind], _shown(spot)
+    verb, shown = PATH_KINDS[kind], _shown(spot)
     if is_persistent(spot.path, place.home):
         return Finding("deny", "shell:persist", f"{verb} {shown}, which other programs run or obey")
     if place.profile == "unrestricted" and not _catastrophic(spot, place):
@@ -331,7 +316,7 @@ def _catastrophic(spot: Spot, place: CommandPlace) -> bool:
 
 
 def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
-    verb, shown = DOES[kind], _shown(spot)
+    verb, shown = PATH_KINDS[kind], _shown(spot)
     root = next((r for r in (place.workspace, *place.writable) if is_below(spot.path, r)), place.workspace)
     relative = spot.path[len(root) :].strip("/")
     if spot.pattern:

@@ -29,11 +29,10 @@ def output(command: Command) -> str | None:
         return f"/usr/bin/{names[0]}\n" if plain and name in ("which", "command", "type") else None
     if name.rstrip("3") in _LANGUAGES and (match := _PRINTS.fullmatch(args[-1] if args else "")):
         return f"{match[1] or match[2] or ''}\n"
-    given = command.stdin.text.text if command.stdin is not None and command.stdin.text is not None else None
     passes = (name == "cat" and args in ([], ["-"])) or (
         name == "tee" and not any(arg[0] == "-" for arg in args if arg)
     )
-    return given if passes else None
+    return command.given if passes else None
 
 
 _LANGUAGES = ("python", "perl", "ruby", "node", "php", "awk", "gawk", "mawk")

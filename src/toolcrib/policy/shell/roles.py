@@ -104,12 +104,8 @@ def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
     for index, word in enumerate(words):
         if last and index >= max(ends, len(first)):
             role = last[index - ends]
-        elif index < len(first):
-            role = first[index]
-        elif rest is not None:
-            role = rest
         else:
-            role = "maybe"
+            role = first[index] if index < len(first) else rest or "maybe"
         if role != "text":
             yield from of_role(role, word)
         if word.many and last and rest is not None:  # any of its files may be the last one
@@ -121,15 +117,11 @@ def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
 
 def _maybe(word: Word) -> Iterator[Effect]:
     """Treat a word as a path if it looks like one: it points elsewhere, or is the name of a secret (`HEAD:.env`)."""
-    if PATHISH.match(word.start):
+    text = word.text
+    if PATHISH.match(word.start) or (text is None and word.glob):
         yield Effect("read", word)
         return
-    text = word.text
-    if text is None:
-        if word.glob:
-            yield Effect("read", word)
-        return
-    for name in (text, text.partition(":")[2]):
+    for name in (text, text.partition(":")[2]) if text is not None else ():
         if name and sensitive_by(name) is not None:
             yield Effect("read", literal(name))
             return
@@ -163,7 +155,8 @@ HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: 
 def of_role(role: str, word: Word) -> Iterator[Effect]:
     """Yield the effects of a word in a role."""
     if role in PATH_KINDS:
-        yield Effect(role, word)
+        if role != "send" or word.text != "-":  # `-` is the input from a pipe
+            yield Effect(role, word)
     elif role == "maybe":
         yield from _maybe(word)
     elif role == "rev":
@@ -171,20 +164,11 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
     elif role == "maybelist":
         if PATHISH.match(word.start):
             yield Effect("list", word)
-    elif role == "remote":
-        if _REMOTE.match(word.start):
-            yield Effect("network", word)
-        else:
-            yield Effect("read", word)
-    elif role == "remotewrite":
-        if _REMOTE.match(word.start):
-            yield Effect("network", word)
-        else:
-            yield Effect("write", word)
+    elif role in ("remote", "remotewrite"):
+        here = "read" if role == "remote" else "write"
+        yield Effect("network" if _REMOTE.match(word.start) else here, word)
     elif role in ("host", "url"):
-        yield from _of_url(word)
-    elif role == "send":
-        yield from _sent(word)
+        yield Effect("read" if word.start.lower().startswith("file:") else "network", word)
     elif role == "program":
         yield from of_program_word(word)
     elif role == "exec":
@@ -204,15 +188,9 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
     elif role == "data":  # curl's -d: `@file` is read
         at = word.start.find("@")
         if at >= 0:
-            yield from _sent(cut(word, at + 1))
+            yield from of_role("send", cut(word, at + 1))
     elif role not in ("text", "name"):
         yield Effect(role, word)
-
-
-def _sent(word: Word) -> Iterator[Effect]:
-    """Yield the sending of a file to another machine; `-` means the input from a pipe."""
-    if word.text != "-":
-        yield Effect("send", word)
 
 
 def of_program_word(word: Word) -> Iterator[Effect]:
@@ -223,10 +201,3 @@ def of_program_word(word: Word) -> Iterator[Effect]:
     if text is not None:
         yield Effect("shell", word)
     yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")
-
-
-def _of_url(word: Word) -> Iterator[Effect]:
-    if word.start.lower().startswith("file:"):
-        yield Effect("read", word)
-    else:
-        yield Effect("network", word)

@@ -94,10 +94,7 @@ def run_one(reader: ScriptWalk, inner: Inner, assigns: tuple[tuple[str, Word], .
             if not inner.reads:
                 note_unknown(reader, script.source)
             return
-        if not inner.inside:
-            reader.text(script.text, inner.posix)
-        else:
-            reader.text(script.text)
+        reader.text(script.text, inner.posix)
 
     reader.apart(walk)
 

@@ -30,6 +30,9 @@ SPECIAL_BUILTINS = frozenset(
     {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
 )
 
+# What is as it was before, after a statement that could not be read.
+_SURROUNDINGS = ("state", "via", "stdin", "function", "background", "forks", "conditions", "scripts")
+
 
 class Reader(ScriptWalk):
     """One reading of a script."""
@@ -53,29 +56,18 @@ class Reader(ScriptWalk):
         for index, item in enumerate(items):
             if index:
                 self.fall(failed)
-            before = (self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions)
-            depths = (len(self.frames), len(self.stack), self.scripts)
+            before, frames, stack = vars(self).copy(), len(self.frames), len(self.stack)
             try:
                 failed = self.in_background(item.node) if item.background else self.node(item.node)
             except Unsure as unsure:
                 if unsure.rule == "shell:size":
                     raise
                 self.problem(unsure)
-                self.resume(before, depths)
+                vars(self).update((name, before[name]) for name in _SURROUNDINGS)
+                del self.frames[frames:], self.stack[stack:]
+                self.state.forget()  # the statement may have changed anything
                 failed = self.state.cwds
         return failed if items else self.state.cwds
-
-    def resume(
-        self,
-        before: tuple[State, tuple[str, ...], Stdin | None, str | None, bool, int, int],
-        depths: tuple[int, int, int],
-    ) -> None:
-        """Continue after a statement that could not be read; it may have changed anything."""
-        self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions = before
-        frames, stack, self.scripts = depths
-        del self.frames[frames:]
-        del self.stack[stack:]
-        self.state.forget()
 
     def in_background(self, node: tree.Node) -> tuple[str | None, ...]:
         """Read a statement that `&` puts into a separate subshell."""
@@ -359,8 +351,6 @@ class Reader(ScriptWalk):
             for variable, _ in assigns:
                 self.state.vars[variable] = UNKNOWN
         run_further(self, command, name, shell)
-        if shell:
-            change = BUILTINS.get(name)
-            if change is not None:
-                return change(self, words, assigns)
-        return self.state.cwds
+        change = BUILTINS.get(name) if shell else None
+        failed = change(self, command) if change is not None else None
+        return self.state.cwds if failed is None else failed

@@ -31,7 +31,9 @@ def sort_words(
     if not words:
         return SortedWords(name, program, command, above=above)
     sorter = _Sorter(program)
-    sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
+    sorter.read(words, stop_at_operand=program.subs is not None or program.wrapper)
+    if sorter.waiting is not None and program.closed and sorter.waiting[1].role != "text":
+        sorter.unlisted.append(sorter.waiting[0])  # `history -r` reads a file of its own
     return SortedWords(
         name, program, command, tuple(sorter.options), tuple(sorter.operands), sorter.unsure,
         tuple(sorter.unlisted), tuple(sorter.odd), above, len(words) - len(sorter.operands), tuple(sorter.doubtful),
@@ -52,12 +54,7 @@ class _Sorter:
         self.waiting: tuple[str, ProgramOption] | None = None
         self.before = ""  # an unlisted option, whose value may be the next word
 
-    def run(self, words: Sequence[Word], stop_at_operand: bool) -> None:
-        self._read(words, stop_at_operand)
-        if self.waiting is not None and self.program.closed and self.waiting[1].role != "text":
-            self.unlisted.append(self.waiting[0])  # `history -r` reads a file of its own
-
-    def _read(self, words: Sequence[Word], stop_at_operand: bool) -> None:
+    def read(self, words: Sequence[Word], stop_at_operand: bool) -> None:
         for index, word in enumerate(words):
             if self.waiting is not None:
                 self._give(*self.waiting, word)
@@ -69,17 +66,11 @@ class _Sorter:
             start = word.start
             if word.glob and start[:1] in ("*", "?", "["):
                 self.unsure |= self.program.harmful  # it begins with a dash only if a file has such a name
-            if not start:
-                self.unsure |= word.text is None
-                if self.before:
-                    self.odd.append((self.before, word))
-                    self.before = ""
-                self.operands.append(word)
-            elif start[0] == "+" and "+" in self.table and len(start) > 1:
+            if start[:1] == "+" and "+" in self.table and len(start) > 1:
                 self._give("+", self.table["+"], cut(word, 1))
                 continue
-            elif start[0] != "-" or start == "-":
-                self.unsure |= start == "-" and word.text is None
+            if start[:1] != "-" or start == "-":
+                self.unsure |= start in ("", "-") and word.text is None
                 if self.before:
                     self.odd.append((self.before, word))
                     self.before = ""

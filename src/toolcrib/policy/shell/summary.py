@@ -16,7 +16,6 @@ from .effects import effects_of
 from .judge import shown
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Word
-from .paths import DOES
 from .reading import read_script
 
 MAX_LINES = 25
@@ -144,7 +143,7 @@ def _rank(effect: Effect) -> int:
 def _phrase(effect: Effect) -> str:
     target = _text(effect.target)
     if effect.kind in PATH_KINDS:
-        return f"{DOES[effect.kind]} {target or 'a path known only then'}"
+        return f"{PATH_KINDS[effect.kind]} {target or 'a path known only then'}"
     kind = KINDS.get(effect.kind)
     said = effect.reason or (kind.phrase if kind is not None else "runs a command from inside another program")
     return f"{plain_line(said)}{f': {target}' if target and target not in said else ''}"

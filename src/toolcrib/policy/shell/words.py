@@ -148,19 +148,13 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
             reader.process(piece.body, piece.write)
             current.add("/dev/fd/", True)
             current.add(None, True)
-        elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
-            current = _list(reader.state.arguments, piece, out, current, reader)
-        elif isinstance(piece, Param) and _whole_array(piece):
+        elif isinstance(piece, Param) and _all_of(piece):
             uses(reader, piece.name)
-            current = _list(_array(piece, reader.state), piece, out, current, reader)
+            current = _list(piece, out, current, reader)
         else:
             value, whole = evaluate(piece, reader)
-            if piece.quoted:
-                for part in value:
-                    current.add(part, True)
-                current.add("", True)
-            elif whole:
-                for part in value:
+            if piece.quoted or whole:
+                for part in (*value, ""):
                     current.add(part, True)
             else:
                 _splits_here(piece, value, reader)
@@ -173,7 +167,7 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
 def _no_arguments(quote: Piece, piece: Piece) -> bool:
     """Return whether this is `"$@"` alone: without positional parameters it is not a word at all."""
     quoted = isinstance(quote, Lit) and quote.quoted and not quote.text
-    alone = isinstance(piece, Param) and piece.quoted and piece.name == "@" and not piece.prefix and not piece.op
+    alone = isinstance(piece, Param) and piece.quoted and piece.name == "@" and _all_of(piece) == "@"
     return quoted and alone
 
 
@@ -207,38 +201,23 @@ def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
     field.add(text[1:], False)
 
 
-def _whole_array(piece: Param) -> bool:
-    """Return whether this is `${name[@]}` or `${name[*]}`."""
-    inner = piece.subscript
-    return (
-        inner is not None
-        and not piece.prefix
-        and not piece.op
-        and len(inner) == 1
-        and isinstance(inner[0], Lit)
-        and inner[0].text in ("@", "*")
-    )
+def _all_of(piece: Param) -> str:
+    """Return the sign of `$@`, `$*`, `${name[@]}` and `${name[*]}`; "" for another parameter."""
+    if piece.prefix or piece.op:
+        return ""
+    inner = piece.subscript or (Lit(piece.name, False),)
+    text = inner[0].text if len(inner) == 1 and isinstance(inner[0], Lit) else ""
+    return text if text in ("@", "*") else ""
 
 
-def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
-    """Return an array's elements, if they are known."""
-    value = state.get(piece.name)
-    if isinstance(value, Array):
-        return value.items
-    return None
-
-
-def _list(
-    items: tuple[Value, ...] | None, piece: Param, out: list[_WordField], current: _WordField, reader: ScriptWalk
-) -> _WordField:
+def _list(piece: Param, out: list[_WordField], current: _WordField, reader: ScriptWalk) -> _WordField:
     """Add `"$@"`, `"${a[@]}"` and the unquoted forms; return the field that is open afterwards."""
-    star = piece.name == "*" if piece.subscript is None else _star(piece)
+    star, state = _all_of(piece) == "*", reader.state
+    value = state.get(piece.name)
+    items = state.arguments if piece.name in ("@", "*") else value.items if isinstance(value, Array) else None
     if items is None or star:
-        if star and piece.quoted:
-            current.add(None, True)
-            return current
         current.add(None, True)
-        current.many = True
+        current.many = current.many or not (star and piece.quoted)
         return current
     for index, item in enumerate(items):
         if index:
@@ -251,14 +230,8 @@ def _list(
                 current.add(part, True)
         else:
             _splits_here(piece, item, reader)
-            current = _split(item, out, current, reader.state.ifs())
+            current = _split(item, out, current, state.ifs())
     return current
-
-
-def _star(piece: Param) -> bool:
-    """Return whether an array's subscript is `*`."""
-    inner = piece.subscript[0] if piece.subscript else None
-    return isinstance(inner, Lit) and inner.text == "*"
 
 
 def _splits_here(piece: Piece, value: Value, reader: ScriptWalk) -> None:

@@ -14,11 +14,11 @@ from .wordlist import words
 
 _RUNS = words(
     """
-    run run-script test t tst start stop restart rebuild build b check c r bench doc fmt fix metadata clippy
-    compile exec verify package deps info list ls show version help tree why bin root outdated lint dev vet
-    generate tool bug env current which whoami where doctor locate-project read-manifest verify-project pkgid
-    rustc rustdoc expand nextest miri environment report lock init new venv config explain query prefix dedupe pkg
-    graph work completion format lint html xml --version
+    run run-script test t tst start stop restart rebuild build b check c r bench doc fmt fix metadata clippy compile
+    exec verify package deps info list ls show version help tree why bin root outdated lint dev vet generate tool bug
+    env current which whoami where doctor locate-project read-manifest verify-project pkgid rustc rustdoc expand nextest
+    miri environment report lock init new venv config explain query prefix dedupe pkg graph work completion format lint
+    html xml --version
     """
 )
 _LOOKS = words(

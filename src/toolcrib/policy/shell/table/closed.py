@@ -58,27 +58,27 @@ uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-
   harmful
 shuf | read* | -erz -n= -i= | harmful
 tr | text* | -cCdst
-grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -D= \
-  --regexp=text* --file=read --max-count= --after-context= --before-context= --context= --include=* --exclude=* \
-  --exclude-dir=* --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case \
-  --invert-match --word-regexp --line-regexp --count --files-with-matches --files-without-match --only-matching \
-  --quiet --silent --no-messages --with-filename --no-filename --line-number --null --text --recursive | @grep
+grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -D= --regexp=text* \
+  --file=read --max-count= --after-context= --before-context= --context= --include=* --exclude=* --exclude-dir=* \
+  --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case --invert-match --word-regexp \
+  --line-regexp --count --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages \
+  --with-filename --no-filename --line-number --null --text --recursive | @grep
 zgrep bzgrep xzgrep zstdgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
   --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-columns= \
   --replace= --sort= --color= --after-context= --before-context= --context= --files --type-list --hidden --no-ignore \
   --no-ignore-vcs --no-heading --heading --line-number --no-line-number --count --json --count-matches \
-  --files-with-matches --files-without-match --fixed-strings --ignore-case --smart-case --case-sensitive \
-  --word-regexp --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match \
-  --text --column --quiet --null | harmful @grep
+  --files-with-matches --files-without-match --fixed-strings --ignore-case --smart-case --case-sensitive --word-regexp \
+  --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match --text --column \
+  --quiet --null | harmful @grep
 ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
 ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful check @grep
 sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --posix --sandbox \
   -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
   -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
-jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp \
-  --sort-keys --exit-status --raw-input --join-output --seq --arg= --argjson= --args --jsonargs | harmful @jq
+jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp --sort-keys \
+  --exit-status --raw-input --join-output --seq --arg= --argjson= --args --jsonargs | harmful @jq
 yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
 xmllint | remote* | --noout --format --xpath= | harmful
 xxd | read write | -abBceEiprRuv -c= -l= -s= -g= -o= -n= -R= | harmful
@@ -88,8 +88,8 @@ nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --form
 strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful roles@special
 objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
 addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful roles@special
-md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | \
-  -bqrstz -a= -l= --algorithm= --tag --zero --quiet
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | -bqrstz \
+  -a= -l= --algorithm= --tag --zero --quiet
 base64 base32 basenc | read* | -dDi -w= --wrap= --decode | harmful
 iconv | read* | -cls -f= -t= --list | harmful
 jobs | text* | -lnprs
@@ -97,8 +97,8 @@ seq | text* | -w -s= -f= --format=
 bc | none | -lqsw --quiet
 factor numfmt expr | text* | -dhz -d= --format= --suffix= --delimiter=
 break continue return shift exit logout | text* | | anything @computes
-yes : true false sleep logname arch tty times caller pwd dirs type echo ulimit umask \
-  help disown bg unalias trap | text* | | anything
+yes : true false sleep logname arch tty times caller pwd dirs type echo ulimit umask help disown bg unalias trap | \
+  text* | | anything
 export declare typeset local readonly | text* | | anything @declare
 alias | text* | | anything @alias
 kill | text* | | anything @kill
@@ -166,8 +166,8 @@ losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
 systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
-  list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la \
-  --type= --state= --all --no-pager --full --lines= --user --plain
+  list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la --type= \
+  --state= --all --no-pager --full --lines= --user --plain
 systemctl > show cat | text* | -p=* -a --all --no-pager --full --user | environment
 man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful options@page
 info | text* | -n= -k= -w | harmful options@page
@@ -180,8 +180,8 @@ readarray mapfile | text* | -t -d= -n= -O= -s= -u= | options@names
 printenv | text* | -0 | options@printenv
 xargs gxargs | text* | -0rtxo -I=* -i? -n= -P= -L= -l? -d= -E= -s= -a=read --null --no-run-if-empty --verbose \
   --max-args= --max-procs= --replace? --delimiter= --arg-file=read | wrapper harmful
-env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | \
-  wrapper options@env
+env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --null -S= --split-string= | wrapper \
+  options@env
 time gtime | text* | -pv -f= --format= --portability --verbose -o=write --output=write | wrapper
 nice | text* | -# -n= | wrapper anything
 ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u @of_process
@@ -203,8 +203,8 @@ dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
-rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires \
-  --provides | !install roles@rpm
+rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires --provides | \
+  !install roles@rpm
 brew > list help | text*
 gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
@@ -240,11 +240,11 @@ PRINTS = {
 # The programs whose `--version` and `--help` read nothing of the project, besides the closed ones.
 VERSIONS = words(
     """
-    apt apt-get rm rmdir cp mv mkdir touch ln dd tee install split truncate shred chmod chown chgrp mkfs mkfs.*
-    mke2fs mount umount swapon shutdown reboot poweroff halt kill pkill killall systemctl journalctl git docker
-    podman kubectl python python2 python3 node nodejs perl ruby php lua java javac bash sh zsh dash ksh fish curl
-    wget ssh scp rsync nc openssl gpg gcc g++ cc c++ clang clang++ ld as make gmake cmake ninja zip strace gdb vim
-    vi nvim nano emacs sqlite3 psql mysql redis-cli tmux screen sudo su crontab useradd usermod passwd iptables ip
-    patch csplit mktemp fdisk parted ffmpeg convert magick pip watch env nohup timeout xargs
+    apt apt-get rm rmdir cp mv mkdir touch ln dd tee install split truncate shred chmod chown chgrp mkfs mkfs.* mke2fs
+    mount umount swapon shutdown reboot poweroff halt kill pkill killall systemctl journalctl git docker podman kubectl
+    python python2 python3 node nodejs perl ruby php lua java javac bash sh zsh dash ksh fish curl wget ssh scp rsync nc
+    openssl gpg gcc g++ cc c++ clang clang++ ld as make gmake cmake ninja zip strace gdb vim vi nvim nano emacs sqlite3
+    psql mysql redis-cli tmux screen sudo su crontab useradd usermod passwd iptables ip patch csplit mktemp fdisk parted
+    ffmpeg convert magick pip watch env nohup timeout xargs
     """
 )

@@ -39,8 +39,8 @@ git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-curren
   --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | options@git_listed
 git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=* --format= \
   --ignore-case --color? | options@git_listed
-git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin \
-  --name-only --null --bool | @git_config
+git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin --name-only \
+  --null --bool | @git_config
 git > remote | text text | -vn --verbose --all | options@git_remote
 git > clean | text* | -ndxXq -e=* --dry-run | @git_clean
 git > symbolic-ref | text none* | -q --quiet --short | !change
@@ -52,9 +52,9 @@ git > bisect submodule | text text text | {_LOG} --recursive | options@git_submo
 """
 
 GIT_OPEN = """
-git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout \
-  pack-refs pack-objects unpack-objects index-pack prune-packed update-server-info rerere mktree mktag replace \
-  merge-file multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -F=read --file=read \
+git > add commit merge cherry-pick revert am apply commit-tree write-tree update-index sparse-checkout pack-refs \
+  pack-objects unpack-objects index-pack prune-packed update-server-info rerere mktree mktag replace merge-file \
+  multi-pack-index commit-graph stage citool gui merge-tree bundle | maybe* | -F=read --file=read \
   --pathspec-from-file=read -t=read --template=read -m= --message= -C= -c= --author= --date= -S? --gpg-sign -u? -s? \
   -X= --directory= | change
 git > gc repack | text* | --prune?!discard -a!discard --cruft-expiration=!discard -A -d -f -F -l -n -q | change

@@ -10,8 +10,8 @@ touch | create* | -d= --date= -t= -r=list --reference=list
 mknod | create text* | -m= | device
 mktemp | text* | -p=create --tmpdir | change
 cp gcp | read* write | -t=write@read --target-directory=write@read -S= --suffix=
-install ginstall | read* write | -t=write@read --target-directory=write@read -m= --mode= -o= --owner= -g= \
-  --group= -d@create --directory@create
+install ginstall | read* write | -t=write@read --target-directory=write@read -m= --mode= -o= --owner= -g= --group= \
+  -d@create --directory@create
 mv | move* write | -t=write@move --target-directory=write@move -S= --suffix=
 ln link | text* | -t=create --target-directory=create -S= -s -f --symbolic -sf -n | options@ln
 dd | text* | | @dd
@@ -54,10 +54,10 @@ mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprob
   zpool zfs btrfs e2fsck fsck fsck.* tune2fs resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format \
   flashrom fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
 fdisk | text* | -l --list -x | @disk
-unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl \
-  | text* | | namespace wrapper
-useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh \
-  chfn visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
+unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl | \
+  text* | | namespace wrapper
+useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \
+  visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
   sudoreplay | text* | | users
 nft ufw firewall-cmd ipset iw nmcli wg > status list show | text* | | unknown
 iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli ifup ifdown \
@@ -76,15 +76,15 @@ ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
 flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
-torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | \
-  wrapper roles@starts_shell
+torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper \
+  roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \
   options@shell
 python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | options@python
-node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec \
-  --env-file=read --test -c --check | options@node
+node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec --env-file=read \
+  --test -c --check | options@node
 perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | options@perl
 ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | options@ruby
 php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | options@php
@@ -103,8 +103,8 @@ curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --rem
   --connect-to=network --resolve=network --url=url -H=data --header=data -A= -e= -u= -U= -X= --request= -m= -w= -r= \
   -C= -z= -Q= -P= -y= -Y= -t= -LsSfkIivgGNRla | roles@curl
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
-  --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= \
-  -R= -D= -I= -X= -B=url --spider | roles@wget
+  --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= -R= \
+  -D= -I= -X= -B=url --spider | roles@wget
 aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \
   --exec=shell --on-download-complete=program | network
 ssh slogin autossh sshpass mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -D= -W= -J= -w= -E=write -S= -c= -m= \
@@ -117,8 +117,7 @@ rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --fi
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
   --daemon!network -B= -M= | roles@rsync
 nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
-  --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= \
-  -X= -x= -lunvzk
+  --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= -X= -x= -lunvzk
 socat | text* | -W= -t= -T= -b= | single options@socat
 telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
   traceroute6 tracepath mtr nmap masscan zmap arping tcpdump tshark wireshark ngrep dumpcap ettercap sqlmap hydra \
@@ -136,12 +135,12 @@ gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel 
   mysql mariadb mongosh mongo redis-cli clickhouse-client cqlsh influx mysqldump pg_dump pg_dumpall pg_restore \
   mongodump sqlcmd | maybe* | -c= -e= | network
 docker podman | text* | -H=host --host=host -c= --context= -l= --log-level= -Dv | container
-docker podman > run create exec build buildx cp container save export load import | text* | -v=volume \
-  --volume=volume --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape \
-  --device-cgroup-rule=!escape --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace \
-  --cgroupns=hostspace --security-opt=security --sysctl=!escape --allow=!escape --env-file=read --name= -e= --env= \
-  -w= --workdir= -u= --user= -p= --publish= --entrypoint= -h= -l= --label= -m= -a= -itdP --rm -o=write \
-  --output=write --network= --net= -f=exec --file=exec --secret=read --ssh=read -i | container @container
+docker podman > run create exec build buildx cp container save export load import | text* | -v=volume --volume=volume \
+  --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape --device-cgroup-rule=!escape \
+  --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace --cgroupns=hostspace --security-opt=security \
+  --sysctl=!escape --allow=!escape --env-file=read --name= -e= --env= -w= --workdir= -u= --user= -p= --publish= \
+  --entrypoint= -h= -l= --label= -m= -a= -itdP --rm -o=write --output=write --network= --net= -f=exec --file=exec \
+  --secret=read --ssh=read -i | container @container
 docker podman > rm rmi prune system volume | text* | | discard container
 docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \

@@ -26,8 +26,8 @@ SHARED_ROOTS = ("/var/tmp", "/var/folders", "/private/tmp", "/private/var/folder
 SECRET_DIRECTORIES = in_order(
     """
     .ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/op .password-store .local/share/keyrings
-    .mozilla .thunderbird .config/google-chrome .config/chromium .electrum .config/rclone .config/hub .terraform.d
-    .oci etc/ssl/private etc/sudoers.d run/secrets etc/kubernetes .config/toolcrib .local/state/toolcrib
+    .mozilla .thunderbird .config/google-chrome .config/chromium .electrum .config/rclone .config/hub .terraform.d .oci
+    etc/ssl/private etc/sudoers.d run/secrets etc/kubernetes .config/toolcrib .local/state/toolcrib
     """
 )
 
@@ -50,12 +50,12 @@ SOCKETS = r"(?:/var)?/run/(?:user/\d+/)?(?:docker|podman/podman|containerd/conta
 # Files that make something run again, below the home directory.
 PERSISTENT_AT_HOME = in_order(
     """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .login .cshrc .tcshrc .kshrc
-    .zshrc .zshenv .zprofile .zlogin .zlogout .xprofile .xinitrc .xsession .xsessionrc .config/fish
-    .config/autostart .config/systemd .local/share/systemd .ssh/authorized_keys .ssh/config .ssh/rc .ssh/environment
-    .gitconfig .config/git .vimrc .vim .config/nvim .emacs .emacs.d .tmux.conf .screenrc .pythonrc .perldb .irbrc
-    .gdbinit .config/environment.d .pam_environment .forward .procmailrc Library/LaunchAgents .npmrc .yarnrc .curlrc
-    .wgetrc .local/bin bin .config/toolcrib
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .login .cshrc .tcshrc .kshrc .zshrc
+    .zshenv .zprofile .zlogin .zlogout .xprofile .xinitrc .xsession .xsessionrc .config/fish .config/autostart
+    .config/systemd .local/share/systemd .ssh/authorized_keys .ssh/config .ssh/rc .ssh/environment .gitconfig
+    .config/git .vimrc .vim .config/nvim .emacs .emacs.d .tmux.conf .screenrc .pythonrc .perldb .irbrc .gdbinit
+    .config/environment.d .pam_environment .forward .procmailrc Library/LaunchAgents .npmrc .yarnrc .curlrc .wgetrc
+    .local/bin bin .config/toolcrib
     """
 )
 # Names that a pattern could select. `boundary.sensitive_names` judges the pattern's own text; these come in addition.

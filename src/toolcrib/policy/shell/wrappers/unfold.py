@@ -24,8 +24,8 @@ OTHER_USERS = _AWAY | words_in("sudo doas sg gosu su-exec setuidgid setpriv chps
 # Programs with an operand before the command that they run.
 _OPERAND_FIRST = words_in(
     """
-    chroot flock faketime gosu su-exec setuidgid envdir runcon direnv logsave sg dtach abduco setarch prlimit
-    nsenter su cgexec perf screen tmux start-stop-daemon
+    chroot flock faketime gosu su-exec setuidgid envdir runcon direnv logsave sg dtach abduco setarch prlimit nsenter su
+    cgexec perf screen tmux start-stop-daemon
     """
 )
 _OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
@@ -41,8 +41,8 @@ _OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
 _APPLETS = words_in("busybox toybox coreutils")
 _JOIN = words_in(
     """
-    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty
-    alacritty foot xfce4-terminal terminator sudo runuser
+    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty alacritty
+    foot xfce4-terminal terminator sudo runuser
     """
 )
 _LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
@@ -122,7 +122,7 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
         yield Inner(rest, directory=directory, fed=name not in ("parallel", "entr"))
         if name in _JOIN:
             yield Inner(script=joined(rest), directory=directory)
-    if name in _JOIN or name == "parallel":
+    if name in _JOIN:
         for word in words[1:]:
             if " " in (word.text or ""):
                 yield Inner(script=word, directory=directory)
@@ -130,8 +130,7 @@ def _anywhere(name: str, words: tuple[Word, ...], stdin: Word | None) -> Iterato
         yield Inner(reads=True)
     if name == "parallel":
         yield from _parallel(words)
-    if name == "parallel" and not starts:
-        yield Inner(script=Word((None,)))
+        yield from () if starts else (Inner(script=Word((None,))),)
 
 
 def _parallel(words: tuple[Word, ...]) -> Iterator[Inner]:
