@@ -270,6 +270,15 @@ def test_an_answer_does_not_hide_that_a_person_applied_the_changes_meanwhile(box
     box.layers.note_approval(held, "ap_1")
 
 
+def test_an_undo_that_was_killed_is_not_taken_back_by_the_next(box: Commands) -> None:
+    name = box.apply("echo 1 > a")
+    box.layers.undo(name)  # what is completed after a kill
+    undo(box.journal, name)
+    assert not (box.path / "a").exists()
+    with pytest.raises(ToolError, match="nothing to undo"):
+        undo(box.journal)
+
+
 def test_undo_of_commands_and_edits_in_one_order(box: Commands) -> None:
     file = box.path / "f"
     box.journal.write("f", b"edit 1", call_id="edit-1")

@@ -35,7 +35,7 @@ class JournalledLayers:
         """Return why a layer cannot be undone or redone now, but for paths in `newer`; None if it can. Raises
         LayerUnknown."""
         held = self._held(change)
-        if held.state == "held":  # the process ended before it was applied
+        if _is_back(change, held):
             return None
         return "; ".join(self.layers.conflicts(held.id, newer)) or None
 
@@ -47,7 +47,7 @@ class JournalledLayers:
     def reverse(self, table: ChangeTable, workspace: WorkspacePath, change: Change, undo_id: str) -> str | None:
         """Undo or redo a layer. Returns a line about it; None if it was never applied. Raises ToolError."""
         held = self._held(change)
-        if held.state == "held":
+        if _is_back(change, held):
             table.undone(change.id)
             return None
         new = new_change(workspace, undo_id, "undo", change.session_id, None, change.id)
@@ -78,6 +78,12 @@ class JournalledLayers:
             ) from None
         count = len(held.ops())
         return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"
+
+
+def _is_back(change: Change, held: HeldChanges) -> bool:
+    """Return whether there is nothing to reverse: the process ended before the apply, or within an undo that was
+    completed since."""
+    return held.state == "held" or (held.state == "undone" and change.tool != "undo")
 
 
 @contextmanager

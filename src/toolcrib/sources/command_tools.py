@@ -6,6 +6,7 @@ The command is judged, previewed, run in the sandbox and answered.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +51,8 @@ class CommandServices:
 
 @dataclass(frozen=True, slots=True)
 class CommandWork:
-    """One tool that runs a template. `defaults` replace parameters that a call omits."""
+    """One tool that runs a template. `defaults` replace parameters that a call omits. `assigned` is what its command
+    line is judged and shown with: the variables that nobody who is trusted gave."""
 
     name: str
     template: CommandTemplate
@@ -61,6 +63,7 @@ class CommandWork:
     env: Mapping[str, str]
     defaults: Mapping[str, Any]
     failed: str
+    assigned: str = ""
 
     @property
     def runner(self) -> CommandRunner:
@@ -88,14 +91,17 @@ class CommandWork:
         from ..policy.shell.judge import all_effects
         from ..policy.shell.reading import read_script
 
-        command = self.template.bound({**self.defaults, **args})
-        script = read_script(command, str(self.runner.workspace.root), os.path.expanduser("~"))
+        script = read_script(self._line(args), str(self.runner.workspace.root), os.path.expanduser("~"))
         return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
+
+    def _line(self, args: Mapping[str, Any]) -> str:
+        """Return the command line with its values. Raises ToolError if a value is invalid."""
+        return self.assigned + self.template.bound({**self.defaults, **args})
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Judge the command line with its values in the same way as `exec`."""
         try:
-            command = self.template.bound({**self.defaults, **args})
+            command = self._line(args)
         except ToolError as error:
             return Judgement("deny", str(error), "command:value")
         cwd = self.runner.judged_folder(self.working_dir)
@@ -108,7 +114,7 @@ class CommandWork:
         from ..policy.preview import short
 
         where = f"\n(in {self.working_dir})" if self.working_dir else ""
-        return f"{short(self.template.bound({**self.defaults, **args}))}{where}"
+        return f"{short(self._line(args))}{where}"
 
 
 def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:
@@ -144,8 +150,10 @@ def command_tool(
     *,
     source: str = "command",
     failed: str = "Command failed",
+    judge_env: bool = False,
 ) -> Tool:
-    """Return the tool for a command line. Its own judgement decides, for every category.
+    """Return the tool for a command line. Its own judgement decides, for every category; with `judge_env`, of its
+    variables, too.
 
     Relative `read` paths start from `base`. Raises ToolDefinitionError or OSError with the reason if the entry is
     invalid.
@@ -159,6 +167,7 @@ def command_tool(
     work = CommandWork(
         entry.name, template, services, read, entry.working_dir, seconds, entry.env,
         check_names(template.names, schema), failed,
+        "".join(f"{name}={shlex.quote(value)} " for name, value in entry.env.items()) if judge_env else "",
     )  # fmt: skip
     if entry.working_dir is not None:
         work.runner.place(entry.working_dir)

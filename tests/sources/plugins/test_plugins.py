@@ -316,6 +316,15 @@ async def test_one_that_tools_could_change_counts_as_shell(room: Room) -> None:
     assert (await box.check("t", {"x": "1"})).verdict == "ask"
 
 
+async def test_variables_of_one_that_tools_could_change_are_judged_with_its_commands(room: Room) -> None:
+    for place in ("plugins", "ws/plugins"):
+        room.put(f"{place}/a/plugin.json", json.dumps(command("a", "ls {{x}}", env={"PATH": str(room.root)})))
+    box = await room.open(mode="assistant", **settings(room))
+    assert (await box.check("t", {"x": "1"})).verdict == "allow"
+    box = await room.open(mode="assistant", plugins={"enabled": True, "plugin_dirs": [str(room.root / "plugins")]})
+    assert (await box.check("t", {"x": "1"})).rule == "shell:hijack-path"
+
+
 async def test_a_folder_that_commands_cannot_see_is_refused(room: Room) -> None:
     with pytest.raises(ConfigError, match="which no command can see"):
         await room.open(plugins={"enabled": True, "plugin_dirs": [str(room.base / "xdg_config_home/toolcrib/p")]})

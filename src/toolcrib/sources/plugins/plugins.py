@@ -268,8 +268,8 @@ def parts_of(
 ) -> tuple[list[Tool], PinnedProgram | None]:
     """Return the tools of a manifest, and its program if it has one.
 
-    `may_change`: tools could write to the plugin's folder, so all its tools count as shell. Raises ToolDefinitionError
-    or ProgramRefused if a tool or the program is invalid.
+    `may_change`: tools could write to the plugin's folder, so all its tools count as shell, and its variables are
+    judged with its commands. Raises ToolDefinitionError or ProgramRefused if a tool or the program is invalid.
     """
     program: PinnedProgram | None = None
     if manifest.binary is not None:
@@ -281,7 +281,7 @@ def parts_of(
         category = "shell" if may_change else tool.category
         try:
             if program is None:
-                tools.append(_command_tool(manifest, tool, services, env, category))
+                tools.append(_command_tool(manifest, tool, services, env, category, may_change))
             else:
                 tools.append(binary_tool(manifest, tool, program, services, env, category))
         except (ToolDefinitionError, OutsideWorkspace) as error:
@@ -319,11 +319,12 @@ def check_plugin(folder: Path, registry: ToolRegistry, services: CommandServices
 
 
 def _command_tool(
-    manifest: Manifest, tool: PluginTool, services: CommandServices, env: dict[str, str], category: str
+    manifest: Manifest, tool: PluginTool, services: CommandServices, env: dict[str, str], category: str, changing: bool
 ) -> Tool:
     entry = CustomToolSettings(
         tool.name, tool.description, tool.command, tool.parameters, tool.working_dir,
         tool.timeout_secs or DEFAULT_SECONDS, env, category, (str(manifest.folder),),
     )  # fmt: skip
     failed = f"Plugin tool {tool.name!r} failed"
-    return command_tool(entry, services, manifest.folder, source=f"plugin:{manifest.name}", failed=failed)
+    source = f"plugin:{manifest.name}"
+    return command_tool(entry, services, manifest.folder, source=source, failed=failed, judge_env=changing)
