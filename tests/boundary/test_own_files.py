@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.own_files import replace_file
+from toolcrib.boundary.own_files import read_file, replace_file
 
 
 def test_a_file_is_private_unless_said_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -49,3 +49,18 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     replace_file(tmp_path / "link", "new")
     assert (tmp_path / "elsewhere").read_text() == "kept"
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_only_regular_files_and_what_the_shell_opened_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("abc")
+    assert read_file(tmp_path / "a") == b"abc"
+    assert read_file(tmp_path / "a", 1) == b"ab"  # one more shows that there is more
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, tmp_path / "none", "/dev/zero"):
+        with pytest.raises(OSError, match=r"regular file|directory"):
+            read_file(path)
+    reader, writer = os.pipe()
+    os.write(writer, b"piped")
+    os.close(writer)
+    assert read_file(f"/dev/fd/{reader}") == b"piped"
+    os.close(reader)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_wrong_use(cli: Cli) -> None:
     cli.write("there", "")
     assert "exists already" in cli(*WRITE, "--record", "there", code=2).stderr
     assert not (cli.work / "a.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "echo", "x", "--replay", "fifo"), ("call", "echo", "message=@fifo"),
+        ("call", "echo", "--args", "@fifo"), ("code", "fifo"), ("run", "--model", "scripted:fifo", "x"),
+        ("--config", "fifo.toml", "config", "set", "mode", "observer"),
+    ],
+)  # fmt: skip
+def test_a_fifo_that_nobody_writes_to_holds_no_command(cli: Cli, words: tuple[str, ...]) -> None:
+    for name in ("fifo", "fifo.toml"):
+        os.mkfifo(cli.work / name)
+    assert "Not a regular file" in cli(*words, code=2).stderr
 
 
 def test_a_run_of_an_agent_is_replayed(cli: Cli, tmp_path: Path) -> None:

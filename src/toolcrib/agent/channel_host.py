@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..boundary.own_files import read_regular
 from ..builtin.file_kinds import image_type
 from ..config.channel_settings import ANYONE, ChannelSettings
 from ..core.dataclass import dataclass
@@ -411,8 +412,7 @@ def _images(paths: Sequence[str]) -> tuple[list[Image], list[str]]:
         kind, name = IMAGE_TYPES.get(os.path.splitext(path)[1].lower()), os.path.basename(path)
         try:
             if kind is not None and os.path.getsize(path) <= MAX_IMAGE:
-                with open(path, "rb") as file:
-                    data = file.read(MAX_IMAGE)
+                data = read_regular(path, MAX_IMAGE) or b""
                 kind = image_type(data[:64])
                 if kind is not None and kind in IMAGE_TYPES.values():
                     images.append(Image(data, kind))

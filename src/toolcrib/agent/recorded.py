@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from ..boundary.own_files import read_file
 from ..core.errors import ConfigError
 from ..core.text import clip, lazy_regex, one_line
 from .history import ModelTurn, dump, load
@@ -64,7 +65,7 @@ class ReplayModel:
 
     def __init__(self, path: Path) -> None:
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
+            lines = read_file(path).decode().split("\n")
             self._lines = [_line(line) for line in lines if line.strip()]
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise ConfigError(f"{path} is not a recording of a model: {one_line(str(error))}") from None

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from pathlib import Path
 from typing import Any, cast, get_args
 
+from ..boundary.own_files import read_file
 from ..core.errors import ConfigError
 from ..core.text import clip
 from .history import NOTHING, ModelCall, ModelTurn, ResultTurn, Stop, Text, TokenUsage, UserTurn
@@ -40,7 +40,7 @@ class ScriptedModel:
     def read(cls, path: str, name: str = "") -> ScriptedModel:
         """Read a script. Raises ConfigError for a file that is not a script."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_file(path).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise ConfigError(

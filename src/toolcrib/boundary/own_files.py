@@ -4,6 +4,7 @@ half of it."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -55,16 +56,33 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def read_regular(path: Path, most: int) -> bytes | None:
+def read_regular(path: str | os.PathLike[str], most: int | None) -> bytes | None:
     """Return the content, at most `most` + 1 bytes; None if it is not a regular file. Does not wait at a FIFO."""
+    length = -1 if most is None else most + 1
     flags = os.O_RDONLY
     for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # not every system has all of them
         flags |= getattr(os, name, 0)
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
-            return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+            return file.read(length) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
     except IsADirectoryError:
         return None
+
+
+def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """Return the content of a file that a person names, at most `most` + 1 bytes.
+
+    Raises OSError, also for what is not a regular file: a FIFO that nobody writes to would hold the command for ever.
+    What the person's shell opened for this command (`<(…)`, /dev/stdin) is read to its end.
+    """
+    if os.fspath(path).startswith(("/dev/fd/", "/dev/stdin")):
+        with open(path, "rb") as file:
+            return file.read(-1 if most is None else most + 1)
+    data = read_regular(path, most)
+    if data is None:
+        code = errno.EISDIR if os.path.isdir(path) else errno.EINVAL
+        raise OSError(code, os.strerror(code) if code == errno.EISDIR else "Not a regular file", os.fspath(path))
+    return data
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeGuard, cast
 
+from ..boundary.own_files import read_file
 from ..core.near import near
 from ..core.registry import ToolRegistry
 from ..core.text import lazy_regex
@@ -131,8 +132,7 @@ def _input(key: str, name: str) -> str:
         if name == "-":
             raw = sys.stdin.buffer.read(MAX_INPUT + 1)
         else:
-            with open(name, "rb") as file:
-                raw = file.read(MAX_INPUT + 1)
+            raw = read_file(name, MAX_INPUT)
     except OSError as error:
         raise Usage(f"{key}: {name}: {error.strerror}") from None
     if len(raw) > MAX_INPUT:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
+from ..boundary.own_files import read_file
 from ..builtin.code import MAX_CODE, NAME
 from .call import call_and_show
 from .exit_codes import Usage
@@ -25,7 +25,7 @@ def code(
     `toolcrib approvals`, then repeat the command: the script goes on where it waited. Exit codes as for `call`.
     """
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        text = sys.stdin.read() if file == "-" else read_file(file).decode()
     except OSError as error:
         raise Usage(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:

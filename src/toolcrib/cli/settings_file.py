@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..boundary.own_files import replace_file
+from ..boundary.own_files import read_file, replace_file
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..core.text import lazy_regex
@@ -48,9 +48,10 @@ def text_of(toml: Path, plain: Path) -> tuple[Path, str]:
     """The file of the two that exists, and its text; the first one if neither does. Raises Usage."""
     path = plain if plain.exists() and not toml.exists() else toml
     try:
-        return path, path.read_text(encoding="utf-8") if path.exists() else ""
+        return path, read_file(path).decode() if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Usage(f"{path} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Usage(f"{path} cannot be read: {reason}") from None
 
 
 def with_setting(text: str, suffix: str, path: Keys, value: Any) -> str:

@@ -16,7 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..boundary.own_files import private
+from ..boundary.own_files import private, read_file
 from ..core.errors import ConfigError
 from ..core.output import AudioBlock, ImageBlock, Labels, ResourceBlock, TextBlock, ToolOutput
 
@@ -86,7 +86,7 @@ class CassettePlayer:
         self._answers: dict[tuple[str, str], deque[ToolOutput]] = {}
         self._lock = threading.Lock()
         try:
-            first, *lines = path.read_text(encoding="utf-8").splitlines()
+            first, *lines = read_file(path).decode().splitlines()
             if json.loads(first) != FORMAT:
                 raise ValueError("its first line is not that of a cassette")
             for line in map(json.loads, lines):

@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...boundary.own_files import read_file
 from ...config.channel_settings import place_of
 from ...core.errors import AddressRefused, ConfigError, ToolError
 from ...core.json_values import as_object
@@ -140,8 +141,7 @@ def _payload(message: OutboundMessage) -> dict[str, Any]:
     files: list[dict[str, str]] = []
     size = 0
     for path in message.media:
-        with open(path, "rb") as file:
-            data = file.read(MAX_MEDIA + 1)
+        data = read_file(path, MAX_MEDIA)
         size += len(data)
         if size > MAX_MEDIA:
             raise ToolError(f"the attachments are larger than {MAX_MEDIA >> 20} MB together, which a webhook can carry")

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...boundary.own_files import read_regular
 from ...core.text import lazy_regex
 from ..shell.table.wordlist import words
 from .commands import VALUED, after_options
@@ -172,9 +173,7 @@ def _tracked_at(cwd: str) -> tuple[str, str, tuple[int, ...]] | None:
 def _names(index: str, state: tuple[int, ...]) -> tuple[str, ...] | None:
     """Return the names of the tracked files; None if the index cannot be read, or has not all of them."""
     try:
-        with open(index, "rb") as file:
-            data = file.read(_MAX_INDEX)
-        return tuple(_entries(data))
+        return tuple(_entries(read_regular(index, _MAX_INDEX) or b""))
     except (OSError, ValueError, IndexError, struct.error):
         return None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...boundary.git_index import linked_folders
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
+from ...boundary.own_files import read_regular
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
@@ -161,7 +162,7 @@ def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     *_, folder = _folders(command, place)
     for _, git in _repositories_of(os.path.realpath(folder)):
         try:
-            text = Path(git, "config").read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+            text = (read_regular(os.path.join(git, "config"), _MAX_BYTES) or b"").decode("utf-8", "replace")
         except OSError:
             return None
         if _REWRITES.search(text):
