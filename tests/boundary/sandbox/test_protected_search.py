@@ -18,14 +18,22 @@ def make(root: Path, *names: str) -> None:
 
 
 def test_links_in_protected_folders_count_unless_they_stay_there(tmp_path: Path) -> None:
-    make(tmp_path, "tools/hooks/own", "scripts/check", ".claude/skills/one/run.py", "skills/two/run.py", ".git/HEAD")
-    (tmp_path / ".git/hooks").symlink_to("../tools/hooks")
-    (tmp_path / "tools/hooks/pre-commit").symlink_to(tmp_path / "scripts/check")
-    (tmp_path / "tools/hooks/pre-push").symlink_to("own")
-    (tmp_path / ".claude/skills/two").symlink_to("../../skills/two")
-    found = find_protected_paths(tmp_path, tmp_path, frozenset())
-    targets = {os.path.relpath(path, tmp_path) for path in found.leads}
-    assert targets == {"tools/hooks", "tools/hooks/pre-commit", "scripts/check", "skills/two"}
+    make(tmp_path, "tools/hooks/own", "scripts/check", ".claude/skills/one/run.py", "skills/two/run.py", "shared/x")
+    for link, target in {
+        ".git/hooks": "../tools/hooks",
+        "tools/hooks/pre-commit": f"{tmp_path}/scripts/check",
+        "tools/hooks/pre-push": "own",
+        "tools/hooks/all": "/",
+        ".claude/skills/all": "../..",
+        ".claude/skills/two": "../../skills/two",
+        "skills/two/lib": "../../shared",
+    }.items():
+        (tmp_path / link).parent.mkdir(exist_ok=True)
+        (tmp_path / link).symlink_to(target)
+    leads = find_protected_paths(tmp_path, tmp_path, frozenset()).leads
+    assert {os.path.relpath(path, tmp_path) for path in leads if not os.path.islink(path)} == {
+        "tools/hooks", "scripts/check", "skills/two", "shared",
+    }  # fmt: skip
 
 
 def test_file_tools_find_links_of_other_folders_at_any_depth_and_then_commands_do(

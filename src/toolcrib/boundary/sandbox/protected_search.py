@@ -12,7 +12,7 @@ from dataclasses import field
 
 from ...core.dataclass import dataclass
 from ..git_index import SETTLED_NS, linked_folders
-from ..programs import beneath
+from ..programs import beneath, within_any
 from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
@@ -115,7 +115,24 @@ class Search:
             for name in self._names_in(base, entries):
                 yield base, name
                 if name != ".git":  # of it, what git runs has names of its own
-                    yield from ((base, link) for link in _links_below(base, name, look))
+                    yield from ((base, link) for link in self._links_below(base, name, look))
+
+    def _links_below(self, base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
+        """Yield the links in a protected folder that lead out of it, and those in the folders behind them: what they
+        lead to is run or trusted, too."""
+        if not os.path.isdir(f"{base}/{name}"):
+            return
+        inside, pending = [os.path.realpath(f"{base}/{name}")], [name]
+        for folder in pending:
+            listed = look(f"{base}/{folder}")
+            inner = list(listed.folders)
+            for link in listed.links:
+                real = os.path.realpath(f"{base}/{folder}/{link}")
+                if not within_any(real, inside) and not beneath(self.root, real):  # not the whole workspace
+                    yield f"{folder}/{link}"
+                    inside.append(real)
+                    inner.append(link)
+            pending += [f"{folder}/{each}" for each in inner[: _MAX_INNER - len(pending)]]
 
     def _names_in(self, base: str, entries: frozenset[str]) -> Iterator[str]:
         for name in entries & _ABOVE:
@@ -150,20 +167,6 @@ class Search:
             if folder not in self.seen:
                 self.seen[folder] = None
                 yield folder, listed.names
-
-
-def _links_below(base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
-    """Yield the links in a protected folder that lead out of it: what is behind them is run or trusted, too."""
-    if not os.path.isdir(f"{base}/{name}"):
-        return
-    inside = os.path.realpath(f"{base}/{name}")
-    pending = [name]
-    for folder in pending:
-        listed = look(f"{base}/{folder}")
-        for link in listed.links:
-            if not beneath(os.path.realpath(f"{base}/{folder}/{link}"), inside):
-                yield f"{folder}/{link}"
-        pending += [f"{folder}/{each}" for each in listed.folders[: _MAX_INNER - len(pending)]]
 
 
 _found: dict[str, dict[str, None]] = {}  # folders with names that somebody else found, deeper than a search goes
