@@ -64,8 +64,7 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
     if found is None and place.root.writable:
         from .sandbox.protected_paths import protected_behind  # only changes need it
 
-        text = str(place.root.path.joinpath(*place.parts))
-        found = next(filter(None, (protected_behind(str(root), text) for root in ws.writable)), None)
+        found = protected_behind(map(str, ws.writable), str(place.root.path.joinpath(*place.parts)))
     return found
 
 

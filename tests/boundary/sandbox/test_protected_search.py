@@ -41,15 +41,15 @@ def test_file_tools_find_links_of_other_folders_at_any_depth_and_then_commands_d
 ) -> None:
     make(tmp_path, "env/local", "a/b/c/d/e/")
     (tmp_path / "a/b/c/d/e/.envrc").symlink_to("../../../../../env/local")
-    assert protected_behind(str(tmp_path), f"{tmp_path}/env/local") is not None
-    assert protected_behind(str(tmp_path), f"{tmp_path}/env/other") is None
+    assert protected_behind([str(tmp_path)], f"{tmp_path}/env/local") is not None
+    assert protected_behind([str(tmp_path)], f"{tmp_path}/env/other") is None
     found = find_protected_paths(tmp_path, tmp_path, frozenset(), remembered(str(tmp_path)))
     assert f"{tmp_path}/env/local" in found.read_only
 
 
 def test_links_of_a_large_workspace_are_looked_for_again_after_a_command(tmp_path: Path) -> None:
     make(tmp_path, "env/local", *(f"many/{number}/" for number in range(150)))
-    asked = partial(protected_behind, str(tmp_path), f"{tmp_path}/env/local")
+    asked = partial(protected_behind, [str(tmp_path)], f"{tmp_path}/env/local")
     assert asked() is None
     (tmp_path / "many/7/.envrc").symlink_to("../../env/local")
     forget_links()

@@ -90,3 +90,20 @@ def test_what_a_protected_link_of_another_folder_leads_to_is_read_only(tmp_path:
     judgement = judge_path(workspace, other / "local", write=True)
     workspace.close()
     assert judgement is not None and ".envrc" in judgement.reason
+
+
+@pytest.mark.parametrize("link", [".bashrc", ".config/fish"])
+def test_what_a_link_of_the_home_leads_to_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (ws := tmp_path / "dotfiles").mkdir()
+    (ws / "target").touch()
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(ws / "target")
+    assert Writable(ws, SandboxSettings(), "workspace-write").guards(ws)[0].read_only == {str(ws / "target")}
+    workspace = Workspace(ws)
+    judgement = judge_path(workspace, "target", write=True)
+    other = judge_path(workspace, "other", write=True)
+    workspace.close()
+    assert judgement is not None and link in judgement.reason and other is None

@@ -19,7 +19,7 @@ from pathlib import Path
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from ..host_file import HostFile
-from ..programs import beneath, links_followed
+from ..programs import beneath, links_followed, within_any
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
 from .protected_search import DEPTH, MAX_FOLDERS, NAMES, PASSED_OVER, REPOSITORY_NAMES, Search, remember, remembered
 
@@ -147,7 +147,8 @@ class ProtectedPaths:
         the way), to a folder around it or to something below it."""
         for target, (link, name) in self.leads.items():
             if beneath(path, target) or beneath(target, path):
-                return ProtectedName(os.path.relpath(link, self.root), (protected_by(name) or REPOSITORY).reason)
+                shown = os.path.relpath(link, self.root) if beneath(path, self.root) else link
+                return ProtectedName(shown, (protected_by(name) or REPOSITORY).reason)
         return None
 
     def _protect(self, base: str, name: str) -> None:
@@ -296,9 +297,32 @@ _MAX_SECONDS, _MAX_KEPT = 10.0, 64
 _kept: dict[tuple[str, str], tuple[float, ProtectedPaths]] = {}
 
 
-def protected_behind(root: str, path: str) -> ProtectedName | None:
-    """Return the entry whose name is a link in `root`, or lies behind one there, and leads to this path, to a folder
-    around it or to something below it. Unlike before a command, all depths are searched, up to as many folders."""
+_HOME_SECONDS = 10.0
+_homes: dict[str, tuple[float, ProtectedPaths]] = {}
+
+
+def protected_behind(roots: Iterable[str], path: str) -> ProtectedName | None:
+    """Return the entry whose name is a link in these folders or in the person's home, or lies behind one there, and
+    leads to this path, to a folder around it or to something below it."""
+    roots = tuple(roots)
+    found = (each.behind(path) for each in (*(_links_in(root, path) for root in roots), *links_of_home(roots)))
+    return next(filter(None, found), None)
+
+
+def links_of_home(roots: Iterable[str]) -> list[ProtectedPaths]:
+    """Return the protected names directly in the person's home, whose shell and programs obey what links there lead
+    to. If the home lies in one of these folders, they are found in that one."""
+    home, now = os.path.realpath(os.path.expanduser("~")), time.monotonic()
+    if within_any(home, roots):
+        return []
+    if home not in _homes or now >= _homes[home][0]:
+        _homes[home] = now + _HOME_SECONDS, find_protected_paths(Path(home), Path(home), frozenset(), (), 0)
+    return [_homes[home][1]]
+
+
+def _links_in(root: str, path: str) -> ProtectedPaths:
+    """Return the protected paths of a folder. Unlike before a command, all depths are searched, up to as many
+    folders."""
     key = (root, os.path.dirname(path) if beneath(path, root) else root)
     until, found = _kept.get(key, (0.0, None))
     if found is None or time.monotonic() >= until:
@@ -310,7 +334,7 @@ def protected_behind(root: str, path: str) -> ProtectedName | None:
             if len(_kept) >= _MAX_KEPT:
                 _kept.clear()
             _kept[key] = (ended + min(_MAX_SECONDS, (ended - began) * _SHARE), found)
-    return found.behind(path)
+    return found
 
 
 def forget_links() -> None:

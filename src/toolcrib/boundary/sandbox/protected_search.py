@@ -34,6 +34,8 @@ DEPTH = 3
 MAX_FOLDERS = 1_000
 _MAX_INNER = 100  # folders of one protected folder that are searched for links
 _MAX_MODULES = 500
+# What git runs in `.git` has names of its own. A link among programs is to one of a project, which a person runs.
+_WITHOUT_LINKS = frozenset({".git", ".local/bin"})
 PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
 
 # What the tools that make such a folder leave in it. One without is somebody's own folder.
@@ -114,7 +116,7 @@ class Search:
         for base, entries in self._folders(look):
             for name in self._names_in(base, entries):
                 yield base, name
-                if name != ".git":  # of it, what git runs has names of its own
+                if name not in _WITHOUT_LINKS:
                     yield from ((base, link) for link in self._links_below(base, name, look))
 
     def _links_below(self, base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ..host_file import HostFile
 from ..host_files import host_files_in, own_data_in
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
-from .protected_paths import ProtectedPaths, find_protected_paths
+from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
 from .protected_search import remembered
 from .settings import Profile, SandboxSettings
 
@@ -52,8 +52,9 @@ class Writable:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
         there = {root for root in self.roots() if root.is_dir()}
         guards = [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+        others = [*guards, *links_of_home(guard.root for guard in guards)] if guards else []
         for guard in guards:
-            for target in (target for other in guards if other is not guard for target in other.leads):
+            for target in (target for other in others if other is not guard for target in tuple(other.leads)):
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
                     guard.hold(HostFile(target, ""))
         return guards
