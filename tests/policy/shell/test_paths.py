@@ -137,7 +137,9 @@ def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> 
     assert (secret(find(Word((pattern,), pattern, glob=True), place.cwd, place)) is not None) == is_secret
 
 
-@pytest.mark.parametrize("command", ["cat *", "head -n1 src/*", "grep -r x src/*", "cat **/deep", "ls *"])
+@pytest.mark.parametrize(
+    "command", ["cat *", "head -n1 src/*", "grep -r x src/*", "cat **/deep", "ls *", "cat < [[:alpha:]]*", "cat [^1]*"]
+)
 def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: CommandPlace) -> None:
     found = judge_command(command, replace(place, on_disk=True))
     assert (found.verdict, found.rule) == ("ask", "shell:links"), found

@@ -22,7 +22,7 @@ from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Verdict
 from .kinds import PATH_KINDS
 from .parts import CommandPlace, Word
-from .spots import Spot, find, is_below, selected, where_is
+from .spots import Spot, find, is_below, loose, selected, where_is
 from .table import places
 
 
@@ -125,7 +125,7 @@ def _git_settings(spot: Spot) -> Iterator[str]:
 def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | None:
     """Return the question about what a program would read that follows the links in a folder: those that a pattern
     selects, or else all below it."""
-    pending, seen = [folder], 0
+    pending, seen, pattern = [folder], 0, loose(pattern)
     deep = not pattern or "/" in pattern or "**" in pattern
     while pending:
         try:

@@ -178,13 +178,18 @@ def _real(path: str, plain: str, root: str) -> str:
     return plain
 
 
+def loose(pattern: str) -> str:
+    """Return a pattern of `*` and `?` alone that fits all names that this one fits: the shell's brackets (`[^a]`,
+    `[[:alpha:]]`) are not those of fnmatch."""
+    return re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", pattern))
+
+
 def selected(folder: str, pattern: str, until: float) -> Iterator[str]:
     """Yield the real paths that a pattern may select below a folder. Raises TimeoutError after `until`.
 
     However many links lead to a folder, it is looked at once for each part of the pattern.
     """
-    pattern = re.sub(r"\[[^/]*", "*", re.sub(r"\\.", "?", pattern))
-    *above, last = pattern.split("/")
+    *above, last = loose(pattern).split("/")
     folders = [folder]
     for part in above:
         folders = list(dict.fromkeys(each for one in folders for each in _fitting(one, part, until)))
