@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.git_index import linked_folders
+from toolcrib.boundary.git_index import leading_out, linked_folders
 
 FORMS = [["--index-version", "2"], ["--index-version", "3"], ["--index-version", "4"], ["--split-index"]]
 
@@ -76,3 +77,29 @@ def test_a_link_on_the_way_is_not_followed(tmp_path: Path) -> None:
     (top / "real").rename(tmp_path / "outside")
     (top / "real").symlink_to(tmp_path / "outside")
     assert linked_folders(str(top)) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "in/../../x"])
+def test_names_in_an_index_that_lead_out(tmp_path: Path, form: list[str], name: str) -> None:
+    """git reads the files that an index names, wherever they are. It writes no such name itself."""
+    git(tmp_path, "init", "-q")
+    written = name.replace("/", "b", 1) if name[0] == "/" else name.replace("..", "bb")
+    for each in ("z", written):
+        git(tmp_path, "update-index", "--add", "--cacheinfo", f"100644,{'1' * 40},{each}")
+    git(tmp_path, "update-index", *form)
+    assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) is None
+    for index in tmp_path.glob(".git/*index*"):
+        data = index.read_bytes()[:-20].replace(written.encode(), name.encode())
+        index.write_bytes(data + hashlib.sha1(data).digest())
+    assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) == name
+
+
+def test_a_tracked_file_behind_a_link(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "update-index", "--add", "--cacheinfo", f"100644,{'1' * 40},out/x/f")
+    (tmp_path / "out").symlink_to("/usr")
+    assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: path == "/usr") is None
+    assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: False) == "out/x/f"
+    (tmp_path / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1x")
+    assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) == "index"

@@ -10,7 +10,7 @@ import functools
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _LINK = (0o160000).to_bytes(4)  # the mode of such an entry
 _MAX_BYTES = 1 << 28
@@ -51,7 +51,39 @@ def _read(path: str, shared: bool) -> tuple[str, ...]:
 
 @functools.lru_cache(100)
 def _read_once(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
-    return tuple(name for name, link in _entries(_content(path), shared) if link or shared)
+    return tuple(os.fsdecode(name) for name, link in _entries(_content(path), shared) if link or shared)
+
+
+def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | None:
+    """Return what in an index makes git read a file outside its work tree: a name with `..` or from `/`, which git
+    takes as it is, or one behind a link (`git grep` follows it). None if nothing does."""
+    try:
+        shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+        indexes = [_content(f"{git}/{name}") for name in ("index", *shared)]
+        names = [path for index in indexes if index[:4] == b"DIRC" for path, _ in _whole(index)]
+    except OSError:
+        return None
+    except ValueError:
+        return "index"
+    seen = {b""}
+    for name in names:
+        if name[:1] == b"/" or (b".." in name and b".." in name.split(b"/")):
+            return os.fsdecode(name)
+        above = name.rpartition(b"/")[0]
+        while above not in seen:
+            seen.add(above)
+            if os.path.islink(path := f"{tree}/{os.fsdecode(above)}") and not inside(os.path.realpath(path)):
+                return os.fsdecode(name)
+            above = above.rpartition(b"/")[0]
+    return None
+
+
+def _whole(index: bytes) -> list[tuple[bytes, bool]]:
+    """Return all entries of an index. Raises ValueError if they cannot be read."""
+    try:
+        return list(_parsed(index, 20))  # of a hash: SHA-1
+    except ValueError:
+        return list(_parsed(index, 32))
 
 
 def _content(path: str) -> bytes:
@@ -63,13 +95,13 @@ def _content(path: str) -> bytes:
         return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 
-def _entries(index: bytes, shared: bool) -> Iterator[tuple[str, bool]]:
+def _entries(index: bytes, shared: bool) -> Iterator[tuple[bytes, bool]]:
     """Yield the names in an index, and whether each is a repository. A split index (`shared`) has entries without a
     name, for those of its other file: then all names count."""
     if index[:4] != b"DIRC" or not (shared or _LINK in index):
         return
     for size in (20, 32):  # of a hash: SHA-1, SHA-256
-        found: list[tuple[str, bool]] = []
+        found: list[tuple[bytes, bool]] = []
         try:
             found.extend(_parsed(index, size))
         except ValueError:
@@ -79,11 +111,12 @@ def _entries(index: bytes, shared: bool) -> Iterator[tuple[str, bool]]:
         return
 
 
-def _parsed(index: bytes, size: int) -> Iterator[tuple[str, bool]]:
-    version, at, name = int.from_bytes(index[4:8]), 12, b""
+def _parsed(index: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
+    version, at, name, head = int.from_bytes(index[4:8]), 12, b"", 42 + size
     for _ in range(int.from_bytes(index[8:12])):
-        flags = int.from_bytes(index[at + 40 + size : at + 42 + size])
-        begins = at + 42 + size + (2 if version > 2 and flags & 0x4000 else 0)
+        begins = at + head
+        flags = int.from_bytes(index[begins - 2 : begins])
+        begins += 2 if version > 2 and flags & 0x4000 else 0
         if version == 4:  # the name of the entry before, without some bytes at its end
             less, begins = _number(index, begins)
             name = name[: len(name) - less]
@@ -91,7 +124,7 @@ def _parsed(index: bytes, size: int) -> Iterator[tuple[str, bool]]:
         name = (name if version == 4 else b"") + index[begins:ends]
         if flags & 0xFFF not in (len(name), 0xFFF):
             raise ValueError
-        yield os.fsdecode(name), index[at + 24 : at + 28] == _LINK
+        yield name, index[at + 24 : at + 28] == _LINK
         at = ends + 1 if version == 4 else at + ((ends - at) // 8 + 1) * 8
 
 

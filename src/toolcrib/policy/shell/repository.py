@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...boundary.git_index import linked_folders
+from ...boundary.git_index import leading_out, linked_folders
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
 from ...boundary.own_files import read_regular
 from ...core.errors import ConfigError
@@ -90,6 +90,8 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
                     return tree, f"would read {path}, outside the workspace ({each.key} in {config})"
                 if each.key == "worktree" and os.path.dirname(config) == git:
                     tree = path
+    if not own and (name := leading_out(tree, git, lambda path: _inside(path, roots))) is not None:
+        return tree, f"would read {name}, outside its folder ({git}/index)"
     for hook in _HOOKS:
         for folder in (git, common):
             if os.path.lexists(path := f"{folder}/hooks/{hook}"):
