@@ -120,7 +120,7 @@ STARTS = (
     ),
     Start(
         "the person's browser",
-        ("cli.browser_login:_browse",),
+        ("sources.mcp.oauth.browser_login:_browse",),
         f"BROWSER or the system's opener; {_FOUND}",
         ("xdg-open",),
     ),

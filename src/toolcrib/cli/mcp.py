@@ -17,10 +17,10 @@ from ..config.hide import MASK, is_secret_name
 from ..config.load import is_ourselves
 from ..core.errors import ConfigError
 from ..core.text import lazy_regex, one_line
+from ..core.wings import absent, has_wing
 from ..sources.mcp.config import ServerConfig, server_config
 from ..sources.mcp.upstream import ServerStatus
 from . import show
-from .browser_login import BrowserLogin
 from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
@@ -28,6 +28,7 @@ from .servers_file import START_QUESTION, with_server, without_server
 from .settings_file import own_file, write
 
 if TYPE_CHECKING:
+    from ..sources.mcp.oauth import BrowserLogin
     from ..toolbox import Toolbox
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
@@ -228,7 +229,9 @@ async def _login(options: Options, name: str) -> ServerStatus:
     doors: list[BrowserLogin] = []
 
     def door(config: ServerConfig) -> BrowserLogin:
-        doors.append(BrowserLogin(config, settings.sandbox.writable(settings.workspace)))
+        from ..sources.mcp.oauth import BrowserLogin
+
+        doors.append(BrowserLogin(config, show.say, settings.sandbox.writable(settings.workspace)))
         return doors[-1]
 
     box = await options.open(only, builtin=False)
@@ -242,7 +245,9 @@ async def _login(options: Options, name: str) -> ServerStatus:
 
 def logged_out(options: Options, name: Name) -> None:
     """Delete the token of a server."""
-    from ..sources.mcp.oauth import TokenFile  # imports the MCP SDK, which takes a second
+    if not has_wing("oauth"):
+        raise Usage(absent("oauth"))
+    from ..sources.mcp.oauth.provider import TokenFile  # imports the MCP SDK, which takes a second
 
     settings = options.settings(quiet=True)
     if name not in settings.mcp_servers or settings.mcp_servers[name].url is None:

@@ -52,9 +52,11 @@ WINGS = {
     "jobs": Wing("jobs", JOB_COMMANDS, "cli.jobs"),
     "landlock": Wing("boundary.sandbox.landlock"),
     "lint": Wing("policy.lint", {"lint": "Find faults in tools' names, texts and schemas."}),
+    "oauth": Wing("sources.mcp.oauth"),
     "openapi": Wing("sources.openapi"),
     "plugins": Wing("sources.plugins", {"plugin": "List, check and scaffold plugins."}),
     "postgres": Wing("record.postgres"),
+    "testing": Wing("testing"),
     "web": Wing("builtin.web"),
 }
 """The rest imports a wing where `has_wing` says that it is there, and only the package itself; without its folder and

@@ -14,7 +14,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToke
 from toolcrib.core.errors import ToolError
 from toolcrib.sources.mcp.config import OAuthConfig, server_config
 from toolcrib.sources.mcp.connector import McpFailure
-from toolcrib.sources.mcp.oauth import TokenFile, provider, with_scopes
+from toolcrib.sources.mcp.oauth.provider import TokenFile, provider, with_scopes
 
 URL = "https://mcp.example/mcp"
 

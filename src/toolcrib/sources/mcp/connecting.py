@@ -16,6 +16,7 @@ from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
+from ...core.wings import has_wing
 from .callbacks import Callbacks
 from .client_services import ClientServices
 from .config import ServerConfig
@@ -130,8 +131,8 @@ async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport
     headers = await asyncio.to_thread(_resolved, config.headers, config, services)
     guard = services.guard() if services.guard is not None else None
     auth = None
-    if "authorization" not in {name.lower() for name in headers}:
-        from .oauth import provider
+    if has_wing("oauth") and "authorization" not in {name.lower() for name in headers}:
+        from .oauth.provider import provider
 
         auth = provider(config, url, services)
     legacy = config.transport == "sse"

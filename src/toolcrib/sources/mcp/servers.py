@@ -18,6 +18,7 @@ from typing import Any
 
 from ...core.errors import ConfigError, UnknownName
 from ...core.registry import ToolRegistry
+from ...core.wings import absent, has_wing
 from ...policy.starts import StartDoubt
 from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig, server_config
@@ -101,11 +102,14 @@ class McpServers:
         """Log in to a server through a person's browser, with this many seconds for the person. List and store its
         tools.
 
-        An existing login is deleted. Raises McpFailure if the login or the connection fails.
+        An existing login is deleted. Raises McpFailure if the login or the connection fails, and ConfigError without
+        the wing `oauth`.
         """
         services = replace(self._services, login=door)
         config = replace(config.expanded(services.environ), start_timeout=seconds)
-        from .oauth import TokenFile
+        if not has_wing("oauth"):
+            raise ConfigError(f"a login to {config.name}: {absent('oauth')}")
+        from .oauth.provider import TokenFile
 
         TokenFile(services.tokens, config.url or "", services.learn).forget()
         server = Upstream(config, services, Relay(), lambda server, listing: None)

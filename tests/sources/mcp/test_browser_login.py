@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from toolcrib.cli import browser_login
-from toolcrib.cli.browser_login import BrowserLogin
 from toolcrib.sources.mcp.config import OAuthConfig, ServerConfig
+from toolcrib.sources.mcp.oauth import BrowserLogin, browser_login
 
 
 async def get(url: str) -> bytes:
@@ -26,10 +25,12 @@ async def get(url: str) -> bytes:
 async def test_the_page_is_opened_and_its_answer_taken(monkeypatch: Any) -> None:
     opened: list[str] = []
     monkeypatch.setattr(browser_login, "_browse", lambda url, writable: opened.append(url))
-    login = BrowserLogin(ServerConfig("s", url="https://s.example"))
+    said: list[str] = []
+    login = BrowserLogin(ServerConfig("s", url="https://s.example"), said.append)
     assert login.redirect_uri.startswith("http://127.0.0.1:")
     await login.open("https://as.example/authorize?x=1&state=s")
     assert opened == ["https://as.example/authorize?x=1&state=s"]
+    assert opened[0] in said[0]
     waiting = asyncio.create_task(login.answer())
     elsewhere = await get(login.redirect_uri.replace("/callback", "/favicon.ico") + "?code=no")
     assert elsewhere.startswith(b"HTTP/1.1 404")
@@ -48,4 +49,4 @@ async def test_a_port_of_the_settings() -> None:
         port = taken.getsockname()[1]
         config = ServerConfig("s", url="https://s.example", oauth=OAuthConfig(redirect_port=port))
         with pytest.raises(OSError, match=r"oauth\.redirect_port"):
-            BrowserLogin(config)
+            BrowserLogin(config, print)

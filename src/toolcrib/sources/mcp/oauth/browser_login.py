@@ -9,15 +9,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
-from ..boundary.programs import find_program, host_environment
-from . import show
+from ....boundary.programs import find_program, host_environment
 
 if TYPE_CHECKING:
-    from ..sources.mcp.config import ServerConfig
+    from ..config import ServerConfig
 
 PATH = "/callback"
 WAIT_SECONDS = 300.0
@@ -30,11 +29,11 @@ _ELSEWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\
 
 
 class BrowserLogin:
-    """One login. It opens its socket at once, so that the address is known before the page is opened. The browser is
-    not taken from a `writable` folder."""
+    """One login. It opens its socket at once, so that the address is known before the page is opened. `say` tells the
+    person where it is. The browser is not taken from a `writable` folder."""
 
-    def __init__(self, config: ServerConfig, writable: Iterable[str] = ()) -> None:
-        self._writable = tuple(writable)
+    def __init__(self, config: ServerConfig, say: Callable[[str], None], writable: Iterable[str] = ()) -> None:
+        self._say, self._writable = say, tuple(writable)
         port = config.oauth.redirect_port
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,7 +53,7 @@ class BrowserLogin:
         """Open the login page, and print its address."""
         self._state = dict(parse_qsl(urlsplit(url).query)).get("state")
         self._server = await asyncio.start_server(self._visited, sock=self._socket)
-        show.say(f"Log in here, if no browser opens by itself:\n{url}")
+        self._say(f"Log in here, if no browser opens by itself:\n{url}")
         await asyncio.to_thread(_browse, url, self._writable)
 
     async def answer(self) -> Mapping[str, str]:

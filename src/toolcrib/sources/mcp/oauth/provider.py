@@ -21,11 +21,11 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared import auth
 from pydantic import AnyUrl, BaseModel
 
-from ...boundary.network.host_names import is_loopback
-from ...core.errors import ToolError
-from .cache import write_private
-from .client_services import ClientServices, LoginDoor
-from .config import ServerConfig
+from ....boundary.network.host_names import is_loopback
+from ....core.errors import ToolError
+from ..cache import write_private
+from ..client_services import ClientServices, LoginDoor
+from ..config import ServerConfig
 
 log = logging.getLogger("toolcrib.mcp")
 
