@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,21 @@ async def test_a_page_that_goes_elsewhere_by_itself_gets_nowhere(room_of_module:
         site.close()
     await room.ok("browser_close")
     assert trap.hits == 0
+
+
+@pytest.mark.slow
+async def test_a_page_starts_no_other_program(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = tmp_path / "opened"
+    for name in ("xdg-open", "xdg-email", "gio"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "$0 $@" >> {opened}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    site = room.site({"/": "<iframe src='mailto:a@b.example?attach=/etc/passwd'></iframe><button>Here</button>"})
+    assert "Here" in await room.ok("browser_open", url=site.url())
+    await asyncio.sleep(1)
+    assert not opened.exists()
 
 
 @pytest.mark.slow

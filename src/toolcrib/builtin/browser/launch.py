@@ -57,6 +57,8 @@ SWITCHES = (
     # the browser's own resolver finds no names: the proxy resolves them
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
+# Chromium starts these for addresses of other programs (`mailto:`), for some of them without asking anybody
+_OPENERS = ("xdg-open", "xdg-email", "xdg-mime", "xdg-settings", "gio", "gnome-open", "kde-open", "exo-open")
 # The environment variables that a browser needs to draw text. They hold no secrets.
 _KEPT = ("LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE")
 
@@ -130,9 +132,11 @@ async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str
     path = find_browser(settings.executable_path, roots)
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
-    environment = _environment(folder / "home", roots)
-    for each in (folder, folder / "downloads", folder / "home"):
+    environment = _environment(folder, roots)
+    for each in (folder, folder / "downloads", folder / "home", folder / "bin"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in _OPENERS:
+        (folder / "bin" / name).symlink_to(find_program("false", roots) or "/bin/false")
     lock = lock_file(folder / LOCK)
     try:
         playwright = await _driver(folder, environment, roots)
@@ -186,11 +190,12 @@ async def _driver(folder: Path, environment: Mapping[str, str], writable: Iterab
         module.get_driver_env = usual
 
 
-def _environment(home: Path, writable: Iterable[str | Path]) -> Mapping[str, str]:
+def _environment(folder: Path, writable: Iterable[str | Path]) -> Mapping[str, str]:
+    home = folder / "home"
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     kept.setdefault("LANG", "C.UTF-8")
-    kept["PATH"] = search_path(writable)
+    kept["PATH"] = os.pathsep.join([str(folder / "bin"), search_path(writable)])
     return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
 
 
