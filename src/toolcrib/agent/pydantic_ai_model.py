@@ -11,6 +11,7 @@ from typing import Any
 
 from ..config.agent_settings import IDLE_SECONDS
 from ..core.errors import ConfigError
+from ..core.extras import how_to_add
 from ..core.text import one_line
 from .history import Image, ModelCall, ModelTurn, ResultTurn, Stop, Text, Thinking, TokenUsage, Turn, UserTurn
 from .model import CallBegun, ModelError, ModelEvent, ModelRequest, ReplyEnd, TextDelta, ThinkingDelta
@@ -31,7 +32,7 @@ class PydanticAiModel:
                 import_module(f"pydantic_ai.{part}") for part in ("direct", "messages", "models", "tools")
             )
         except ImportError:
-            raise ConfigError(f"--model {name} needs pydantic-ai: pip install 'toolcrib[pydantic-ai]'") from None
+            raise ConfigError(f"--model {name} needs pydantic-ai: {how_to_add('pydantic-ai')}") from None
         try:
             self._model = self._models.infer_model(model)
         except Exception as error:  # an unknown name, a missing key, an SDK that is not installed: each has its own

@@ -14,6 +14,7 @@ from ..boundary.network.exchange import Hop
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.extras import how_to_add
 from ..core.threads import shared_threads
 from ..core.verdict import Judgement
 
@@ -93,4 +94,4 @@ def mark(text: str) -> str:
 def why_missing(*modules: str, extra: str = "web") -> str | None:
     """Return why tools that need these modules are not available; None if they are. Does not import anything."""
     absent = any(find_spec(name) is None for name in modules)
-    return f"needs the extra `{extra}`: pip install 'toolcrib[{extra}]'" if absent else None
+    return f"needs the extra `{extra}`: {how_to_add(extra)}" if absent else None

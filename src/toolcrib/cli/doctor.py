@@ -22,6 +22,7 @@ from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
 from ..config import Settings
 from ..core.errors import ToolcribError
+from ..core.extras import how_to_add
 from ..core.text import size
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts
@@ -244,7 +245,7 @@ def documents() -> DoctorFinding:
         if lacking
         else ", ".join(dict.fromkeys(kinds for _, kinds in _READERS.values()))
     )
-    return DoctorFinding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
+    return DoctorFinding("documents", not lacking, detail, how_to_add("docs"), needed=False)
 
 
 def models(settings: Settings) -> DoctorFinding:

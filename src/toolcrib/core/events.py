@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from .dataclass import dataclass
+from .extras import how_to_add
 from .output import Labels, ToolOutput
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def trace_calls(events: EventStream, provider: TracerProvider | None = None) -> 
     try:
         from opentelemetry import trace
     except ImportError as error:
-        raise ImportError("tracing needs opentelemetry-api: pip install 'toolcrib[otel]'") from error
+        raise ImportError(f"tracing needs opentelemetry-api: {how_to_add('otel')}") from error
     tracer = trace.get_tracer("toolcrib", tracer_provider=provider)
 
     def listen(event: Event) -> None:

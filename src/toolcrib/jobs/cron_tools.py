@@ -13,6 +13,7 @@ from pydantic import Field
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
+from ..core.extras import how_to_add
 from ..core.output import LABELS, ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
@@ -36,7 +37,6 @@ NO_WORKER_IN_MEMORY = (
     'Nothing runs schedules now. jobs.engine is "memory", so they run only while `toolcrib chat` or `toolcrib channels`'
     ' runs here; `toolcrib worker` needs jobs.engine = "dbos".'
 )
-NO_EXTRA = " It needs the extra `jobs`: pip install 'toolcrib[jobs]'."
 OFTEN = 60
 """Seconds: what runs more often than that without end is asked about."""
 MAX_BY_MODEL = 100
@@ -53,7 +53,7 @@ def no_worker(engine: str = "dbos") -> str:
     """Return that no worker runs, and what to do with this engine of the settings."""
     if engine == "memory":
         return NO_WORKER_IN_MEMORY
-    return NO_WORKER if find_spec("dbos") else NO_WORKER + NO_EXTRA
+    return NO_WORKER if find_spec("dbos") else f"{NO_WORKER} It needs the extra `jobs`: {how_to_add('jobs')}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.own_files import lock_file
 from ..boundary.process_tree import end_left_behind
 from ..core.errors import ToolError
+from ..core.extras import how_to_add
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
@@ -49,8 +50,11 @@ SWEEP_SECONDS = 2.0
 FREE_LOOKS = 4
 """Looks after which a worker has ended for good: until then it may be restarted."""
 PRUNE_SECONDS = 3_600.0
-NO_DBOS = "The package dbos is missing: pip install 'toolcrib[jobs]'"
-NO_ENGINE = f"Jobs are only in memory and end with this process. {NO_DBOS}"
+
+
+def no_dbos() -> str:
+    """Return why jobs are in memory only."""
+    return f"The package dbos is missing: {how_to_add('jobs')}"
 
 
 def jobs_file(folder: Path) -> Path:
@@ -68,7 +72,7 @@ def open_engine(settings: Settings, folder: Path, say: Callable[[str], object], 
     know about it. Raises JobError."""
     if in_memory(settings):
         if settings.jobs.engine != MEMORY:
-            say(NO_ENGINE)
+            say(f"Jobs are only in memory and end with this process. {no_dbos()}")
         return opening.open_engine(MEMORY)
     return opening.open_engine(settings.jobs.address or str(jobs_file(folder)), create=create)
 

@@ -8,6 +8,7 @@ import platform
 import struct
 from collections.abc import Generator
 
+from ..core.extras import how_to_add
 from .engine import JobEngine, JobError
 from .memory import MemoryEngine
 
@@ -25,7 +26,7 @@ def open_engine(where: str, *, create: bool = True) -> JobEngine:
             from .durable import DurableEngine
     except ImportError as error:
         raise JobError(
-            f"jobs that outlive the process need the extra `jobs` ({error}): pip install 'toolcrib[jobs]'; "
+            f"jobs that outlive the process need the extra `jobs` ({error}): {how_to_add('jobs')}; "
             "without it they are only in memory"
         ) from error
     return DurableEngine(where if "://" in where else f"sqlite:///{os.path.abspath(where)}", create=create)

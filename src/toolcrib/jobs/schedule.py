@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.dataclass import dataclass
+from ..core.extras import how_to_add
 from .zones import ScheduleError, local_time, moment_of, moments, next_change, zone_of
 
 DAY = 86_400
@@ -101,7 +102,7 @@ class Cron:
         try:
             from cronsim import CronSim, CronSimError
         except ImportError:
-            text = "cron expressions need the extra `jobs`: pip install 'toolcrib[jobs]'. `every 10m` works without it"
+            text = f"cron expressions need the extra `jobs`: {how_to_add('jobs')}. `every 10m` works without it"
             raise ScheduleError(text) from None
         if len(self.expression) > MAX_EXPRESSION:
             raise ScheduleError(f"a cron expression has at most {MAX_EXPRESSION} characters")

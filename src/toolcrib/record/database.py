@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..core.extras import how_to_add
 from ..core.wings import absent, has_wing
 from .connection import Database, Where, is_url, naming, transaction
 from .tables import STEPS
@@ -53,9 +54,7 @@ def _on_postgres(url: str) -> Database:
     try:
         from .postgres import PostgresConnection
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"a record on Postgres needs {error.name}; install it: pip install 'toolcrib[jobs]'"
-        ) from None
+        raise ConfigError(f"a record on Postgres needs {error.name}; install it: {how_to_add('jobs')}") from None
     return PostgresConnection(url)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError
+from ...core.extras import how_to_add
 from ...core.threads import shared_threads
 from ..bus import Deliver, MessageNotSent, NotSetUp, OutboundMessage
 
 if TYPE_CHECKING:
     from ...config.channel_settings import ChannelSettings
-
-MISSING = "apprise is not installed: pip install 'toolcrib[channels]'"
 
 
 class AppriseChannel:
@@ -43,7 +42,7 @@ class AppriseChannel:
         try:
             apprise: Any = importlib.import_module("apprise")
         except ImportError:
-            raise ConfigError(MISSING) from None
+            raise ConfigError(f"apprise is not installed: {how_to_add('channels')}") from None
         failed: list[str] = []
         for name in self._settings.urls:
             target = apprise.Apprise()

@@ -23,6 +23,7 @@ from ...boundary.own_files import lock_file
 from ...boundary.programs import doubt, find_program, look_up, search_path
 from ...core.dataclass import dataclass
 from ...core.errors import ToolError
+from ...core.extras import how_to_add
 from ..settings import BrowserSettings
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def missing(settings: BrowserSettings, writable: Iterable[str | Path] = ()) -> s
         return "disabled by tools.browser.enabled"
     absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
     if absent:
-        return f"needs {', '.join(absent)}: pip install 'toolcrib[browser]', and {INSTALL}"
+        return f"needs {', '.join(absent)}: {how_to_add('browser')}, and {INSTALL}"
     if find_browser(settings.executable_path, roots) is None:
         if settings.executable_path is not None:
             why = next((why for _, why in look_up(str(settings.executable_path.absolute()), roots)), None)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...boundary.worker_process import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 from ...core.errors import ToolError
+from ...core.extras import how_to_add
 from ...core.output import ImageBlock, ToolOutput
 from ...core.text import in_lines
 from ..document_reading import DocumentRequest, DocumentText
@@ -19,7 +20,6 @@ from ..file_kinds import image_type
 from ..settings import DocumentSettings
 
 _WORKER = "toolcrib.builtin.documents.work"
-_FEATURES = "pip install 'toolcrib[docs]'"
 _SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # formats that models accept without a change
 _SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _LIBRARY = {"pdf": "pypdfium2", "ole": "python_calamine"}
@@ -114,7 +114,7 @@ def _found(head: dict[str, Any], data: bytes, name: str) -> DocumentText:
 
 def _needs(name: str, module: str) -> str:
     package = _PACKAGE.get(module.partition(".")[0], module)
-    return f"{name} is a document, and {package} is not installed, which would read it: {_FEATURES}"
+    return f"{name} is a document, and {package} is not installed, which would read it: {how_to_add('docs')}"
 
 
 def _as_it_is(data: bytes, size: int, name: str) -> DocumentText:
@@ -122,7 +122,7 @@ def _as_it_is(data: bytes, size: int, name: str) -> DocumentText:
     mime = image_type(data[:64]) or "an image"
     if mime not in _SHOWN_WITHOUT or size > _SHOWN_BYTES:
         problem = f"is {mime}" if size <= _SHOWN_BYTES else f"has {size:,} bytes"
-        raise ToolError(f"{name} {problem}; showing it needs Pillow: {_FEATURES}")
+        raise ToolError(f"{name} {problem}; showing it needs Pillow: {how_to_add('docs')}")
     return DocumentText("image", "none", "", 1, "", (), "1", None, 1, mime, (ImageBlock(data, mime),))
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...core.extras import how_to_add
 from .. import show
 from ..exit_codes import Usage
 from ..options import Model, Options
@@ -28,7 +29,7 @@ def acp(options: Options, model: Model = None) -> None:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "acp":
             raise
-        raise Usage("toolcrib acp needs agent-client-protocol: pip install 'toolcrib[acp]'") from None
+        raise Usage(f"toolcrib acp needs agent-client-protocol: {how_to_add('acp')}") from None
     from ...boundary.claimed_stdio import claimed_stdio
     from ...toolbox.declared import protecting
     from ..main_loop import run

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...core.context import COMMAND_OUTPUT
+from ...core.extras import how_to_add
 from .. import show
 from ..exit_codes import OK, Usage
 from ..options import Model, OfSession, Options
@@ -143,7 +144,7 @@ class _Door:
             try:
                 from .prompt_screen import PromptScreen
             except ImportError:
-                self.missing = "for line editing, history and completion: pip install 'toolcrib[chat]'"
+                self.missing = f"for line editing, history and completion: {how_to_add('chat')}"
             else:
                 history = agent.box.state.path / HISTORY
                 return PromptScreen(history, self._complete, self._interrupt, self._more, self._about)

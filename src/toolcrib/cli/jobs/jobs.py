@@ -222,11 +222,11 @@ async def start(
     """Store the call of a tool as a job: a worker runs it. It is judged now, and again when it runs."""
     given = read_arguments(pairs or [], None)
 
-    from ...jobs.host import NO_DBOS, in_memory, open_engine, start_job
+    from ...jobs.host import in_memory, no_dbos, open_engine, start_job
 
     settings = with_database(options.settings(), db)
     if in_memory(settings):
-        why = "" if settings.jobs.engine == "memory" else f" {NO_DBOS}"
+        why = "" if settings.jobs.engine == "memory" else f" {no_dbos()}"
         raise Usage(f"jobs are only in memory here, and would end with this command; use `toolcrib call`.{why}")
     async with options.open(settings, warm_up=False) as box:
         engine = await asyncio.to_thread(open_engine, settings, box.state.path, show.say)  # its imports take a while

@@ -36,7 +36,7 @@ async def worker(
     the running jobs end; the second one cuts them off. Exit code 0 if all ended, 1 if some were cut off.
     """
     from ...jobs.engine import MAX_TAGS
-    from ...jobs.host import NO_DBOS, in_memory
+    from ...jobs.host import in_memory, no_dbos
     from ...jobs.opening import MEMORY
     from .hosted_jobs import hosted_jobs
 
@@ -50,7 +50,7 @@ async def worker(
     if len(tags) > MAX_TAGS:
         raise Usage(f"a worker can have {MAX_TAGS} tags, not {len(tags)}")
     if in_memory(settings):
-        why = NO_DBOS if settings.jobs.engine != MEMORY else 'jobs.engine is "memory": use "dbos", or give --db'
+        why = no_dbos() if settings.jobs.engine != MEMORY else 'jobs.engine is "memory": use "dbos", or give --db'
         raise Usage(f"a worker runs jobs that are stored, and here they end with their process. {why}")
     async with options.open(settings, warm_up=False) as box:
 
