@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -10,6 +11,8 @@ import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from .conftest import Cli
 
@@ -266,6 +269,30 @@ def test_clean(cli: Cli) -> None:
     assert cli("log").stdout  # the record stays
 
 
+def test_clean_frees_space_on_a_full_disk(cli: Cli, tmp_path: Path) -> None:
+    """Not even the history of undo can be opened there, before a content of it is gone."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        env = {"XDG_STATE_HOME": str(disk)}
+        for content in ("x" * 400_000, "y"):
+            cli("call", "write_file", "path=a.txt", "content=-", stdin=content, env=env)
+        with contextlib.suppress(OSError), open(disk / "other", "wb", buffering=0) as other:
+            while True:
+                other.write(bytes(1024))
+        failed = cli("clean", code=1, env=env).stderr
+        assert "not cleaned in one part, record: " in failed
+        assert "`toolcrib clean --all`" in failed
+        assert cli.json("clean", "--all", "--yes", "--json", env=env)["freed"] >= 400_000
+        assert os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize > 300_000
+        assert "nothing to undo" in cli("undo", code=1, env=env).stderr
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def test_clean_knows_browsers(cli: Cli) -> None:
     folder = Path(cli.json("clean", "--json")["folder"]) / "browser"
     for name in ("dead", "running", "starting"):
@@ -300,7 +327,8 @@ def test_a_database_that_cannot_be_used_is_an_error_in_words(cli: Cli) -> None:
     cli("call", "write_file", "path=a.txt", "content=x")
     database = next(cli.home.rglob("journal.db"))
     database.write_bytes(b"no database" * 100)
-    for args in (["undo"], ["undo", "--list"], ["clean"]):
+    assert "not cleaned in one part, journal: file is not a database" in cli("clean", code=1).stderr
+    for args in (["undo"], ["undo", "--list"]):
         done = cli(*args, code=1)
         assert done.stderr.startswith("toolcrib: a database in "), done.stderr
         assert "Traceback" not in done.stderr

@@ -10,11 +10,13 @@ from typing import Annotated
 from ..core.homes import state_home
 from ..core.text import size
 from ..record import retention
+from ..record.connection import is_full
 from ..record.pruning import CleanReport
 from ..record.pruning import clean as clean_state
 from ..record.settings import RecordSettings
 from ..record.state import Removal, StateFolder, folder_entries
 from . import show
+from .exit_codes import of_success
 from .options import Options
 from .reader import CliCommand, Option
 
@@ -28,7 +30,7 @@ def clean(
     everywhere: Annotated[
         bool, Option("--all-workspaces", help="Do so for every workspace, also for those that are gone.")
     ] = False,
-) -> None:
+) -> int:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
     Spilled outputs are kept 7 days and 2 GiB, undo history, trash and files as they were before
@@ -45,16 +47,24 @@ def clean(
         question = f"Remove {size(sum(parts))} in {where}? Nothing can be undone afterwards."
         options.confirm(question, "nothing was removed")
     reports = [(state, _clean(state, settings.record, everything, dry_run)) for state in states]
+    code = of_success(not any(report.failed for _, report in reports))
     if options.json:
         found = [_data(state, report) for state, report in reports]
         show.out_json(found if everywhere else found[0])
-        return
+        return code
     verb = "would be freed" if dry_run else "freed"
     for state, report in reports:
         for removal in report.removed:
             show.out(f"{removal.part}/{removal.name}  {size(removal.size)}  {removal.age / 86400:.1f} days old")
         held = ", ".join(f"{part} {size(count)}" for part, count in report.sizes.items())
+        for failure in report.failed:
+            show.error(f"{state.path} was not cleaned in one part, {failure}")
         show.say(f"{size(report.freed)} {verb} in {state.path} (held before: {held})")
+        if not report.removed and not everything and is_full(state.record_db):
+            show.say(
+                "The disk is full, and nothing here is old: `toolcrib clean --all` removes it at any age.", "yellow"
+            )
+    return code
 
 
 def state_folders() -> list[Path]:
@@ -67,15 +77,15 @@ def _clean(state: StateFolder, keep: RecordSettings, everything: bool, dry_run: 
         report = clean_state(state, spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
         report = clean_state(state, dry_run=dry_run)
-    report.removed.extend(_dead_browsers(state, dry_run))
-    report.removed.extend(_old_calls(state, keep, dry_run))
+    report.add("browser", lambda: _dead_browsers(state, dry_run))
+    report.add("record", lambda: _old_calls(state, keep, dry_run))
     return report
 
 
 def _data(state: StateFolder, report: CleanReport) -> dict[str, object]:
     return {
         "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
-        "removed": [asdict(removal) for removal in report.removed],
+        "removed": [asdict(removal) for removal in report.removed], "failed": report.failed,
     }  # fmt: skip
 
 

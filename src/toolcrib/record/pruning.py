@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 
 from ..core.dataclass import dataclass
+from ..core.errors import ToolcribError
 from . import state
 from .change import COMMAND_PREFIX, open_journal_db
 from .state import Removal, StateFolder, folder_entries, prune_folder, remove_entry
@@ -15,43 +18,55 @@ from .state import Removal, StateFolder, folder_entries, prune_folder, remove_en
 
 def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: bool = False) -> list[Removal]:
     """Delete changes that are too old or, oldest first, over the quota, with their stored contents."""
-    if not (folder.journal / "journal.db").exists():
+    path = folder.journal / "journal.db"
+    if not path.exists():
         return []
+    try:
+        with contextlib.closing(open_journal_db(folder)) as db:
+            chosen = _old_changes(folder, db, quota, max_age)
+            for _, number, holder in [] if dry_run else chosen:
+                db.execute("DELETE FROM change WHERE id = ?", (number,))
+                if holder:
+                    remove_entry(folder.path / holder)
+    except sqlite3.OperationalError:  # on a full disk nothing can be written until the contents are gone
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as db:
+            chosen = _old_changes(folder, db, quota, max_age)
+        if chosen and not dry_run:
+            for holder in {holder for _, _, holder in chosen} - {""}:
+                remove_entry(folder.path / holder)
+            with contextlib.closing(open_journal_db(folder)) as db:
+                db.executemany("DELETE FROM change WHERE id = ?", [(number,) for _, number, _ in chosen])
+    return [removal for removal, _, _ in chosen]
+
+
+def _old_changes(
+    folder: StateFolder, db: sqlite3.Connection, quota: int, max_age: float
+) -> list[tuple[Removal, int | None, str]]:
+    """Return what is to be removed, the number of its change, and what holds its content ("" if nothing does)."""
     now = time.time()
     layers = {f"{COMMAND_PREFIX}{n}": (s, t) for n, s, t in folder_entries(folder.path / COMMAND_PREFIX)}
     sizes = {f"journal/{n}": s for n, s, _ in folder_entries(folder.journal) if not n.startswith("journal.db")}
     ages = {f"journal/{n}": t for n, _, t in folder_entries(folder.journal) if not n.startswith("journal.db")}
     for name, size, changed in folder_entries(folder.trash):
         sizes[f"trash/{name}"], ages[f"trash/{name}"] = size, changed
-    removed: list[Removal] = []
-    db = open_journal_db(folder)
-    try:
-        rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
-        holders = [(number, at, _holder(kept)) for number, at, kept in rows]
-        for holder in {holder for _, _, holder in holders} & layers.keys():  # other layers wait for an answer
-            sizes[holder], ages[holder] = layers[holder]
-        total = sum(sizes.values())
-        for number, at, holder in holders:
-            size = sizes.get(holder, 0) if holder else 0
-            if now - at <= max_age and (total <= quota or size == 0):
-                continue
-            total -= size
-            removed.append(
-                Removal("trash" if holder.startswith("trash/") else "journal", f"change {number}", size, now - at)
-            )
-            if not dry_run:
-                db.execute("DELETE FROM change WHERE id = ?", (number,))
-                if holder:
-                    remove_entry(folder.path / holder)
-        known = {holder for _, _, holder in holders}
-        for holder in sizes.keys() - known:  # a crash between storing the content and writing the row left it
-            if now - ages[holder] > 3600:
-                removed.append(Removal(holder.split("/")[0], holder, sizes[holder], now - ages[holder]))
-                if not dry_run:
-                    remove_entry(folder.path / holder)
-    finally:
-        db.close()
-    return removed
+    rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
+    holders = [(number, at, _holder(kept)) for number, at, kept in rows]
+    for holder in {holder for _, _, holder in holders} & layers.keys():  # other layers wait for an answer
+        sizes[holder], ages[holder] = layers[holder]
+    total = sum(sizes.values())
+    chosen: list[tuple[Removal, int | None, str]] = []
+    for number, at, holder in holders:
+        size = sizes.get(holder, 0) if holder else 0
+        if now - at <= max_age and (total <= quota or size == 0):
+            continue
+        total -= size
+        part = "trash" if holder.startswith("trash/") else "journal"
+        chosen.append((Removal(part, f"change {number}", size, now - at), number, holder))
+    for holder in sizes.keys() - {holder for _, _, holder in holders}:  # a crash before the row was written left it
+        if now - ages[holder] > 3600:
+            removal = Removal(holder.split("/")[0], holder, sizes[holder], now - ages[holder])
+            chosen.append((removal, None, holder))
+    return chosen
 
 
 def _prune_saved(folder: StateFolder, quota: int, max_age: float, dry_run: bool) -> list[Removal]:
@@ -87,6 +102,15 @@ class CleanReport:
     sizes: dict[str, int]
     removed: list[Removal] = field(default_factory=list[Removal])
     dry_run: bool = False
+    failed: list[str] = field(default_factory=list[str])
+    """What could not be cleaned, and why."""
+
+    def add(self, part: str, prune: Callable[[], list[Removal]]) -> None:
+        """Clean one part. What fails does not hold up the others: on a full disk each may make room for the next."""
+        try:
+            self.removed.extend(prune())
+        except (ToolcribError, OSError, sqlite3.Error) as error:
+            self.failed.append(f"{part}: {error}")
 
     @property
     def freed(self) -> int:
@@ -105,7 +129,7 @@ def clean(
 ) -> CleanReport:
     """Remove entries that are older than their maximum age (seconds) or, oldest first, over their quota (bytes)."""
     report = CleanReport(folder.sizes(), dry_run=dry_run)
-    report.removed.extend(prune_folder(folder.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
-    report.removed.extend(_prune_saved(folder, journal_quota, journal_age, dry_run))
-    report.removed.extend(prune_journal(folder, journal_quota, journal_age, dry_run=dry_run))
+    report.add("spill", lambda: prune_folder(folder.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
+    report.add("saved", lambda: _prune_saved(folder, journal_quota, journal_age, dry_run))
+    report.add("journal", lambda: prune_journal(folder, journal_quota, journal_age, dry_run=dry_run))
     return report
