@@ -22,7 +22,7 @@ from .commands import VALUED, after_options
 from .file_patterns import File, FilePattern
 
 if TYPE_CHECKING:
-    from ..shell.parts import Command
+    from ..shell.parts import Command, Word
 
 # Commands that print no content of files, write it under its own name only, or name the file, which is judged.
 _QUIET = words(
@@ -63,17 +63,24 @@ def may_show(command: Command, cwd: str, pattern: FilePattern) -> bool:
     return _meets(pattern, tuple(os.path.realpath(os.path.join(cwd, path)) for path in limits), *tracked)
 
 
+def _subcommand(command: Command) -> tuple[tuple[Word, ...], str | None, tuple[Word, ...]] | None:
+    """Return the options of a git command before its sub-command, that (None is one that is not known), and the words
+    after it; None for another program."""
+    name, given = (command.name or "").rpartition("/")[2], command.args
+    if name != "git":
+        return ((), name.removeprefix("git-"), given) if name.startswith("git-") else None
+    given = after_options(given, VALUED["git"])
+    before = command.args[: len(command.args) - len(given)]
+    return (before, given[0].text, given[1:]) if given else (before, "help", ())
+
+
 def shown_by(command: Command, cwd: str) -> tuple[str, ...] | None:
     """Return the files and folders of which a command prints or copies the content that a repository stores; () for
     everything, None if it does no such thing, or only with files that it names."""
-    name, given = (command.name or "").rpartition("/")[2], command.args
-    if name == "git":
-        given = after_options(given, VALUED["git"])
-        sub, given = (given[0].text, given[1:]) if given else ("help", ())
-    elif name.startswith("git-"):
-        sub = name.removeprefix("git-")
-    else:
+    meant = _subcommand(command)
+    if meant is None:
         return None
+    _, sub, given = meant
     known = [word.text for word in given if word.text is not None]
     if len(known) < len(given) or sub is None:
         return None if sub in _QUIET else ()
@@ -107,25 +114,19 @@ _KEEPS = {"stash": {"list", "show", "drop", "clear", "create", "store"}, "clean"
 def put_back_by(command: Command, cwd: str) -> tuple[str, ...]:
     """Return the files and folders of the work tree that a git command replaces by what the repository stores, or
     deletes; a folder stands for anything in it. Switching to another branch is not counted."""
-    name, given = (command.name or "").rpartition("/")[2], command.args
-    top = _tracked_at(cwd)
-    everything = (top[0] if top is not None else cwd,)
-    if name == "git":
-        given = after_options(given, VALUED["git"])
-        before = command.args[: len(command.args) - len(given)]
-        if any(word.text is None or word.text.casefold().startswith("alias.") for word in before):
-            return everything
-        if any(word.start.startswith(_ELSEWHERE) for word in before):
-            places = [before[at + 1].text for at, word in enumerate(before[:-1]) if word.text in ("-C", "--work-tree")]
-            if len(places) != 1 or places[0] is None:
-                return everything
-            cwd = os.path.join(cwd, places[0])
-            everything = ((_tracked_at(cwd) or (cwd,))[0],)
-        sub, given = (given[0].text, given[1:]) if given else ("help", ())
-    elif name.startswith("git-"):
-        sub = name.removeprefix("git-")
-    else:
+    meant = _subcommand(command)
+    if meant is None:
         return ()
+    before, sub, given = meant
+    everything = ((_tracked_at(cwd) or (cwd,))[0],)
+    if any(word.text is None or word.text.casefold().startswith("alias.") for word in before):
+        return everything
+    if any(word.start.startswith(_ELSEWHERE) for word in before):
+        places = [before[at + 1].text for at, word in enumerate(before[:-1]) if word.text in ("-C", "--work-tree")]
+        if len(places) != 1 or places[0] is None:
+            return everything
+        cwd = os.path.join(cwd, places[0])
+        everything = ((_tracked_at(cwd) or (cwd,))[0],)
     texts = [word.text for word in given]
     if sub in _WHOLE:
         whole = any(text is None or _WHOLE[sub].match(text) for text in texts or [""])

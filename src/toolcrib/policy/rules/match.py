@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -326,18 +327,11 @@ def _number(value: float) -> str:
 def _pieces(pattern: str) -> tuple[str, ...]:
     """Return the pattern split at its stars; `\\*` is a star and `\\\\` a backslash."""
     pieces = [""]
-    escaped = False
-    for character in pattern:
-        if escaped:
-            pieces[-1] += character if character in "*\\" else f"\\{character}"
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character == "*":
+    for escaped, star, text in re.findall(r"\\([*\\])|(\*)|([^*\\]+|\\)", pattern):
+        if star:
             pieces.append("")
         else:
-            pieces[-1] += character
-    pieces[-1] += "\\" * escaped
+            pieces[-1] += escaped or text
     return tuple(pieces)
 
 

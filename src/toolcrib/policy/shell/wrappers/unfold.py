@@ -28,21 +28,19 @@ _OPERAND_FIRST = words_in(
     cgexec perf screen tmux start-stop-daemon
     """
 )
-_OTHERS = (_AWAY | OTHER_USERS | _OPERAND_FIRST) | words_in(
-    """
-    script strace ltrace watch entr rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks
-    torify proxychains proxychains4 numactl setarch cpulimit softlimit tini tini-static dumb-init catatonit arch
-    with-contenv daemonize uclampset coresched hyperfine dotenv ifne eatmydata ssh-agent extrace memusage trickle
-    firejail valgrind parallel capsh busybox toybox coreutils sem xterm konsole gnome-terminal urxvt rxvt kitty
-    alacritty foot xfce4-terminal terminator gdb lldb psql mysql mariadb ftp sftp rpm cmake
-    """
-)
-# They give their words to a shell as one text.
 _APPLETS = words_in("busybox toybox coreutils")
+# They give their words to a shell as one text.
 _JOIN = words_in(
     """
-    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty alacritty
-    foot xfce4-terminal terminator sudo runuser
+    watch parallel sem hyperfine tmux screen entr su sg script xterm konsole gnome-terminal urxvt rxvt kitty
+    alacritty foot xfce4-terminal terminator sudo runuser
+    """
+)
+_OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
+    """
+    strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks torify proxychains
+    proxychains4 numactl cpulimit softlimit tini tini-static dumb-init catatonit arch with-contenv daemonize uclampset
+    coresched dotenv ifne eatmydata ssh-agent extrace memusage trickle firejail valgrind capsh cmake
     """
 )
 _LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
