@@ -31,7 +31,7 @@ from ..record.rows import ApprovalRow, NewApproval
 from . import requests
 from .callers import caller_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
-from .requests import ApprovalRequest, Approver, Decision, Remember, Scope, denial
+from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
 from .shell.kinds import RULE_FETCH
 
 log = logging.getLogger("toolcrib.policy")
@@ -104,43 +104,35 @@ class ApprovalService:
         self._granted.clear()
         self.store.release(self._process())
 
-    def has_granted(self, request: Call, rule: str | None, *, fixed: bool = False, hosts: tuple[str, ...] = ()) -> bool:
-        """Return whether an approval for this session covers the call, for questions from `rule`."""
+    def has_granted(self, request: Call, question: Question) -> bool:
+        """Return whether an approval for this session covers the call, for this question."""
         granted = self._granted.get(_conversation(request.ctx))
         if not granted:
             return False
-        line = self._line(request, request.arguments, rule, hosts)
-        asked_by = _asked_by(rule, fixed)
-        return (asked_by, _reach(request.tool, line, hosts)) in granted or (asked_by, _as_rule(line, hosts)) in granted
+        line, hosts = self._line(request, request.arguments, question), question.hosts
+        return not granted.isdisjoint(
+            (question.asked_by, each) for each in (_reach(request.tool, line, hosts), _as_rule(line, hosts))
+        )
 
-    def _line(self, request: Call, arguments: Mapping[str, Any], rule: str | None, hosts: tuple[str, ...]) -> str:
+    def _line(self, request: Call, arguments: Mapping[str, Any], question: Question) -> str:
         """Return the rule that would allow a call; one about its hosts if the question is about nothing else."""
-        if rule == RULE_FETCH and hosts:
-            return requests.host_rule(request.tool.name, hosts)
+        if question.rule == RULE_FETCH and question.hosts:
+            return requests.host_rule(request.tool.name, question.hosts)
         return self.suggest(request.tool, arguments) or ""
 
-    async def ask(
-        self, request: Call, reason: str, rule: str | None, *, fixed: bool = False, hosts: tuple[str, ...] = ()
-    ) -> Grant | ToolOutput:
-        """Return a grant, or the output that refuses or says how to approve.
-
-        `hosts` are what a yes opens.
-
-        `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (step 2):
-        then no rule is offered, and an approval for the session covers only questions from this source. Labels ask each
-        time, because a value may come from an untrusted source.
-        """
-        now = self._now()
-        if self.has_granted(request, rule, fixed=fixed, hosts=hosts):
-            line = self._line(request, request.arguments, rule, hosts)
+    async def ask(self, request: Call, question: Question) -> Grant | ToolOutput:
+        """Return a grant, or the output that refuses or says how to approve."""
+        now, rule, hosts = self._now(), question.rule, question.hosts
+        line = self._line(request, request.arguments, question)
+        if self.has_granted(request, question):
             return Grant(self.redact(line), "approved for this session", "session", hosts=hosts)
-        waiting = await self._stored(request, rule, hosts)
+        waiting = await self._stored(request, question)
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
-        reason = self.redact(await self._with_notice(request, reason))
+        question = replace(question, reason=self.redact(await self._with_notice(request, question.reason)))
         approver = requests.current_approver() or self.approver
         if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
-            return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
+            return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", question)
         caller = caller_of(self._as_stored(request.ctx))
         waiting_callers = await shared_threads.run(self.store.open_callers, self._folder(request.ctx))
         if sum(is_same_asker(each, caller) for each in waiting_callers) >= MAX_OPEN:
@@ -149,10 +141,7 @@ class ApprovalService:
                 "person already. Ask for fewer things, or wait until some are answered."
             )
             return ToolOutput.error(text, "denied", meta={"rule": rule})
-        line = self._line(request, request.arguments, rule, hosts)
-        asked = await self._request(
-            request, reason, _asked_by(rule, fixed), now, line=line, hosts=hosts, live=approver is not None
-        )
+        asked = await self._request(request, question, now, line=line, live=approver is not None)
         if asked is None:
             text = (
                 f"{request.tool.name} was not run: it needs approval, and the question would hide a part of it that "
@@ -165,13 +154,14 @@ class ApprovalService:
             )
             return ToolOutput.error(text, "denied", for_user=said, meta={"rule": rule})
         if approver is None:
-            return self._pending(request, asked.id, asked.preview, asked.rule, reason, rule)
-        return await self._at(approver, request, asked, rule)
+            return self._pending(request, asked.id, asked.preview, asked.rule, question)
+        return await self._at(approver, request, asked, question)
 
     async def _at(
-        self, approver: Approver, request: Call, asked: ApprovalRequest, rule: str | None
+        self, approver: Approver, request: Call, asked: ApprovalRequest, question: Question
     ) -> Grant | ToolOutput:
         """Ask an approver and wait for its answer."""
+        rule = question.rule
         if request.waiting is not None:
             request.waiting()
         self._emit(ApprovalRequested(request.call_id, request.tool.name, asked.id, asked.reason, asked.preview))
@@ -181,7 +171,7 @@ class ApprovalService:
             await asyncio.shield(shared_threads.run(self.store.expire, asked.id))
             raise
         if decision == "cannot":
-            return self._pending(request, asked.id, asked.preview, asked.rule, asked.reason, rule)
+            return self._pending(request, asked.id, asked.preview, asked.rule, question)
         if decision is None:
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
@@ -206,7 +196,7 @@ class ApprovalService:
         if grant is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        self._grant_session(decision, request, asked.asked_by, asked.scopes, rule, asked.hosts)
+        self._grant_session(decision, request, asked.asked_by, asked.scopes, question)
         return grant
 
     async def void(self, grant: Grant, call_id: str) -> None:
@@ -216,9 +206,7 @@ class ApprovalService:
 
     # --- stored requests and answers
 
-    async def _stored(
-        self, request: Call, rule: str | None, hosts: tuple[str, ...]
-    ) -> Grant | ToolOutput | ApprovalRow | None:
+    async def _stored(self, request: Call, question: Question) -> Grant | ToolOutput | ApprovalRow | None:
         """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
         request."""
         waiting: ApprovalRow | None = None
@@ -226,22 +214,22 @@ class ApprovalService:
         stored = self._as_stored(request.ctx)
         rows = [row for row in found if serves(row, stored)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
-            if row["state"] != "denied" and requests.hosts_of(row) != hosts:  # another question: it would open others
+            if row["state"] != "denied" and requests.hosts_of(row) != question.hosts:  # a yes opens other hosts
                 await self._take_back(row["id"])
             elif row["state"] == "approved":
                 decision = _decision_of(row)
                 if await self._is_other(request, decision, row["id"], row["preview"]):
                     await self._take_back(row["id"])
                     continue
-                grant = await self._grant(row["id"], decision, request, hosts)
+                grant = await self._grant(row["id"], decision, request, question.hosts)
                 if grant is not None:
                     if row["session_id"] == stored.session_id:  # valid only for the session that asked
                         scopes = requests.scopes_of(row)
-                        self._grant_session(decision, request, row["asked_by"], scopes, rule, hosts)
+                        self._grant_session(decision, request, row["asked_by"], scopes, question)
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(self.store.refusal, row["id"])
-                return denial(request.tool.name, row["answer"] or "", approval_id=row["id"], rule=rule)
+                return denial(request.tool.name, row["answer"] or "", approval_id=row["id"], rule=question.rule)
             else:
                 waiting = waiting or row
         return waiting
@@ -288,9 +276,8 @@ class ApprovalService:
     # --- asking
 
     async def _request(
-        self, request: Call, reason: str, asked_by: str | None, now: float, *, line: str, hosts: tuple[str, ...],
-        live: bool,
-    ) -> ApprovalRequest | None:  # fmt: skip
+        self, request: Call, question: Question, now: float, *, line: str, live: bool
+    ) -> ApprovalRequest | None:
         """Store a request. None if the question would hide more than secrets."""
         hidden = False
 
@@ -308,21 +295,20 @@ class ApprovalService:
         if hidden:
             return None
         shown = cut_line(self.redact(line))
-        scopes = self._scopes(request, line, asked_by, readable=shown == line)
+        scopes = self._scopes(request, line, question.asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
         asked = ApprovalRequest(
             ident, request.call_id, tool.name, str(tool.category), request.arguments,
-            preview, cut_line(reason), shown, request.digest,
-            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes, hosts,
-            self._wider(request, line) if "rule" in scopes else "",
+            preview, cut_line(question.reason), shown, request.digest,
+            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), question.asked_by, scopes,
+            question.hosts, self._wider(request, line) if "rule" in scopes else "",
         )  # fmt: skip
         row = {
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
             "session_id": stored.session_id,
-            "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, hosts),
-            "process": self._process(),
-            "caller": caller_of(stored),
+            "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, question.hosts),
+            "process": self._process(), "caller": caller_of(stored),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
             "workspace": self._folder(ctx),
         }  # fmt: skip
@@ -407,9 +393,8 @@ class ApprovalService:
         return this_process(self._token)
 
     def _grant_session(
-        self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], rule: str | None,
-        hosts: tuple[str, ...],
-    ) -> None:  # fmt: skip
+        self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], question: Question
+    ) -> None:
         """Remember an approval for the session. One that became a rule, too, but only for calls that the same line
         allows: this process has not read the new rule."""
         if decision.scope == "once" or decision.scope not in scopes:
@@ -420,25 +405,23 @@ class ApprovalService:
             if text is None:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
-            rule, hosts = None, ()  # which hosts the edited call names was not shown
-        line = self._line(request, arguments, rule, hosts)
+            question = replace(question, rule=None, hosts=())  # which hosts the edited call names was not shown
+        line, hosts = self._line(request, arguments, question), question.hosts
         reach = _as_rule(line, hosts) if decision.scope == "rule" else _reach(request.tool, line, hosts)
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
-    def _pending(
-        self, request: Call, ident: str, preview: str, would_allow: str, reason: str, rule: str | None
-    ) -> ToolOutput:
-        """Return the output for a stored request that nobody can answer now. `rule` asks; `would_allow` is the rule
-        that would allow the call."""
-        name = request.tool.name
+    def _pending(self, request: Call, ident: str, preview: str, would_allow: str, question: Question) -> ToolOutput:
+        """Return the output for a stored request that nobody can answer now. `would_allow` is the rule that would allow
+        the call."""
+        name, reason = request.tool.name, question.reason
         self._emit(ApprovalRequested(request.call_id, name, ident, reason, preview))
         text = (
             f"{name} was not run: it needs approval ({reason}). Request {ident} waits for a person, who can answer "
             f"with `toolcrib approvals approve {ident}` or `toolcrib approvals deny {ident}`. "
             "Once approved, repeat exactly this call; it will run once."
         )
-        meta = {"approval_id": ident, "reason": reason, "rule": rule, "would_allow": would_allow}
+        meta = {"approval_id": ident, "reason": reason, "rule": question.rule, "would_allow": would_allow}
         return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta)
 
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
@@ -449,10 +432,6 @@ class ApprovalService:
 def _conversation(ctx: ToolContext) -> str:
     """Return the key of approvals for a session: the session id; without a session, the caller."""
     return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
-
-
-def _asked_by(rule: str | None, fixed: bool) -> str | None:
-    return (rule or "policy") if fixed else None
 
 
 def _covers(tool: Tool, line: str) -> str:

@@ -19,7 +19,7 @@ from ..core.text import matches
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import MISSING, Judgement, Verdict
 from .addresses import RULE_ALLOWED_DOMAIN
-from .requests import host_rule
+from .requests import Question, host_rule
 from .shell.kinds import RULE_FETCH
 
 if TYPE_CHECKING:
@@ -372,14 +372,12 @@ class Policy:
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
-        for question in (verdict, *verdict.others):  # the first question that no approval for this session covers
-            fixed = question.step == 2
-            if not self.approval_service.has_granted(request, question.rule, fixed=fixed, hosts=verdict.hosts):
-                verdict = replace(question, hosts=verdict.hosts)
-                break
-        answer = await self.approval_service.ask(
-            request, verdict.reason, verdict.rule, fixed=verdict.step == 2, hosts=verdict.hosts
-        )
+        checks = (verdict, *verdict.others)
+        questions = [Question(each.reason, each.rule, each.step == 2, verdict.hosts) for each in checks]
+        granted = self.approval_service.has_granted
+        # the first question that no approval for this session covers
+        question = next((each for each in questions if not granted(request, each)), questions[0])
+        answer = await self.approval_service.ask(request, question)
         if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
             self._endorse(request)
         return answer

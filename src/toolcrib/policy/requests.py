@@ -22,6 +22,26 @@ log = logging.getLogger("toolcrib.policy")
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Why a call asks: `rule` is the source of the question, `hosts` are what a yes opens.
+
+    `fixed` means that it asks even if rules allow the call (step 2): then no rule is offered, and an approval for the
+    session covers only questions from this source. Labels ask each time, because a value may come from an untrusted
+    source.
+    """
+
+    reason: str
+    rule: str | None
+    fixed: bool = False
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def asked_by(self) -> str | None:
+        """Return the source that asks whatever rules allow; None if a rule would help."""
+        return (self.rule or "policy") if self.fixed else None
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A question to a person: the call, why it asks, and the rule that would allow it. Times are Unix seconds.
 
