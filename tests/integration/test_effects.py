@@ -247,6 +247,20 @@ async def test_very_many_changes_are_bounded(work: Path) -> None:
         assert "m/2999" in spilled and "f2999" in spilled
 
 
+async def test_long_names_and_long_contents_hide_no_other_change(work: Path) -> None:
+    (work / "b").write_text("before\n")
+    name = "/".join("n" * 200 for _ in range(12))
+    async with toolbox(work, "review") as box:
+        out = await run(
+            box, f"mkdir -p {name}; for i in 1 2 3; do echo > {name}/$i; done; echo after > b; seq 9999 > a"
+        )
+        assert len(out.for_llm) < 10_000
+        for line in ("modified b (7 to 6 bytes)", "+after", " characters⟩n", "(all of them: "):
+            assert line in out.for_llm
+        out = await run(box, "printf 'x%.0s' $(seq 9000) > a; echo after > b")
+        assert "(a: what it changes is too long to be shown here)" in out.for_llm and "+after" in out.for_llm
+
+
 async def test_what_is_refused_is_said(work: Path) -> None:
     (work / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/t', 'w')")
     async with toolbox(work, "journal") as box:

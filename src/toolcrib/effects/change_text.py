@@ -21,6 +21,7 @@ from .layer_apply import open_beneath
 
 MAX_PATHS = 60
 MAX_DIFFS = 8
+_MAX_NAME = 160  # characters of a name in a list that is bounded
 _DIFF_LINES = 40
 _DIFF_BYTES = 4 * 2**20
 _ACTIONS = {"mode": "mode", "attributes": "attributes", "touched": "times"}
@@ -37,9 +38,10 @@ def headline(found: ChangeList) -> str:
     return f"{text}; {refused:,} never applied" if refused else text
 
 
-def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
+def paths(found: ChangeList, most: int = MAX_PATHS, room: int | None = None) -> list[str]:
     """Return a line for each path. In long lists the most important paths come first, and paths that move with their
-    folder are only counted."""
+    folder are only counted. `room`: so many characters at most; then long names are shortened, too. The last line
+    says how many paths are left out."""
     changes = found.changes
     if len(changes) > most:
         changes = [change for change in changes if not change.below or change.refused]
@@ -49,10 +51,17 @@ def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
         counted = below.get((change.root, change.path), 0)
         return (not (change.refused or change.conflict), change.action == "created", -counted)
 
-    ordered = sorted(changes, key=rank) if below or len(changes) > most else changes
-    lines = [_line(found, change, below.get((change.root, change.path), 0)) for change in ordered[:most]]
-    if len(ordered) > most:
-        lines.append(f"… and {len(ordered) - most:,} more")
+    def line(change: PathChange) -> str:
+        return _line(found, change, below.get((change.root, change.path), 0), shortened=room is not None)
+
+    lines = [line(change) for change in changes] if not below and len(changes) <= most else []
+    if lines and (room is None or sum(map(len, lines)) <= room):
+        return lines
+    lines = [line(change) for change in sorted(changes, key=rank)[:most]]
+    while room is not None and sum(map(len, lines)) > room:
+        lines.pop()
+    if len(changes) > len(lines):
+        lines.append(f"… and {len(changes) - len(lines):,} more")
     return lines
 
 
@@ -61,10 +70,12 @@ def diffs(
     uppers: Sequence[Path],
     redact: Redact | None = None,
     hides_more: Callable[[str], bool] = lambda text: False,
+    room: int = 10_000,
 ) -> list[str]:
-    """Return the diffs of text files, while nothing is applied yet. `uppers` hold the new content, root by root.
+    """Return the diffs of text files, while nothing is applied yet, in so many characters. `uppers` hold the new
+    content, root by root.
 
-    A line says where `redact` hides more than secrets.
+    A line says where `redact` hides more than secrets, and which diffs are left out.
     """
     texts: list[str] = []
     shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]
@@ -75,28 +86,38 @@ def diffs(
             break
         text = _diff(found, change, uppers[change.root])
         if text:
-            texts.append(redact(text) if redact is not None else text)
+            name, masked = _short(found.shown_path(change)), redact(text) if redact is not None else text
+            texts.append(masked if len(masked) <= room else f"({name}: what it changes is too long to be shown here)")
+            room -= len(texts[-1])
             if hides_more(text):
-                texts.append(f"⟨a mask in {found.shown_path(change)} hides more than a secret: deny it if in doubt⟩")
+                texts.append(f"⟨a mask in {name} hides more than a secret: deny it if in doubt⟩")
     return texts
 
 
-def _line(found: ChangeList, change: PathChange, below: int) -> str:
+def _short(text: str) -> str:
+    if len(text) <= _MAX_NAME:
+        return text
+    half = _MAX_NAME // 2
+    return f"{text[:half]}⟨{len(text) - 2 * half:,} characters⟩{text[-half:]}"
+
+
+def _line(found: ChangeList, change: PathChange, below: int, shortened: bool) -> str:
     entry = change.after or change.before
-    name = found.shown_path(change)
+    short = _short if shortened else str
+    name = short(found.shown_path(change))
     if entry is not None and entry.kind == "dir":
         name += "/"
     said = [f"{_ACTIONS.get(change.action, change.action)} {name}"]
     if below:
         said.append(f"and {below:,} below it")
     if change.target is not None:
-        said.append(f"-> {readable(change.target)}")
+        said.append(f"-> {short(readable(change.target))}")
     if change.action == "mode" and change.before is not None and change.after is not None:
         said.append(f"{change.before.mode:o} to {change.after.mode:o}")
     elif change.after is not None and change.after.kind == "file":
         said.append(f"({_what(change.before, change.after)})")
     if change.refused:
-        said.append(f"NOT APPLIED: {change.refused}")
+        said.append(f"NOT APPLIED: {short(change.refused)}")
     if change.conflict:
         said.append(f"CONFLICT: {change.conflict}")
     return " ".join([*said, *(f"[{note}]" for note in change.notes)])
@@ -131,7 +152,7 @@ def _diff(found: ChangeList, change: PathChange, upper: Path) -> str:
     if why is not None:
         return f"({name}: not shown, {why.reason})"
     if max(after.size, before.size if before is not None else 0) > _DIFF_BYTES:
-        return ""
+        return f"({_short(name)}: too large to be shown)"
     old = None if before is None else _read(Path(found.roots[change.root]), change.path)
     new = _read(upper, change.path)
     if not new and not old:

@@ -31,7 +31,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .change_list import ChangeList
-from .change_text import MAX_PATHS, diffs, headline, paths
+from .change_text import diffs, headline, paths
 from .command_layer import CommandLayer
 from .journal_rows import JournalledLayers
 from .layer_apply import ApplyConflict
@@ -44,6 +44,7 @@ APPLY, DISCARD = "apply_changes", "discard_changes"
 _RULE = "sandbox.effects"
 _PROBE_SECONDS = 20.0
 _FEW_PATHS = 10
+_MAX_TOLD = MAX_CHARACTERS * 2 // 3
 
 
 class LayeredCommands:
@@ -183,17 +184,13 @@ class LayeredCommands:
 
     def told(self, found: ChangeList, layer: CommandLayer, call_id: str) -> str:
         """Return the list for a person and the model: paths, then content. Text that does not fit is in a file."""
-        lines = paths(found)
-        if len(found.changes) > MAX_PATHS and self._services.open_spill is not None:
+        lines, every = paths(found, room=_MAX_TOLD * 2 // 3), paths(found, len(found.changes))
+        if lines != every and self._services.open_spill is not None:
             with contextlib.closing(self._services.open_spill(call_id, "changes.txt")) as file:
-                file.write(memoryview("\n".join(paths(found, len(found.changes))).encode("utf-8", "replace")))
+                file.write(memoryview("\n".join(every).encode("utf-8", "replace")))
             lines.append(f"(all of them: {file.path})")
-        uppers = [root.upper for root in layer.roots]
-        shown = diffs(found, uppers, self._services.redact, self._services.hides_more)
-        text = "\n".join([*lines, *shown])
-        if len(text) <= MAX_CHARACTERS * 2 // 3:
-            return text
-        return "\n".join(lines)[: MAX_CHARACTERS * 2 // 3]
+        uppers, room = [root.upper for root in layer.roots], _MAX_TOLD - sum(map(len, lines))
+        return "\n".join([*lines, *diffs(found, uppers, self._services.redact, self._services.hides_more, room)])
 
     # --- approval
 
