@@ -74,7 +74,7 @@ def watch() -> Callable[[], list[tuple[str, str]]]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if on and event.startswith(TOUCHES):
             looks = event == "open" and arguments[2] & (os.O_PATH | os.O_DIRECTORY)  # at folders, to judge a path
-            if not (looks or event == "os.listdir"):
+            if not (looks or event in ("os.listdir", "os.scandir")):
                 seen.append(
                     (event, os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes) else str(arguments))
                 )
