@@ -353,3 +353,17 @@ async def test_a_repository_in_a_deep_folder_is_guarded_as_one_in_a_shallow_one(
     done = await box.call("exec", {"command": "sh make.sh"})
     assert not (root / DEEP / "z" / ".envrc").exists() and (root / DEEP / "z" / "a").exists()
     assert ".envrc" in done.for_llm
+
+
+@pytest.mark.parametrize("many", [0, 1_100])
+async def test_what_comes_from_a_folder_that_is_not_searched_does_not_stay(box: Toolbox, many: int) -> None:
+    if not box.sandbox().active:
+        pytest.skip("no sandbox here")
+    root = Path(box.journal.ws.root)
+    for name in (DEEP, "node_modules/m/.vscode", "node_modules/n/.vscode", *(f"d{number}" for number in range(many))):
+        (root / name).mkdir(parents=True)
+    (root / "node_modules/.package-lock.json").touch()
+    await box.call("exec", {"command": "true"})  # what is there by then is older than the next command
+    done = await box.call("exec", {"command": f"sh -c 'mv node_modules/m m; mv node_modules/n {DEEP}/n'"})
+    assert not (root / "m/.vscode").exists() and not (root / DEEP / "n/.vscode").exists() and (root / "m").is_dir()
+    assert ".vscode" in done.for_llm

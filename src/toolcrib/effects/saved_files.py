@@ -112,7 +112,7 @@ class FileSaver:
             if now.why == _TOO_LARGE and not saved.why:
                 (self._folder / PATHS).write_bytes(b"\0".join(map(os.fsencode, saved.keys)))
         if _TOO_LARGE not in (saved.why, now.why):
-            remember(str(self._root), now.guarded)
+            remember(str(self._root), now.guarded, set(now.guarded).difference(saved.guarded))
         gone = [path for path, key in saved.keys.items() if now.keys.get(path) != key]
         if now.why:  # it made so many files that some were not looked at
             gone = [path for path in gone if path in now.keys or not os.path.lexists(self._root / path)]

@@ -52,7 +52,7 @@ def test_links_of_a_large_workspace_are_looked_for_again_after_a_command(tmp_pat
     asked = partial(protected_behind, [str(tmp_path)], f"{tmp_path}/env/local")
     assert asked() is None
     (tmp_path / "many/7/.envrc").symlink_to("../../env/local")
-    forget_links()
+    forget_links(str(tmp_path))
     assert asked() is not None
 
 
@@ -73,3 +73,12 @@ def test_a_folder_is_listed_again_when_it_changed_also_with_its_old_times(
         (tmp_path / "a/.envrc").symlink_to("../env/local")
         os.utime(tmp_path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert f"{tmp_path}/env/local" in find_protected_paths(tmp_path, tmp_path, frozenset()).leads
+
+
+def test_a_link_does_not_move_with_its_folder(tmp_path: Path) -> None:
+    make(tmp_path, "env/local", "p/a/")
+    (tmp_path / "p/a/.envrc").symlink_to("../../env/local")
+    (tmp_path / "p/a/.profile").symlink_to("../../../out")
+    assert find_protected_paths(tmp_path, tmp_path, frozenset()).pinned == {
+        f"{tmp_path}/{at}" for at in ("env", "p", "p/a")
+    }

@@ -78,14 +78,14 @@ class ProtectedPaths:
         """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root.
         `deep` are further folders to look at."""
         found: dict[str, None] = {}
-        seen, deep = self.search.seen, frozenset(deep)
+        seen, deep, new = self.search.seen, frozenset(deep), remembered(self.root, self.started)
         cut, search = len(seen) >= MAX_FOLDERS, Search(self.root, self.search.nearer, (*self.known, *deep))
         for base, name in search.names():
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
                 continue
             unseen = (cut or base in deep) and base not in seen and base not in search.linked
-            if unseen and not self._is_recent(path):
+            if unseen and base not in new and not self._is_recent(path):
                 continue  # earlier it was not looked for there
             if path not in self.existing and _is_harmless(path, name):
                 continue
@@ -157,8 +157,10 @@ class ProtectedPaths:
         if _is_granted(name, self.allowed):
             return
         self.named.add(path)
-        if real != path and not beneath(self.root, real):
-            self.leads[real] = (path, name)
+        if real != path:
+            self._pin(os.path.realpath(os.path.dirname(path)))  # a link must not move with its folder
+            if not beneath(self.root, real):
+                self.leads[real] = (path, name)
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: the command cannot write there
         if os.path.exists(real):
@@ -171,10 +173,12 @@ class ProtectedPaths:
                 self.named.add(link)
                 self.held.add(link)
                 self.leads[link] = (path, name)
-        for parent in Path(real).parents:
-            if str(parent) == self.root:
-                break
-            self.pinned.add(str(parent))
+        self._pin(os.path.dirname(real))
+
+    def _pin(self, folder: str) -> None:
+        while folder.startswith(f"{self.root}/"):
+            self.pinned.add(folder)
+            folder = os.path.dirname(folder)
 
 
 # What `git init` and `git clone` write into the settings of a new repository: nothing in it names a program or a file.
@@ -292,51 +296,41 @@ def find_protected_paths(
 
 _ANY_DEPTH = 100
 _SMALL = 100  # folders of a workspace that is always searched
-_SHARE = 20.0  # what was found in a larger one is remembered for this many times as long as the search took
-_MAX_SECONDS, _MAX_KEPT = 10.0, 64
+_KNOWN_SECONDS = 10.0  # how long the links of a larger one, and of the home, are remembered
+_MAX_KEPT = 64
 _kept: dict[tuple[str, str], tuple[float, ProtectedPaths]] = {}
-
-
-_HOME_SECONDS = 10.0
-_homes: dict[str, tuple[float, ProtectedPaths]] = {}
 
 
 def protected_behind(roots: Iterable[str], path: str) -> ProtectedName | None:
     """Return the entry whose name is a link in these folders or in the person's home, or lies behind one there, and
-    leads to this path, to a folder around it or to something below it."""
-    roots = tuple(roots)
-    found = (each.behind(path) for each in (*(_links_in(root, path) for root in roots), *links_of_home(roots)))
-    return next(filter(None, found), None)
+    leads to this path, to a folder around it or to something below it. Unlike before a command, all depths are
+    searched, up to as many folders."""
+    roots, near = tuple(roots), os.path.dirname(path)
+    inside = (_kept_paths(root, near if beneath(path, root) else root, _ANY_DEPTH) for root in roots)
+    return next(filter(None, (each.behind(path) for each in (*inside, *links_of_home(roots)))), None)
 
 
 def links_of_home(roots: Iterable[str]) -> list[ProtectedPaths]:
     """Return the protected names directly in the person's home, whose shell and programs obey what links there lead
     to. If the home lies in one of these folders, they are found in that one."""
-    home, now = os.path.realpath(os.path.expanduser("~")), time.monotonic()
-    if within_any(home, roots):
-        return []
-    if home not in _homes or now >= _homes[home][0]:
-        _homes[home] = now + _HOME_SECONDS, find_protected_paths(Path(home), Path(home), frozenset(), (), 0)
-    return [_homes[home][1]]
+    home = os.path.realpath(os.path.expanduser("~"))
+    return [] if within_any(home, roots) else [_kept_paths(home, home, 0)]
 
 
-def _links_in(root: str, path: str) -> ProtectedPaths:
-    """Return the protected paths of a folder. Unlike before a command, all depths are searched, up to as many
-    folders."""
-    key = (root, os.path.dirname(path) if beneath(path, root) else root)
-    until, found = _kept.get(key, (0.0, None))
+def _kept_paths(root: str, near: str, depth: int) -> ProtectedPaths:
+    until, found = _kept.get((root, near), (0.0, None))
     if found is None or time.monotonic() >= until:
-        began = time.monotonic()
-        found = find_protected_paths(Path(root), Path(key[1]), frozenset(), remembered(root), _ANY_DEPTH)
-        ended = time.monotonic()
-        remember(root, found.known)  # commands find them, too
-        if len(found.search.seen) > _SMALL:
+        found = find_protected_paths(Path(root), Path(near), frozenset(), remembered(root) if depth else (), depth)
+        if depth:
+            remember(root, found.known)  # commands find them, too
+        if not depth or len(found.search.seen) > _SMALL:
             if len(_kept) >= _MAX_KEPT:
                 _kept.clear()
-            _kept[key] = (ended + min(_MAX_SECONDS, (ended - began) * _SHARE), found)
+            _kept[root, near] = (time.monotonic() + _KNOWN_SECONDS, found)
     return found
 
 
-def forget_links() -> None:
-    """Search anew for links at the next change: a command may have made some."""
-    _kept.clear()
+def forget_links(root: str) -> None:
+    """Search anew for links at the next change: a command in this folder may have made some."""
+    for key in [key for key in _kept if key[0] == root]:
+        _kept.pop(key, None)

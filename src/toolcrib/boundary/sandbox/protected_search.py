@@ -171,24 +171,26 @@ class Search:
                 yield folder, listed.names
 
 
-_found: dict[str, dict[str, None]] = {}  # folders with names that somebody else found, deeper than a search goes
+_found: dict[str, dict[str, int]] = {}  # folders with names that somebody else found → when they were new (ns), or 0
 _MAX_FOUND = 20_000  # of each root: as many as a walk by others finds
 _lock = threading.Lock()
 
 
-def remember(root: str, folders: Iterable[str]) -> None:
-    """Remember folders of a root that may have protected names: they are looked at, however deep they are."""
+def remember(root: str, folders: Iterable[str], new: Iterable[str] = ()) -> None:
+    """Remember folders of a root that may have protected names: they are looked at, however deep they are. `new` are
+    those that had none before a command."""
     with _lock:
         kept = _found.setdefault(root, {})
-        kept.update(dict.fromkeys(folders))
+        kept.update({folder: kept.get(folder, 0) for folder in folders})
+        kept.update(dict.fromkeys(new, time.time_ns()))
         for folder in list(kept)[:-_MAX_FOUND]:
             del kept[folder]
 
 
-def remembered(root: str) -> tuple[str, ...]:
-    """Return the folders of a root that were remembered."""
+def remembered(root: str, since: int = 0) -> tuple[str, ...]:
+    """Return the folders of a root that were remembered, or only those that were new since a time (ns)."""
     with _lock:
-        return tuple(_found.get(root, ()))
+        return tuple(folder for folder, new in _found.get(root, {}).items() if new >= since)
 
 
 def may_hold_names(entries: Iterable[str]) -> bool:
