@@ -257,7 +257,7 @@ async def test_long_names_and_long_contents_hide_no_other_change(work: Path) -> 
         assert len(out.for_llm) < 10_000
         for line in ("modified b (7 to 6 bytes)", "+after", " characters⟩n", "(all of them: "):
             assert line in out.for_llm
-        out = await run(box, "printf 'x%.0s' $(seq 9000) > a; echo after > b")
+        out = await run(box, "for i in $(seq 40); do printf '%0250d\\n' $i; done > a; echo after > b")
         assert "(a: what it changes is too long to be shown here)" in out.for_llm and "+after" in out.for_llm
 
 
