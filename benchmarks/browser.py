@@ -20,6 +20,7 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.browser import browser_tools
+from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.record.journal import Journal
@@ -41,11 +42,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def memory(group: int) -> int:
+def memory(folder: Path) -> int:
+    """Of all processes whose environment names the folder: Chromium's and those of its drivers."""
     total = 0
     for name in os.listdir("/proc"):
         try:
-            if name.isdigit() and os.getpgid(int(name)) == group:
+            if name.isdigit() and os.fsencode(folder) in Path(f"/proc/{name}/environ").read_bytes():
                 total += int(re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{name}/smaps_rollup").read_text(), re.M)[1])
         except OSError:
             continue
@@ -62,7 +64,9 @@ async def main() -> None:
     workspace = Workspace(folder / "work")
     closers = []
     journal = Journal(StateFolder.for_workspace(workspace.root, folder / "state"), workspace)
-    registry = ToolRegistry(browser_tools(workspace, journal, lambda: guard, closers=closers))
+    registry = ToolRegistry(
+        browser_tools(workspace, journal, lambda: guard, BrowserSettings(), lacking=[], closers=closers, ends=[])
+    )
     engine = closers[0].__self__
 
     async def step(name: str, tool: str, session: str = "a", times: int = 1, **arguments) -> str:
@@ -77,15 +81,14 @@ async def main() -> None:
 
     url = f"http://127.0.0.1:{port}/"
     page = await step("first page, with the start", "browser_open", url=url)
-    group = engine._chromium.leader
-    print(f"{'memory, one page':<34}{memory(group):>6} MB")
+    print(f"{'memory, one page':<34}{memory(folder):>6} MB")
     ref = re.search(r'button "Now".*?\[ref=(e\d+)\]', page)[1]
     await step("click", "browser_click", times=5, ref=ref)
     await step("snapshot", "browser_snapshot", times=5)
     await step("screenshot", "browser_screenshot", times=5)
     await step("another page", "browser_open", times=5, url=url)
     await step("a second session", "browser_open", "b", url=url)
-    print(f"{'memory, two sessions':<34}{memory(group):>6} MB")
+    print(f"{'memory, two sessions':<34}{memory(folder):>6} MB")
     began = time.perf_counter()
     engine.close()
     print(f"{'close':<34}{time.perf_counter() - began:6.2f} s")

@@ -1,4 +1,4 @@
-"""The browser tools: our own Chromium behind the filtering proxy, with one context per session."""
+"""The browser tools: our own Chromium for each session, behind the filtering proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def browser_tools(
     """Return the browser tools, or no tools and the reason in `lacking`. The first page starts the browser.
 
     If `user_agent` is None, Chromium sends its default. `gate` is asked about addresses that pages open. `closers`
-    gets the function that ends the browser, `ends` the one that closes the pages of a session.
+    gets the function that ends the browsers, `ends` the one that closes the pages of a session.
     """
     why = missing(settings, workspace.writable)
     if why is not None:

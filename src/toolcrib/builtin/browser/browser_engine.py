@@ -1,7 +1,7 @@
-"""Runs the one browser of a toolbox. It starts with the first page, serves all sessions, and ends with the toolbox.
+"""Runs the browsers of a toolbox: each session has one, from its first page until it is over.
 
-It runs on a separate event loop, so that a toolbox may be called from any loop and from threads. Each session has a
-browser context: its cookies, storage and tabs are separate, and are deleted with it.
+They run on a separate event loop, so that a toolbox may be called from any loop and from threads. Sessions do not share
+a browser, because its answers come in one row: a page with many events would hold up the answers for all others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ...core.tool_spec import CategoryName
     from ..outgoing import Gate
     from .browser_session import BrowserSession
-    from .launch import Chromium
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ ENDS_WITH_CALL = (
 
 
 class Engine:
-    """Runs work on sessions of one browser. `folder` has its profiles; `gate` asks the policy about addresses.
+    """Runs work on sessions. `folder` has the profiles of their browsers; `gate` asks the policy about addresses.
     No program in a `writable` folder is started."""
 
     def __init__(
@@ -66,7 +65,6 @@ class Engine:
         self._loop: LoopThread | None = None
         self._closed = False
         self._starting_thread = threading.Lock()
-        self._chromium: Chromium | None = None
         self._sessions: dict[str, BrowserSession] = {}
         self._begun: set[str] = set()  # sessions that had pages: an error can say why the pages are gone
         self._starting = asyncio.Lock()
@@ -95,7 +93,7 @@ class Engine:
             self._loop.start(self._end(session_id or ""))
 
     def close(self) -> None:
-        """End the browser with all its processes, and delete its files."""
+        """End the browsers with all their processes, and delete their files."""
         with self._starting_thread:
             self._closed = True
             loop, self._loop = self._loop, None
@@ -141,12 +139,12 @@ class Engine:
 
     def _explained(self, session: BrowserSession, error: Exception) -> Exception:
         """Return a ToolError that explains a failure of the browser. An error in our own code is returned unchanged."""
-        if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
+        if not session.alive:
             return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
         if isinstance(error, TimeoutError):
             return ToolError(
                 "the page does not answer (a script keeps it busy); browser_tabs can close it, browser_open with "
-                "new_tab=true opens another"
+                "new_tab=true opens another, browser_close ends all"
             )
         if isinstance(error, ToolcribError) or not type(error).__module__.startswith("playwright"):
             return error
@@ -155,10 +153,10 @@ class Engine:
     async def _session(self, ctx: ToolContext, create: bool) -> BrowserSession:
         key = _key(ctx)
         found = self._sessions.get(key)
-        if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
+        if found is not None and found.alive:
             return found
         async with self._starting:
-            await self._bury()
+            await self._close(lambda each: not each.alive)
             found = self._sessions.get(key)
             if found is not None:
                 return found
@@ -171,17 +169,18 @@ class Engine:
 
     async def _new_session(self, key: str, caller: str | None) -> BrowserSession:
         from .browser_session import BrowserSession
+        from .launch import dead_profiles, launch
         from .visits import Visits
 
         await self._make_room(caller)
-        if self._chromium is None:
-            self._chromium = await self._launch()
-        session = BrowserSession(
-            self.settings, Visits(self.guard, self.settings, self._gate), self._chromium, self._user_agent, caller
-        )
+        await asyncio.to_thread(dead_profiles, self._folder)
+        profile = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
+        chromium = await launch(self.settings, profile, self._writable)
+        visits = Visits(self.guard, self.settings, self._gate)
+        session = BrowserSession(self.settings, visits, chromium, self._user_agent, caller)
         try:
             await session.start()
-        except Exception:
+        except BaseException:  # a cancelled call must not leave a browser, either
             await session.close()
             raise
         self._sessions[key] = session
@@ -203,52 +202,33 @@ class Engine:
             idle = {key: each for key, each in group.items() if not each.lock.locked()}
             oldest = min(idle, key=lambda key: idle[key].used, default=None)
             if oldest is None or now - idle[oldest].used < BUSY_SECONDS:
-                raise ToolError(f"{len(group)} sessions have pages open in this browser; try again in a while")
+                raise ToolError(f"{len(group)} sessions have pages open; try again in a while")
             await self._sessions.pop(oldest).close()
 
-    async def _launch(self) -> Chromium:
-        from .launch import dead_profiles, launch
-
-        await asyncio.to_thread(dead_profiles, self._folder)
-        return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}", self._writable)
-
-    async def _bury(self) -> None:
-        """Clean up after a browser that has ended by itself."""
-        chromium = self._chromium
-        if chromium is None or chromium.browser.is_connected():
-            return
-        await self._end_all()
-
-    async def _end_all(self) -> None:
-        sessions = list(self._sessions.values())
-        self._sessions.clear()
-        for session in sessions:
-            await session.close()
-        chromium, self._chromium = self._chromium, None
-        if chromium is not None:
-            await chromium.close()
+    async def _close(self, over: Callable[[BrowserSession], bool]) -> None:
+        """Close the sessions that are over."""
+        keys = [key for key, session in self._sessions.items() if over(session)]
+        await asyncio.gather(*[self._sessions.pop(key).close() for key in keys])
 
     async def _end(self, key: str) -> bool:
         session = self._sessions.pop(key, None)
         self._begun.discard(key)
         if session is None:
             return False
-        await session.close()
+        await asyncio.shield(session.close())  # a cancelled call must not leave a browser
         return True
 
     async def _reap(self) -> None:
-        """Close idle sessions, and after the last of them the browser itself."""
+        """Close the sessions that nobody uses, and those whose browser has ended by itself."""
+
+        def over(session: BrowserSession) -> bool:
+            idle = time.monotonic() - session.used >= self.settings.idle_timeout
+            return not session.alive or (idle and not session.lock.locked())
+
         while True:
             await asyncio.sleep(min(REAP_SECONDS, self.settings.idle_timeout))
             async with self._starting:
-                await self._bury()
-                now = time.monotonic()
-                for key, session in list(self._sessions.items()):
-                    if now - session.used >= self.settings.idle_timeout and not session.lock.locked():
-                        del self._sessions[key]
-                        await session.close()
-                if not self._sessions and self._chromium is not None:
-                    await self._end_all()
+                await self._close(over)
 
     async def _shut_down(self) -> None:
         if self._reaper is not None:
@@ -256,7 +236,7 @@ class Engine:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reaper
         async with asyncio.timeout(CLOSE_SECONDS):
-            await self._end_all()
+            await self._close(lambda _: True)
 
 
 def _key(ctx: ToolContext) -> str:

@@ -1,4 +1,4 @@
-"""One session's part of the browser: a separate context behind a separate proxy, with its tabs and refs."""
+"""One session: its browser behind its proxy, with its tabs and refs."""
 
 from __future__ import annotations
 
@@ -89,6 +89,11 @@ class BrowserSession:
 
     # --- start and end
 
+    @property
+    def alive(self) -> bool:
+        """Whether its browser still runs."""
+        return self.chromium.browser.is_connected()
+
     async def start(self) -> None:
         """Create the proxy and the context."""
         credential = ("toolcrib", secrets.token_urlsafe(24))
@@ -121,12 +126,9 @@ class BrowserSession:
         context.on("page", self._appeared)
 
     async def close(self) -> None:
-        """Close the context with its running downloads, and the proxy."""
+        """End the browser with its running downloads, and the proxy."""
         self.downloads.close()
-        if self._context is not None:
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(10):
-                    await self._context.close()
+        await self.chromium.close()
         if self._proxy is not None:
             await self._proxy.close()
 

@@ -115,14 +115,13 @@ class Chromium:
         return self.folder / "downloads"
 
     async def close(self) -> None:
-        """End the browser with all its processes, and delete its files."""
-        for closing in (self.browser.close, self.playwright.stop):
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await closing()
-            except Exception as error:  # a broken browser cannot be closed in the normal way
-                log.debug("closing the browser: %s", error)
+        """Kill the browser with all its processes, and delete its files. Its pages cannot make it wait."""
         await asyncio.to_thread(end_group, self.leader, self.folder)
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.playwright.stop()
+        except Exception as error:
+            log.debug("closing the browser's driver: %s", error)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
         os.close(self.lock)
 
