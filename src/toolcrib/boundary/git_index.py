@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
+
+from .own_files import beginning_of
 
 _LINK = (0o160000).to_bytes(4)  # the mode of such an entry
 _MAX_BYTES = 1 << 28
@@ -51,7 +52,7 @@ def _read(path: str, shared: bool) -> tuple[str, ...]:
 
 @functools.lru_cache(100)
 def _read_once(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
-    return tuple(os.fsdecode(name) for name, link in _entries(_content(path), shared) if link or shared)
+    return tuple(os.fsdecode(name) for name, link in _entries(beginning_of(path, _MAX_BYTES), shared) if link or shared)
 
 
 def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | None:
@@ -59,7 +60,7 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
     takes as it is, or one behind a link (`git grep` follows it). None if nothing does."""
     try:
         shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
-        indexes = [_content(f"{git}/{name}") for name in ("index", *shared)]
+        indexes = [beginning_of(f"{git}/{name}", _MAX_BYTES) for name in ("index", *shared)]
         names = [path for index in indexes if index[:4] == b"DIRC" for path, _ in _whole(index)]
     except OSError:
         return None
@@ -84,15 +85,6 @@ def _whole(index: bytes) -> list[tuple[bytes, bool]]:
         return list(_parsed(index, 20))  # of a hash: SHA-1
     except ValueError:
         return list(_parsed(index, 32))
-
-
-def _content(path: str) -> bytes:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with open(fd, "rb") as file:
-        return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 
 def _entries(index: bytes, shared: bool) -> Iterator[tuple[bytes, bool]]:

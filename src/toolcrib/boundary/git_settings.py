@@ -20,6 +20,7 @@ from ..core.dataclass import dataclass
 from ..core.errors import ConfigError
 from ..core.text import lazy_regex
 from .host_file import HostFile, both_names
+from .own_files import read_regular
 from .programs import beneath
 from .scripts import SCRIPTS, host_files_of, loaded_by
 
@@ -143,14 +144,9 @@ def text_of(path: str | Path) -> str:
     """Return the text of a plain file; "" if there is none. Raises ConfigError if it is too large: git would read it,
     and run what it names."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        text = read_regular(path, _MAX_BYTES) or b""
     except OSError:
         return ""
-    with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return ""
-        text = file.read(_MAX_BYTES + 1)
     if len(text) > _MAX_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_BYTES:,} bytes, so what git runs here is not known; shorten it")
     return os.fsdecode(text)

@@ -69,6 +69,14 @@ def read_regular(path: str | os.PathLike[str], most: int | None) -> bytes | None
         return None
 
 
+def beginning_of(path: str, most: int) -> bytes:
+    """Return the beginning of a plain file, however large it is; b"" if there is none."""
+    try:
+        return (read_regular(path, most) or b"")[:most]
+    except (OSError, ValueError):
+        return b""
+
+
 def read_file(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Return the content of a file that a person names, at most `most` + 1 bytes.
 

@@ -25,7 +25,7 @@ from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
-from .own_files import read_regular
+from .own_files import beginning_of, read_regular
 from .programs import beneath, within_any
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
@@ -423,21 +423,13 @@ def _packages_of(script: str, roots: Iterable[str]) -> Iterator[str]:
 
 def _is_run_by(path: str, program: bytes) -> bool:
     """Return whether the first line of a file names a program that runs it, one with this in its name."""
-    first = _bytes_of(path, 200).partition(b"\n")[0]
+    first = beginning_of(path, 200).partition(b"\n")[0]
     return first.startswith(b"#!") and program in first
 
 
 def _text_of(path: str) -> str:
     """Return the text of a file; "" if it cannot be read."""
-    return _bytes_of(path, _MAX_BYTES).decode("utf-8", "replace")
-
-
-def _bytes_of(path: str, most: int) -> bytes:
-    """Return the beginning of a plain file, however large it is; b"" if there is none."""
-    try:
-        return (read_regular(Path(path), most) or b"")[:most]
-    except (OSError, ValueError):
-        return b""
+    return beginning_of(path, _MAX_BYTES).decode("utf-8", "replace")
 
 
 def _files_in(folder: str) -> Iterator[str]:
@@ -454,7 +446,7 @@ def _digest(path: str, content: bool) -> str:
         mode = "x" if status.st_mode & 0o111 else "-"
         if not content or status.st_size > _MAX_BYTES:
             return f"{mode}{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
-        return mode + hashlib.sha256(read_regular(Path(path), _MAX_BYTES) or b"").hexdigest()
+        return mode + hashlib.sha256(read_regular(path, _MAX_BYTES) or b"").hexdigest()
     except FileNotFoundError:
         return "absent"
     except OSError as error:
