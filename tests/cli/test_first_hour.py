@@ -102,8 +102,9 @@ STEPS = [
     Step("call list_dir private", code=2,
          err="toolcrib: 'private': arguments are written key=value …; list_dir takes path, … path=private\n"),
     Step("call exec 'wc -c shop.py'", "10 shop.py\n", "Exit code: 0\n"),
-    Step("call exec command=ls working_dir=nope", code=3,
-         err="toolcrib: exec was denied: working_dir 'nope': No such file or directory\n"),
+    Step("call exec command=ls working_dir=nope", code=2,
+         err="toolcrib: exec was not run: there is no folder 'nope' to run it in; make it first, or leave "
+         "working_dir out\n"),
     Step("call --raw exec 'echo a=b'", "a=b\n"),
     Step("call --raw exec 'echo out; exit 4'", "out\n", code=4),
     Step("call grep elephant", "No matches for elephant in the workspace. (Not searched: …)\n"),
@@ -182,7 +183,8 @@ STEPS = [
     Step("lint mine.py", err="1 tool; info: 1; --level info shows all of them\n"),
     Step("mcp test", err="No MCP servers are configured. See `toolcrib mcp add --help`.\n"),
     Step("mcp add greeter -- {quick}/toolcrib --config empty.toml serve mine.py", code=3,
-         err="To …\n+ [mcp_servers.greeter]\n…toolcrib: nothing was written (say yes at a terminal, or use --yes)\n"),
+         err="warning: … this one alone has empty.toml and mine.py. …\nTo …\n"
+         "+ [mcp_servers.greeter]\n…toolcrib: nothing was written (say yes at a terminal, or use --yes)\n"),
     Step("mcp add greeter --yes -- {quick}/toolcrib --config empty.toml serve mine.py",
          err="…Added greeter. `toolcrib mcp test` connects.\n"),
     Step("mcp test greeter", "greeter  connected, 3 tools  …\n  mcp_greeter_greet\n…"),

@@ -109,12 +109,13 @@ def added(
     more = {"transport": transport, "category": category, "trust": "hints" if trust else None}
     entry.update({key: value for key, value in more.items() if value is not None})
     server_config(name, entry)
-    for word in [] if is_url or options.config else target:
-        if not Path(word).is_absolute() and (word != target[0] or "/" in word) and Path(word).is_file():
-            show.warn(
-                f"{word} is a path below this folder, but the server starts in the folder of each workspace, and is "
-                f"not found in others. Write the whole path: {Path(word).absolute()}"
-            )
+    words = [word for word in target if word != target[0] or "/" in word]
+    here = [word for word in words if not Path(word).is_absolute() and Path(word).is_file()]
+    if here and not is_url and not options.config:
+        show.warn(
+            f"the server starts in the folder of each workspace, and this one alone has {' and '.join(here)}. Write "
+            f"the whole path: {', '.join(str(Path(word).absolute()) for word in here)}"
+        )
     _put(options, {name: entry})
 
 
