@@ -236,6 +236,14 @@ def test_a_hooks_folder_behind_a_link(person: Person) -> None:
     assert {each.path for each in host_files_in(root)} == {f"{root}/.githooks", f"{root}/real"}
 
 
+@pytest.mark.parametrize("link", [".husky/pre-commit", ".husky/_/pre-commit"])
+def test_a_hook_that_is_a_link(person: Person, link: str) -> None:
+    (person.ws / link).parent.mkdir(parents=True)
+    (person.ws / link).symlink_to(person.ws / "check")
+    person.git("config core.hooksPath .husky/_")
+    assert host_file_at(str(person.ws), f"{person.ws}/check") and not host_file_at(str(person.ws), f"{person.ws}/other")
+
+
 def test_files_that_include_each_other_end(person: Person) -> None:
     (person.ws / "one.cfg").write_text("[include]\n\tpath = two.cfg\n[core]\n\thooksPath = h\n")
     (person.ws / "two.cfg").write_text("[include]\n\tpath = one.cfg\n")

@@ -8,6 +8,7 @@ hold.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -231,7 +232,11 @@ def _named(setting: GitSetting, file: str, top: str, root: str) -> Iterator[Host
     elif why is not None:
         folder = _from(top, setting.value)
         # The hooks that husky makes in its folder `_` run those of the same names above it.
-        yield HostFile(os.path.dirname(folder) if os.path.basename(folder) == "_" else folder, why)
+        whole = os.path.dirname(folder) if os.path.basename(folder) == "_" else folder
+        yield HostFile(whole, why)
+        for at in {whole, folder}:
+            with contextlib.suppress(OSError), os.scandir(at) as inside:
+                yield from (HostFile(each.path, why) for each in inside if each.is_symlink())
     else:
         yield from _run_by(setting, top, root)
 
