@@ -275,6 +275,17 @@ def test_a_link_out_of_the_workspace_and_into_it(tmp_path: Path) -> None:
     assert str(ws / "tools" / "server.py") in loaded_by(["python", str(outside / "back.py")], ws, [ws]).hashed
 
 
+def test_what_links_next_to_a_script_lead_to_is_loaded_too(tmp_path: Path) -> None:
+    fill(tmp_path, "tools/server.py", "src/lib.py", "src/pack/a.py", "more/b.py", "src/other.py")
+    for link, target in {"tools/lib.py": "src/lib.py", "tools/pack": "src/pack", "src/pack/more": "more"}.items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    (tmp_path / "tools/all").symlink_to("..")
+    loaded = loaded_by(["python", "tools/server.py"], tmp_path, [tmp_path])
+    behind = {str(tmp_path / name) for name in ("src/lib.py", "src/pack", "more")}
+    assert set(loaded.hashed) == behind | {str(tmp_path / name) for name in ("tools", "tools/server.py")}
+    assert f"{tmp_path}/more/b.py" in fingerprint(loaded)
+
+
 RUN = "open('ran', 'w').close()\n"
 RUN_JS = "require('fs').writeFileSync('ran', '')\n"
 RUN_SH = "#!/bin/sh\ntouch ran\n"

@@ -13,6 +13,7 @@ left out.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import itertools
@@ -305,10 +306,27 @@ def _loaded_with(script: str, roots: Iterable[str]) -> Iterator[str]:
     whole = folder not in roots and not any(beneath(root, folder) for root in roots)
     if whole:
         yield folder
+        yield from _behind_links(folder, roots)
     elif script.endswith(".py"):
         yield from (os.path.join(folder, name) for name in _ALWAYS)
     if not whole or script.endswith(_JS):
         yield from (path for path in imported_by(script, folder) if within_any(path, roots))
+
+
+def _behind_links(folder: str, roots: Iterable[str]) -> Iterator[str]:
+    """Yield what links in a folder, and in those behind them, lead to elsewhere in writable folders."""
+    pending, outer, roots = [folder], [folder], set(roots)
+    for at in itertools.islice(pending, _MAX_FILES):  # it grows
+        with contextlib.suppress(OSError), os.scandir(at) as inside:
+            for entry in inside:
+                if entry.is_symlink():
+                    real = os.path.realpath(entry.path)
+                    if within_any(real, roots) and real not in roots and not within_any(real, outer):
+                        outer.append(real)
+                        pending.append(real)
+                        yield real
+                elif entry.is_dir(follow_symlinks=False) and entry.name not in _LEFT_OUT:
+                    pending.append(entry.path)
 
 
 def imported_by(script: str, folder: str) -> Iterator[str]:
