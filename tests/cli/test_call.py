@@ -85,6 +85,8 @@ def test_a_closed_stdin_is_no_empty_value(cli: Cli) -> None:
 
 def test_exit_codes(cli: Cli) -> None:
     assert "did you mean" in cli("call", "read_fil", "path=x", code=2).stderr.lower()
+    for words in (("call", "nope"), ("list", "nope")):
+        assert cli(*words, code=2).stderr == "toolcrib: Tool not found: 'nope'; `toolcrib list` names the tools\n"
     assert "missing required path" in cli("call", "read_file", code=2).stderr
     assert "nope.txt" in cli("call", "read_file", "path=nope.txt", code=1).stderr
     assert "outside the workspace" in cli("call", "write_file", "path=../x", "content=", code=3).stderr

@@ -36,6 +36,7 @@ def test_mistakes_say_what_is_wrong(cli: Cli) -> None:
     assert "not found" in cli("rules", "test", "nothing", code=2).stderr
     assert "no tool here is meant by it; did you mean Bash?" in cli("rules", "add", "deny", "Basch(rm *)").stderr
     assert "did you mean" not in cli("rules", "add", "deny", "mine(x)").stderr
+    assert "no tool here is meant by it; did you mean Bash?" in cli("rules", "try", "Basch(rm *)").stderr
     assert "warning" not in cli("rules", "add", "deny", "Bash(rm *)").stderr
 
 

@@ -78,6 +78,7 @@ def test_trust_at_the_terminal(cli: Cli, spawn) -> None:  # type: ignore[no-unty
 def test_trusting_nothing(cli: Cli) -> None:
     assert "there is no toolcrib.toml" in cli("trust", "--yes", code=2).stderr
     assert cli.json("trust", "--list", "--json") == []
+    assert "No file is trusted." in cli("trust", "--list").stderr
 
 
 def test_config_shows_sources_and_hides_secrets(cli: Cli) -> None:

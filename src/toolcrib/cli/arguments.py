@@ -126,21 +126,22 @@ def json_object(text: str, name: str = "that") -> dict[str, Any]:
 
 def _input(key: str, name: str) -> str:
     """The text of a file, or of stdin for `-`."""
+    where = f"{key}: " if key != ALONE else ""
     if name == "-" and sys.__stdin__ is None:  # Python's note of it: by now /dev/null has taken its place
-        raise Usage(f"{key}: stdin is closed; give it a file (< FILE), or nothing (< /dev/null)")
+        raise Usage(f"{where}stdin is closed; give it a file (< FILE), or nothing (< /dev/null)")
     try:
         if name == "-":
             raw = sys.stdin.buffer.read(MAX_INPUT + 1)
         else:
             raw = read_file(name, MAX_INPUT)
     except OSError as error:
-        raise Usage(f"{key}: {name}: {error.strerror}") from None
+        raise Usage(f"{where}{name}: {error.strerror}") from None
     if len(raw) > MAX_INPUT:
-        raise Usage(f"{key}: more than {MAX_INPUT:,} bytes")
+        raise Usage(f"{where}more than {MAX_INPUT:,} bytes")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise Usage(f"{key}: {'stdin' if name == '-' else name} is not UTF-8 text") from None
+        raise Usage(f"{where}{'stdin' if name == '-' else name} is not UTF-8 text") from None
 
 
 def address_of(text: str, default: int) -> tuple[str, int]:

@@ -132,7 +132,7 @@ def call_and_show(
         if result.for_user:
             show.say(result.for_user)
     elif result.is_error:
-        show.error(for_person(result))
+        show.error(show.not_found(for_person(result)) if result.error_kind == "not_found" else for_person(result))
     else:
         if result.for_user is not None and sys.stderr.isatty():  # in a chat it would be all that a person sees
             show.say(for_person(result), "dim")

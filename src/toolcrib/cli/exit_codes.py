@@ -52,7 +52,7 @@ def of_command(work: Callable[[], int | None]) -> int:
         sys.stdout.flush()
         return code
     except (ToolcribError, NotConfirmed) as error:
-        show.error(str(error))
+        show.error(show.not_found(str(error)) if isinstance(error, ToolNotFoundError) else str(error))
         wrong_words = isinstance(error, ConfigError | ToolNotFoundError | UnknownName)
         return USAGE if wrong_words else REFUSED if isinstance(error, NotConfirmed) else FAILED
     except KeyboardInterrupt:

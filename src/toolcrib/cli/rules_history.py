@@ -11,6 +11,7 @@ from ..core.text import clip
 from ..core.verdict import Verdict
 from ..policy.rules.rule_grammar import VERDICTS, Rule, RuleSource, parse_rule, written_form
 from ..policy.rules.rule_history import Changed, PastCall, changes, covered, suggestions
+from ..policy.rules.ruleset import RuleSet
 from ..record.filters import read_time
 from ..toolbox import Toolbox
 from ..toolbox.past_calls import past_calls, recorded_calls
@@ -44,6 +45,8 @@ def tried_on_record(
         raise Usage("which rule? `toolcrib rules try 'Bash(npm run *)'`, or --file FILE")
     rules = [parse_rule(rule, verdict, RuleSource("tried"))] if rule is not None else _rules_in(Path(file or ""))
     with options.build(options.settings(quiet=True)) as box:
+        for warning in RuleSet(rules, workspace=box.workspace.root).warnings(box.registry) if rule is not None else ():
+            show.warn(warning)
         calls, unread = recorded_calls(box, options.state(box.settings).record, read_time(since), limit)
         found = changes(calls, box.policy, rules)
     if options.json:

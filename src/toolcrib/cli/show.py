@@ -126,6 +126,11 @@ def _cut(line: str, room: int) -> Iterator[str]:
     yield line[start:]
 
 
+def not_found(text: str) -> str:
+    """Return the error about an unknown tool; if it names no similar one, with where to look."""
+    return f"{text[:-1]}; `toolcrib list` names the tools" if text.endswith("'.") else text
+
+
 def warn(text: str) -> None:
     """Print a warning to stderr."""
     print(paint("warning: ", "yellow", sys.stderr) + plain(text), file=sys.stderr)

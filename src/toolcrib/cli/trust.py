@@ -195,7 +195,11 @@ def _list(entries: Any, as_json: bool) -> None:
     if as_json:
         show.out_json([{"path": e.path, "sha256": e.digest, "trusted_at": e.when} for e in entries])
     else:
-        show.columns([[show.clock(e.when), e.digest[:12], e.path] for e in entries], ("dim", "dim", None))
+        show.columns(
+            [[show.clock(e.when), e.digest[:12], e.path] for e in entries],
+            ("dim", "dim", None),
+            none="No file is trusted.",
+        )
 
 
 COMMAND = CliCommand(trust)

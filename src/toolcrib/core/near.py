@@ -53,7 +53,8 @@ def _wrong(given: str, known: str, is_shorter: Callable[[str, str], bool]) -> in
     from rapidfuzz.distance import OSA
 
     length = min(len(given), len(known))
-    most = 0 if length < 3 else 1 if length < 7 else 2
+    other = length == 3 == len(known) == len(given) and sorted(given) != sorted(known)  # `get` is not `set`
+    most = 0 if other or length < 3 else 1 if length < 7 else 2
     letters = OSA.distance(given, known, score_cutoff=most)
     return letters if letters <= most else _SHORTER if length > 2 and is_shorter(given, known) else None
 
@@ -62,7 +63,7 @@ def _is_beginning(given: str, known: str) -> bool:
     """`auto` and `autonomous`, `execute` and `exec`; two thirds are enough: `approve` and `approvals`."""
     short, long = sorted((given, known), key=len)
     same = next((at for at, letter in enumerate(short) if letter != long[at]), len(short))
-    return same == len(short) or same * 3 >= len(long) * 2
+    return (same == len(short) and (short is given or same > 3)) or same * 3 >= len(long) * 2  # `login` is not `log`
 
 
 def _is_short(given: str, known: str) -> bool:
