@@ -92,7 +92,8 @@ async def test_a_yes_at_the_door_runs_the_call_once_and_only_after_it(world):
     assert request.preview == "wipe a\\x1b[2J"  # terminal escapes do not reach the person raw
     assert "destructive" in request.reason
     assert request.rule == "wipe"
-    assert w.store.get(request.id)["state"] == "used"
+    found = w.store.get(request.id)
+    assert (found["state"], found["approver"]) == ("used", "callback")  # the word of docs/approval.md
 
 
 @pytest.mark.parametrize(

@@ -458,14 +458,14 @@ async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision 
         said = await said
     except Exception as error:
         log.exception("the approver failed")
-        return Decision(False, f"the approver failed: {error}", approver="door")
+        return Decision(False, f"the approver failed: {error}", approver="callback")
     if said is None:
         return "cannot"
     decision = said if isinstance(said, Decision) else Decision(said)
     kind: Any = decision.approve
     if kind is not True and kind is not False:  # no other true value counts as an approval
         decision = Decision(False, f"the approver answered {type(kind).__name__}, not a bool or Decision")
-    return replace(decision, approver="door") if decision.approver is None else decision
+    return replace(decision, approver="callback") if decision.approver is None else decision
 
 
 async def _tell(approver: Approver, text: str) -> None:
