@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..boundary.own_files import read_file, replace_file
+from ..config.files import TOML_KEY
 from ..core.errors import ConfigError
 from ..core.homes import config_home
+from ..core.settings import Keys
 from ..core.text import lazy_regex
 from .exit_codes import Usage
 
 Json = dict[str, Any]
-Keys = tuple[str, ...]
 _BARE = lazy_regex(r"[A-Za-z0-9_-]+")
-_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_HEADER = lazy_regex(rf"\s*\[\[?\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\]?\s*(?:#.*)?$")
+_HEADER = lazy_regex(rf"\s*\[\[?\s*({TOML_KEY}(?:\s*\.\s*{TOML_KEY})*)\s*\]\]?\s*(?:#.*)?$")
 _ENTRY = lazy_regex(r"\s*([^=#\s][^=#]*?)\s*=")
 _OFF = lazy_regex(r"#\s?")
 _BY_HAND = "it is written in a way that cannot be changed here without harm; change it by hand"
@@ -176,7 +176,7 @@ def _header(line: str) -> Keys:
 
 def _names(dotted: str) -> Keys:
     try:
-        return tuple(next(iter(tomllib.loads(f"{part} = 0"))) for part in re.findall(_KEY, dotted))
+        return tuple(next(iter(tomllib.loads(f"{part} = 0"))) for part in re.findall(TOML_KEY, dotted))
     except tomllib.TOMLDecodeError:
         return ()
 

@@ -159,9 +159,9 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not valid JSON")
 
 
-_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_HEADER = lazy_regex(rf"\s*\[{{1,2}}\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]{{1,2}}")
-_PAIR = lazy_regex(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+TOML_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_HEADER = lazy_regex(rf"\s*\[{{1,2}}\s*({TOML_KEY}(?:\s*\.\s*{TOML_KEY})*)\s*\]{{1,2}}")
+_PAIR = lazy_regex(rf"\s*({TOML_KEY}(?:\s*\.\s*{TOML_KEY})*)\s*=")
 
 
 def _toml_line(text: str, keys: Keys) -> int | None:
@@ -197,7 +197,7 @@ def _numbered(names: tuple[str, ...], opens: bool, latest: dict[tuple[str, ...],
 
 
 def _split(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip("\"'") for part in re.findall(_KEY, dotted))
+    return tuple(part.strip("\"'") for part in re.findall(TOML_KEY, dotted))
 
 
 def _json_line(text: str, keys: Keys) -> int | None:

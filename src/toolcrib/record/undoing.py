@@ -102,8 +102,7 @@ class _Undoing:
         """Return the changes of a call that are not undone, and what has changed since. Raises ToolError."""
         changes = self.table.of_call(call)
         if not changes:
-            known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
-            if known:
+            if self.table.knows(call):
                 raise ToolError(f"call {call} is undone already")
             raise UnknownName(
                 f"no changes of a call {call} are known; `toolcrib undo --list` lists them. "

@@ -17,9 +17,8 @@ from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from ..servers_file import with_server, without_server
-from ..settings_file import Json, parsed
+from ..settings_file import Json, Keys, parsed
 
-Keys = tuple[str, ...]
 BY_HAND = "add the output of --print by hand"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types
@@ -198,31 +199,24 @@ async def call_tool(connection: Connection, progress: ProgressFnT, name: str, ar
 
 async def read_resource(connection: Connection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
     """Read a resource."""
-
-    def request(more: Json) -> mcp_types.ReadResourceRequest:
-        return mcp_types.ReadResourceRequest(params=mcp_types.ReadResourceRequestParams(uri=uri, **more))
-
-    return await _typed(connection, progress, request, _RESOURCE)
+    params = partial(mcp_types.ReadResourceRequestParams, uri=uri)
+    return await _typed(connection, progress, mcp_types.ReadResourceRequest, params, _RESOURCE)
 
 
 async def get_prompt(
     connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, str]
 ) -> mcp_types.GetPromptResult:
     """Fill in a prompt."""
-
-    def request(more: Json) -> mcp_types.GetPromptRequest:
-        return mcp_types.GetPromptRequest(
-            params=mcp_types.GetPromptRequestParams(name=name, arguments=arguments, **more)
-        )
-
-    return await _typed(connection, progress, request, _PROMPT)
+    params = partial(mcp_types.GetPromptRequestParams, name=name, arguments=arguments)
+    return await _typed(connection, progress, mcp_types.GetPromptRequest, params, _PROMPT)
 
 
 async def _typed(
-    connection: Connection, progress: ProgressFnT, request: Callable[[Json], Any], result: TypeAdapter[Any]
+    connection: Connection, progress: ProgressFnT, kind: Any, params: Callable[..., Any], result: TypeAdapter[Any]
 ) -> R:
     async def send(more: Json) -> R | mcp_types.InputRequiredResult:
-        return await connection.client.session.send_request(request(more), result, progress_callback=progress)
+        request = kind(params=params(**more))
+        return await connection.client.session.send_request(request, result, progress_callback=progress)
 
     return await _rounds(connection, send)
 
