@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,14 @@ async def test_log_tells_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixtur
             await box.call("remember", {"text": "x"})
             await box.call("list_dir", {})
     assert [record.getMessage() for record in caplog.records] == ['kept something: remember {"text":"x"}']
+
+
+async def test_a_file_that_cannot_be_written_stops_no_call_and_no_other_hook(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    files = [tmp_path / "fifo", Path("/dev/full"), tmp_path, tmp_path / "last"]
+    async with opened(tmp_path, [{"action": "log", "file": str(file)} for file in files]) as box:
+        assert not (await box.call("remember", {"text": "x"})).is_error
+    assert len((tmp_path / "last").read_text().splitlines()) == 1
 
 
 async def test_log_writes_a_file_of_what_failed(tmp_path: Path) -> None:

@@ -130,10 +130,11 @@ def export(options: RecordOptions, filters: Filters, *, output: Output = None, s
 
     This includes notes of the record itself and calls without an end. --stored writes every row as stored.
     """
+    wanted = filters.query()  # a wrong one leaves the file as it was
     written = nullcontext(sys.stdout) if output is None else open(output, "w", encoding="utf-8")  # noqa: SIM115
     with _opened(options) as audit, written as file:
         count = 0
-        for row in audit.rows(stored=stored, kind=None, once=not stored, **filters.query()):
+        for row in audit.rows(stored=stored, kind=None, once=not stored, **wanted):
             show.out_json(row if stored else plain_row(row), lines=True, file=file)
             count += 1
         if output is not None:

@@ -160,12 +160,16 @@ class Hooks:
 
     def _write(self, path: Path, told: Mapping[str, Any]) -> None:
         line = json.dumps(told, ensure_ascii=True) + "\n"
-        with self._lock, closing_fd(_opened(path)) as fd:
-            os.write(fd, line.encode())
+        try:
+            with self._lock, closing_fd(_opened(path)) as fd:
+                os.write(fd, line.encode())
+        except OSError as error:
+            log.warning("the hook's file %s cannot be written: %s", path, error.strerror)
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO that nobody reads
+    return os.open(path, flags, 0o600)
 
 
 _TOLD = ("time", "call_id", "tool", "category", "channel", "verdict", "rule", "approver", "duration")
