@@ -206,8 +206,9 @@ def console(room: Room) -> Iterator[Open]:
     yield from listening(room.sources)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
+@pytest.fixture(scope="session")
+def launched() -> Iterator[Any]:
+    """One browser for all files of a process, and its loop."""
     if LACKING:
         pytest.skip(f"no browser here: {LACKING}")
     from playwright.sync_api import sync_playwright
@@ -215,8 +216,19 @@ def chromium() -> Iterator[Any]:
     found = shutil.which("chromium-headless-shell") or str(find_browser())  # it takes a fourth of the time
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, chromium_sandbox=not needs_no_sandbox())
-        yield browser
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture
+def chromium(launched: Any) -> Iterator[Any]:
+    browser, loop = launched
+    asyncio._set_running_loop(loop)  # Playwright leaves it set, so that no other test could run a loop
+    yield browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture
