@@ -49,13 +49,6 @@ def read_loop(reader: ScriptWalk, walk: Callable[[], object]) -> None:
     reader.conditions -= 1
 
 
-def while_round(reader: ScriptWalk, node: While) -> None:
-    """Read one round of while or until."""
-    failed = reader.items(node.condition)
-    reader.fall(failed)
-    reader.fall(reader.items(node.body))
-
-
 def for_loop(reader: ScriptWalk, node: For) -> None:
     """Read a loop over words: one by one if they are known."""
     if node.words is None:

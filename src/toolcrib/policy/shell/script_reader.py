@@ -18,7 +18,7 @@ from .lexer import NAME
 from .parts import Command, Redirect, Stdin, Word
 from .produced import as_word, produced
 from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
-from .script_loops import for_loop, note_forks, read_loop, while_round
+from .script_loops import for_loop, note_forks, read_loop
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, State, Value, directories, is_number, known
 from .unsure import Unsure
@@ -120,7 +120,7 @@ class Reader(ScriptWalk):
                 self.conditional(node)
             case tree.While():
                 note_forks(self, node)
-                read_loop(self, lambda: while_round(self, node))
+                read_loop(self, lambda: (self.fall(self.items(node.condition)), self.fall(self.items(node.body))))
             case tree.For():
                 for_loop(self, node)
             case tree.ArithFor():
@@ -231,28 +231,25 @@ class Reader(ScriptWalk):
 
     def substitute(self, body: tuple[tree.Item, ...]) -> Value:
         """Read `$(…)`; return its output, as far as it is known."""
-        mark = len(self.commands)
-        stdin = self.stdin
-        via, self.via = self.via, self.via
-        self.apart(lambda: self.items(body))
-        self.via, self.stdin = via, stdin
-        if len(body) != 1 or body[0].background:
-            return UNKNOWN
-        found = tuple(self.commands[mark:])
-        text = produced(self, body[0].node, found)
+        text, _ = self.printed(body)
         return UNKNOWN if text is None or "\0" in text else (text.rstrip("\n"),)
 
     def process(self, body: tuple[tree.Item, ...], write: bool) -> None:
         """Read `<(…)` or `>(…)`. The input of the latter is what the command writes, which is not known."""
-        mark = len(self.commands)
         stdin = self.stdin
         if write:
             self.stdin = Stdin()
+        text, found = self.printed(body)
+        self.stdin = stdin
+        self.processes.append((UNKNOWN if text is None or write else (text,), found))
+
+    def printed(self, body: tuple[tree.Item, ...]) -> tuple[str | None, tuple[Command, ...]]:
+        """Read statements in a subshell; return what they print, if that is certain, and their commands."""
+        mark, stdin = len(self.commands), self.stdin
         self.apart(lambda: self.items(body))
         self.stdin = stdin
         found = tuple(self.commands[mark:])
-        text = produced(self, body[0].node, found) if len(body) == 1 and not write else None
-        self.processes.append((UNKNOWN if text is None else (text,), found))
+        return produced(self, body[0].node, found) if len(body) == 1 and not body[0].background else None, found
 
     # tree.Simple commands
 

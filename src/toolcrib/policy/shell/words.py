@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ...core.text import lazy_regex
 from .braces import MAX_WORDS, braces
-from .expansion import MAX_VALUE, evaluate, other_shell, uses, value_tildes
+from .expansion import MAX_VALUE, evaluate, merge, other_shell, uses, value_tildes
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
@@ -43,19 +43,10 @@ class _WordField:
     def word(self, source: str) -> Word:
         unquoted = "".join("\0" if text is None else text for text, quoted in self.parts if not quoted)
         glob = self.glob or _is_pattern(unquoted)
-        parts: list[str | None] = []
-        for text, quoted in self.parts:
-            if text is not None and glob and quoted:
-                text = re.sub(r"[\\*?\[\]]", r"\\\g<0>", text)
-            if text is not None and parts and parts[-1] is not None:
-                parts[-1] += text
-            elif text is not None or not parts or parts[-1] is not None:
-                parts.append(text)
-        if sum(len(part or "") for part in parts) > MAX_VALUE:
-            parts = [None]
-        if len(parts) > 1:
-            parts = [part for part in parts if part != ""]
-        return Word(tuple(parts) or ("",), source, glob, self.many)
+        parts = [
+            re.sub(r"[\\*?\[\]]", r"\\\g<0>", text) if text and glob and quoted else text for text, quoted in self.parts
+        ]
+        return Word(merge(parts), source, glob, self.many)
 
 
 def _is_pattern(text: str) -> bool:

@@ -93,9 +93,6 @@ def editor(call: SortedWords) -> Iterator[Effect]:
 
 
 def _input(call: SortedWords) -> Word | None:
-    for redirect in call.command.redirects:
-        if redirect.op in ("<<", "<<<"):
-            return redirect.text
     return call.command.stdin.text if call.command.stdin is not None else None
 
 

@@ -121,10 +121,7 @@ def sed(call: SortedWords) -> Iterator[Effect]:
     if not scripts and not call.has("-f", "--file") and operands:
         scripts = [operands.pop(0)]
     for script in scripts:
-        if script.text is None:
-            yield Effect("unknown", script, "runs a sed script that is known only in part", UNKNOWN_CODE)
-        else:
-            yield from sed_effects(script.text)
+        yield from _code("sed", script)
     yield from of_operands(operands, "write*" if call.has("-i", "--in-place") else "read*")
 
 
@@ -144,7 +141,7 @@ def _code(language: str, script: Word) -> Iterator[Effect]:
     if script.text is None:
         yield Effect("unknown", script, f"runs {language} code that is known only in part", UNKNOWN_CODE)
     else:
-        yield from effects_of_code(language, script.text)
+        yield from sed_effects(script.text) if language == "sed" else effects_of_code(language, script.text)
 
 
 _READS = lazy_regex(

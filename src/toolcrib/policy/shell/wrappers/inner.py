@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ....core.dataclass import dataclass
 from ....core.text import lazy_regex
+from ..expansion import merge
 from ..parts import Command, Word, plain_name
 from ..sorting import sort_words
 from ..table import lookup
@@ -94,9 +95,5 @@ def replaced(word: Word, mark: str, by: tuple[str | None, ...]) -> Word:
     parts: list[str | None] = []
     for part in word.parts:
         for index, piece in enumerate(part.split(mark) if part is not None else [None]):
-            for each in (*(by if index else ()), piece):
-                if each and parts and parts[-1] is not None:
-                    parts[-1] += each
-                elif each != "":
-                    parts.append(each)
-    return Word(tuple(parts) or ("",), word.source, word.glob, word.many)
+            parts += (*(by if index else ()), piece)
+    return Word(merge(parts), word.source, word.glob, word.many)
