@@ -39,17 +39,13 @@ def allowed(
 
 
 def _file(file: File, rules: Iterable[Bound]) -> Rule | None:
-    for each in rules:
-        if each.files is not None and file.access in each.access and each.files.allows(file):
-            return each.rule
-    return None
+    fits = (each for each in rules if each.files is not None and file.access in each.access and each.files.allows(file))
+    return next((each.rule for each in fits), None)
 
 
 def _host(host: str | None, rules: Iterable[Bound]) -> Rule | None:
-    for each in rules:
-        if each.domain is not None and host is not None and domain_fits(each.domain, host):
-            return each.rule
-    return None
+    fits = (each for each in rules if each.domain is not None and host is not None and domain_fits(each.domain, host))
+    return next((each.rule for each in fits), None)
 
 
 def _command(

@@ -6,6 +6,7 @@ Text that is known exactly becomes text; everything else is a part None.
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 from ...core.text import lazy_regex
 from .grammar import parse_text
@@ -49,16 +50,8 @@ def merge(parts: list[str | None]) -> Value:
         return UNKNOWN
     if None not in parts:
         return ("".join(part for part in parts if part is not None),)
-    merged: list[str | None] = []
-    for part in parts:
-        if part is None:
-            if not merged or merged[-1] is not None:
-                merged.append(None)
-        elif merged and merged[-1] is not None:
-            merged[-1] += part
-        elif part:
-            merged.append(part)
-    return tuple(merged)
+    runs = (None if gap else "".join(filter(None, run)) for gap, run in groupby(parts, lambda part: part is None))
+    return tuple(run for run in runs if run != "")
 
 
 def value_tildes(text: str, first: bool, last: bool, state: State) -> list[str | None]:

@@ -177,19 +177,18 @@ class CommandLexer(Lexer):
         fd = -1 if variable else int(digits) if digits else None
         redirect = Redir((op or both).replace("<<-", "<<"), fd, target, variable=(variable or "").strip("{}"))
         if op in ("<<", "<<-"):
-            delimiter = "".join(self.delimiter_text(target))
+            delimiter = self.delimiter_text(target)
             quoted = any(not isinstance(piece, Lit) or piece.quoted for piece in target.pieces)
             self.pending.append((redirect, delimiter, quoted, op == "<<-"))
             redirect.body = ()
         return redirect
 
-    def delimiter_text(self, target: Raw) -> list[str]:
+    def delimiter_text(self, target: Raw) -> str:
         """Return the text of a here-document's delimiter; only quotes are removed from it."""
-        texts: list[str] = []
-        for piece in target.pieces:
-            if not isinstance(piece, Lit):
-                raise Unsure("a here-document's delimiter is an expansion", target.source)
-            texts.append(piece.text)
-        if "\n" in "".join(texts) or "$" in target.source or "\\\n" in target.source:
+        texts = [piece.text for piece in target.pieces if isinstance(piece, Lit)]
+        if len(texts) < len(target.pieces):
+            raise Unsure("a here-document's delimiter is an expansion", target.source)
+        text = "".join(texts)
+        if "\n" in text or "$" in target.source or "\\\n" in target.source:
             raise Unsure("a here-document's delimiter is odd", target.source)
-        return texts
+        return text

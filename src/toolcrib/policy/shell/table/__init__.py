@@ -33,21 +33,14 @@ def _after(before: Handler, own: Handler) -> Handler:
 
 
 def lookup(name: str) -> Program | None:
-    """Return what is known of a program with this plain name, or None."""
-    found = _table().get(name)
-    if (found is None and name[-1:].isdigit()) or "." in name:
-        return _versioned(name)
-    return found
-
-
-def _versioned(name: str) -> Program | None:
-    """Return the program without its version or kind: `python3.12`, `gcc-13`, `mkfs.ext4`."""
+    """Return what is known of a program with this plain name, which may have a version or a kind (`python3.12`,
+    `gcc-13`, `mkfs.ext4`); or None."""
     table = _table()
     found = table.get(name)
-    if found is not None:
-        return found
-    plain = name.rstrip("0123456789.").rstrip("-")
-    return table.get(plain) or table.get(name.partition(".")[0] + ".*")
+    if found is None and (name[-1:].isdigit() or "." in name):
+        plain = name.rstrip("0123456789.").rstrip("-")
+        return table.get(plain) or table.get(name.partition(".")[0] + ".*")
+    return found
 
 
 def names() -> list[str]:
