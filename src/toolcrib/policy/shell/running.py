@@ -70,7 +70,8 @@ def run_pattern(reader: ScriptWalk, command: Command) -> None:
 def run_one(reader: ScriptWalk, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
     """Read one command or text that a wrapper runs."""
     if inner.same:
-        same_shell(reader, inner, stdin)
+        if not read_text(reader, inner, stdin):
+            reader.state.forget()
         return
     if inner.inside and inner.words:
         reader.invoke(Command(inner.words, assigns), functions=False)
@@ -84,36 +85,24 @@ def run_one(reader: ScriptWalk, inner: Inner, assigns: tuple[tuple[str, Word], .
         if inner.words:
             reader.invoke(Command(inner.words, (*assigns, *inner.assigns)), shell=False, functions=False)
             return
-        script = inner.script
-        if inner.reads:
-            script = stdin.text if stdin is not None else None
         new_shell(reader, (*assigns, *inner.assigns), inner)
-        if script is None:
-            return
-        if script.text is None or "\0" in script.text:
-            if not inner.reads:
-                note_unknown(reader, script.source)
-            return
-        reader.text(script.text, inner.posix)
+        read_text(reader, inner, stdin)
 
     reader.apart(walk)
 
 
-def same_shell(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> None:
-    """Read text that this shell itself runs: eval, and source of its input."""
+def read_text(reader: ScriptWalk, inner: Inner, stdin: Stdin | None) -> bool:
+    """Read the text that a shell is given, or its input. Return whether it is known; if not, the commands in the
+    substitutions that produce it count as its feeders."""
     script = inner.script if not inner.reads else stdin.text if stdin is not None else None
     text = script.text if script is not None else None
-    if text is not None:
-        reader.text(text)
-    else:
-        if not inner.reads:
-            note_unknown(reader, script.source if script is not None else "")
-        reader.state.forget()
-
-
-def note_unknown(reader: ScriptWalk, source: str) -> None:
-    """Note that text runs that cannot be known. The substitutions that produce it are its feeders."""
-    reader.emit(Command((Word(UNKNOWN, source, many=True),), stdin=Stdin(None, reader.made), source=source))
+    if text is not None and "\0" not in text:
+        reader.text(text, inner.posix)
+        return True
+    if script is not None and not inner.reads:
+        word = Word(UNKNOWN, script.source, many=True)
+        reader.emit(Command((word,), stdin=Stdin(None, reader.made), source=script.source))
+    return False
 
 
 def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
