@@ -71,10 +71,7 @@ def run_body(reader: ScriptWalk, function: Function, stdin: Stdin | None) -> Non
     outer, reader.function = reader.function, function.name
     kept, reader.stdin = reader.stdin, stdin
     reader.stack.append((function, reader.forks, reader.conditions))
-    reader.frames.append([])
-    reader.fall(reader.node(function.body))
-    for left in reader.frames.pop():
-        reader.state.join(left)
+    reader.framed(lambda: reader.fall(reader.node(function.body)))
     reader.stack.pop()
     reader.function, reader.stdin = outer, kept
 

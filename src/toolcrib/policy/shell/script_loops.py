@@ -33,18 +33,13 @@ def read_loop(reader: ScriptWalk, walk: Callable[[], object]) -> None:
     reader.conditions += 1
     for _ in range(6):
         entry = reader.state.copy()
-        reader.frames.append([])
-        walk()
-        for left in reader.frames.pop():
-            reader.state.join(left)
+        reader.framed(walk)
         reader.state.join(entry)
         if reader.state.same(entry):
             break
     else:
         reader.state.forget()
-        reader.frames.append([])
-        walk()
-        reader.frames.pop()
+        reader.framed(walk)
         reader.state.forget()
     reader.conditions -= 1
 
@@ -76,13 +71,8 @@ def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | LoopPattern])
     reader.repeats = True
     reader.conditions += 1
     gone: list[State] = []
-    for value in values:
-        reader.frames.append([])
-        for_round(reader, node, value)
-        left = reader.frames.pop()
-        for state in left:  # `continue`
-            reader.state.join(state)
-        gone += left
+    for value in values:  # `continue` leaves a round
+        gone += reader.framed(lambda value=value: for_round(reader, node, value))
     for state in gone:  # `break`
         reader.state.join(state)
     reader.conditions -= 1

@@ -69,6 +69,16 @@ class ScriptWalk(ABC):
         inner, self.state = self.state, state
         return inner
 
+    def framed(self, walk: Callable[[], object]) -> list[State]:
+        """Read what break, continue or return may leave. Return the states in which they do; they count for the state
+        after it."""
+        self.frames.append([])
+        walk()
+        left = self.frames.pop()
+        for state in left:
+            self.state.join(state)
+        return left
+
     def merge(self, ends: list[State]) -> None:
         """Continue from any of several states."""
         first, *others = ends
