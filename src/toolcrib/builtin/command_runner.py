@@ -282,7 +282,7 @@ class CommandRunner:
         """Check the changes of a command, and move away files that it must not create. Blocks; call it once."""
         from ..boundary.sandbox.protected_paths import forget_links  # a start does not need it
 
-        forget_links(str(self.workspace.root))
+        forget_links([*map(str, self.workspace.writable)])
         outcome = CommandOutcome()
         if self.effects is not None:
             outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)

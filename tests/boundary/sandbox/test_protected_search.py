@@ -52,7 +52,7 @@ def test_links_of_a_large_workspace_are_looked_for_again_after_a_command(tmp_pat
     asked = partial(protected_behind, [str(tmp_path)], f"{tmp_path}/env/local")
     assert asked() is None
     (tmp_path / "many/7/.envrc").symlink_to("../../env/local")
-    forget_links(str(tmp_path))
+    forget_links([str(tmp_path)])
     assert asked() is not None
 
 

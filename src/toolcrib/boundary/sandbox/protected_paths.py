@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from pathlib import Path
 
@@ -330,7 +330,7 @@ def _kept_paths(root: str, near: str, depth: int) -> ProtectedPaths:
     return found
 
 
-def forget_links(root: str) -> None:
-    """Search anew for links at the next change: a command in this folder may have made some."""
-    for key in [key for key in _kept if key[0] == root]:
+def forget_links(roots: Collection[str]) -> None:
+    """Search anew for links at the next change: a command may have made some in these folders."""
+    for key in [key for key in list(_kept) if key[0] in roots]:
         _kept.pop(key, None)
