@@ -203,7 +203,7 @@ def test_install_sets_up_an_editor_for_the_user(cli: Cli) -> None:
     entry = json.loads((cli.home / ".config/zed/settings.json").read_text())["agent_servers"]["toolcrib"]
     assert entry["type"] == "custom"
     assert entry["args"][-3:] == ["acp", "--mode", "observer"]
-    assert "these have: zed" in cli("install", "cursor", "--acp", code=2).stderr
+    assert "these can: zed" in cli("install", "cursor", "--acp", code=2).stderr
 
 
 @pytest.mark.parametrize("text", ['{"servers": [1]}', '{"servers": {}', "[]", '{"servers": {}} x', "\ufeff{}"])

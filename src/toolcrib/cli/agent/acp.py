@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def acp(options: Options, model: Model = None) -> None:
     """Serve the agent to an editor (Zed, JetBrains, Neovim …), which starts this command.
 
-    Each session works in the editor's folder, with the settings of that folder. `toolcrib install zed` sets up Zed.
+    Each session works in the editor's folder, with the settings of that folder. `toolcrib install zed --acp` sets up
+    Zed.
     """
     try:  # before the event loop starts: the library takes half a second
         from ...agent.acp import serve

@@ -81,9 +81,8 @@ def install(
         return
     place = known.agents if acp else known.servers
     if place is None:
-        flag = "agents" if acp else "servers"
-        raise Usage(f"{client} has no {'agents' if acp else 'MCP servers'} that can be set up; "
-                    f"these have: {_those(flag)}{' (--hook has others)' if not acp else ''}")  # fmt: skip
+        command, others = ("acp", _those("agents")) if acp else ("serve", f"{_those('servers')}. --hook has others")
+        raise Usage(f"{client} cannot be set up to start `toolcrib {command}`; these can: {others}")
     shared = not user and place.in_workspace is not None
     path = root / place.in_workspace if shared and place.in_workspace is not None else home / place.in_home
     own = _entry(options, place, "acp" if acp else "serve", root, shared=shared, user=user or acp, name=name)
