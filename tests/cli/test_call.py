@@ -83,6 +83,12 @@ def test_a_closed_stdin_is_no_empty_value(cli: Cli) -> None:
     assert (cli.work / "a.txt").read_text() == "kept"
 
 
+def test_an_input_that_cannot_be_read_is_named(cli: Cli) -> None:
+    assert "message: @ needs the name of a file" in cli("call", "echo", "message=@", code=2).stderr
+    assert cli("code", "none.py", code=2).stderr == "toolcrib: none.py: No such file or directory\n"
+    assert cli("code", "-", stdin=b"\xff", code=2).stderr == "toolcrib: stdin is not UTF-8 text\n"
+
+
 def test_exit_codes(cli: Cli) -> None:
     assert "did you mean" in cli("call", "read_fil", "path=x", code=2).stderr.lower()
     for words in (("call", "nope"), ("list", "nope")):

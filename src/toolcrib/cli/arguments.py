@@ -33,7 +33,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
     if text is not None:
         if pairs:
             raise Usage("arguments come either as key=value or as --args, not both")
-        return _input("--args", text[1:]) if text[:1] == "@" else _input("--args", "-") if text == "-" else text
+        return read_input("--args", text[1:]) if text[:1] == "@" else read_input("--args", "-") if text == "-" else text
     found: dict[str, Any] = {}
     stdin_used = False
     for pair in pairs:
@@ -51,11 +51,11 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
             if stdin_used:
                 raise Usage("only one argument can come from stdin")
             stdin_used = True
-            value = _input(key, "-")
+            value = read_input(key, "-")
         elif given.startswith("@@"):  # a value that begins with @
             value = given[1:]
         elif given.startswith("@"):
-            value = _input(key, given[1:])
+            value = read_input(key, given[1:])
         if key in found:  # repeated: a list
             before = found[key]
             value = [*cast("list[Any]", before), value] if isinstance(before, list) else [before, value]
@@ -124,9 +124,11 @@ def json_object(text: str, name: str = "that") -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _input(key: str, name: str) -> str:
-    """The text of a file, or of stdin for `-`."""
+def read_input(key: str, name: str) -> str:
+    """The text of a file, or of stdin for `-`, which is the value of `key`. Raises Usage."""
     where = f"{key}: " if key != ALONE else ""
+    if not name:
+        raise Usage(f"{where}@ needs the name of a file; a value that begins with @ is written @@")
     if name == "-" and sys.__stdin__ is None:  # Python's note of it: by now /dev/null has taken its place
         raise Usage(f"{where}stdin is closed; give it a file (< FILE), or nothing (< /dev/null)")
     try:

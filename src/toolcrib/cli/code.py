@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Annotated
 
-from ..boundary.own_files import read_file
 from ..builtin.code import MAX_CODE, NAME
+from .arguments import ALONE, read_input
 from .call import call_and_show
 from .exit_codes import Usage
 from .own_tools import OwnToolOptions, own_tools
@@ -24,12 +23,7 @@ def code(
     Each call in it is judged and recorded as any other. Without a terminal no question is asked: approve with
     `toolcrib approvals`, then repeat the command: the script goes on where it waited. Exit codes as for `call`.
     """
-    try:
-        text = sys.stdin.read() if file == "-" else read_file(file).decode()
-    except OSError as error:
-        raise Usage(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Usage(f"{file} is not UTF-8 text") from None
+    text = read_input(ALONE, file)
     if len(text) > MAX_CODE:
         raise Usage(f"{file} has {len(text):,} characters; a script may have {MAX_CODE:,}")
     settings = options.settings()
