@@ -193,6 +193,13 @@ def test_words(text: str, words: list[str | None]) -> None:
     assert last(text) == words
 
 
+@pytest.mark.parametrize(
+    "word", ["${@#q}", "${@:1}", "${a[@]#q}", "${a[@]:0}", "${!a[@]}", "${a[@]@E}", "${x:-$@}", '${x:-"${a[@]}"}']
+)
+def test_a_list_in_quotes_with_an_operator_is_several_words(word: str) -> None:
+    assert read(f'a=(i j); set -- k l; echo -x "{word}"').commands[-1].words[-1].many
+
+
 def test_a_loop_forgets_what_its_body_changes() -> None:
     assert ["echo", None] in run("x=1; while a; do echo $x; x=2; done")
     assert last("x=1; while a; do x=2; done; echo $x") == ["echo", None]
@@ -311,6 +318,11 @@ def test_recursion_over_directories_is_none() -> None:
         ("a ;; b", "shell:syntax"),
         ("${ rm x; }", "shell:syntax"),
         ("a ${x@P}", "shell:syntax"),
+        *(
+            (f'a "{word}"', "shell:syntax")
+            for word in ('${x:-"$"(b)}', '${x+"a$""(b)"}', '${x:-"$y"z}', '${x:-"$"[b]}')
+        ),
+        ('cat <<E\n${x:-"$"(b)}\nE', "shell:syntax"),
         ("a" * (MAX_LENGTH + 1), "shell:long"),
         ("( " * 200 + "a" + " )" * 200, "shell:nesting"),
         ("$(" * 5000, "shell:nesting"),

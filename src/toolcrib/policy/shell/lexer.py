@@ -28,6 +28,7 @@ _ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(
 _ZSH_BEFORE = lazy_regex(r"\+*[~=^]|\++\w")
 # In the text after an operator of `${…}` it reads groups, ranges of numbers, and qualifiers that run commands.
 _ZSH_PATTERN = lazy_regex(r"\(|<[0-9]*-[0-9]*>")
+_JOINED = lazy_regex(r"\0\w|\$[\w({\[@*#?!$\0\1-]|[`\\]")
 _DEFAULTS = frozenset({":-", ":=", ":?", ":+", "-", "=", "?", "+"})
 SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
@@ -357,6 +358,12 @@ class Lexer(Scanner):
                 self.piece(pieces)
             else:
                 pieces.append(Lit(self.run(_IN_BRACES), quoted))
+        if quoted:  # bash removes quotes in it before it reads it: `"${x:-"$"(a)}"` runs a, `"${x:-"$y"z}"` is `$yz`
+            signs = (
+                each.text if isinstance(each, Lit) else "\0" if getattr(each, "bare", 0) else "\1" for each in pieces
+            )
+            if _JOINED.search("".join(signs)):
+                raise self.error("an expansion holds quotes that make another one")
         return tuple(pieces)
 
     def subscript(self) -> tuple[Piece, ...]:
