@@ -635,3 +635,15 @@ def test_a_home_behind_a_link_is_home(room, tmp_path):
     (tmp_path / "linked").symlink_to(room.home)
     rules = RuleSet([parse_rule("Read(~/x)", "allow")], workspace=room.root, home=str(tmp_path / "linked"))
     assert room.verdict(rules, "read_file", path=os.path.join(room.home, "x")) == "allow"
+
+
+def test_rules_like_read_and_edit_hold_for_commands_too(room: Room) -> None:
+    for name, like in (
+        ("Edit", ["Edit", "Write", "MultiEdit", "NotebookEdit"]),
+        ("Read", ["Read", "Grep", "Glob", "LS"]),
+    ):
+        for each in like:
+            rules = room.rules(deny=[f"{each}(secrets/**)"])
+            denied = rules.denied(name)  # type: ignore[arg-type]
+            assert denied is not None and denied(f"{room.root}/secrets/key") and not denied(f"{room.root}/src"), each
+            assert rules.denied("Read" if name == "Edit" else "Edit") is None

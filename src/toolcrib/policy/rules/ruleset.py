@@ -24,7 +24,7 @@ from ..plain import plain_line
 from .commands import Certainty
 from .file_patterns import File, FilePattern
 from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, pattern_of, why_never
-from .names import CLAUDE
+from .names import CLAUDE, family_of
 from .rule_grammar import VERDICTS, Rule, RuleSource, parse_rule
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ class RuleSet:
         return lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)
 
     def denied(self, name: Literal["Read", "Edit"]) -> DeniedPaths | None:
-        """Return a function that says which paths rules of this name deny to everybody, also to commands; None if there
-        are none. The same function is returned until the rules change."""
+        """Return a function that says which paths rules of this name, or like it (`Write(path)`), deny to everybody,
+        also to commands; None if there are none. The same function is returned until the rules change."""
         known = self._denied.get(name)
         if known is None or known[0] is not self._rules:
             known = self._denied[name] = (self._rules, self._find_denied(name))
@@ -221,7 +221,12 @@ class RuleSet:
         patterns: list[FilePattern] = []
         for rule in self._rules:
             narrowed = rule.exactly is not None or rule.args or rule.labels or rule.hints or rule.category
-            if rule.verdict == "deny" and rule.tool == name and rule.spec is not None and not narrowed:
+            if (
+                rule.verdict == "deny"
+                and family_of(rule.tool) == family_of(name)
+                and rule.spec is not None
+                and not narrowed
+            ):
                 try:
                     patterns.append(pattern_of(rule, self._environment))
                 except ConfigError as error:  # it refuses every call of the tools that it names
