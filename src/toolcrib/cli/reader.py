@@ -135,7 +135,7 @@ class CommandGroup:
 
 def group(run: Callable[..., Any], text: str, commands: Mapping[str, CliCommand], otherwise: str = "") -> CommandGroup:
     """A group of commands that are loaded already."""
-    summaries = {name: command.text.partition("\n")[0] for name, command in commands.items()}
+    summaries = {name: " ".join(command.text.partition("\n\n")[0].split()) for name, command in commands.items()}
     return CommandGroup(run, text, summaries, commands.__getitem__, otherwise)
 
 
