@@ -112,7 +112,7 @@ def test_negative_numbers_are_values_and_words() -> None:
     ("words", "says"),
     [
         (["gorw"], "no command 'gorw'; did you mean grow?"),
-        (["grow", "a", "--color", "rad"], "it can be red or blue, not 'rad'; did you mean red?"),
+        (["grow", "a", "--color", "blu"], "it can be red or blue, not 'blu'; did you mean blue?"),
         (["grow", "a", "--cuont", "1"], "no option --cuont; did you mean --count?"),
         (["grow", "a", "--coun=1"], "did you mean --count?"),
         (["grow"], "NAME is missing"),
