@@ -38,11 +38,8 @@ log = logging.getLogger(__name__)
 State = Literal["held", "applying", "applied", "undoing", "undone"]
 HELD_SECONDS = 14 * 86400.0
 """How long changes that were not applied are stored."""
-_STATE, _DONE, _BACK = (
-    "state.json",
-    "state.done",
-    "state.back",
-)  # written beforehand: on a full disk a rename still works
+# Written beforehand: on a full disk a rename still works.
+_STATE, _DONE, _BACK = "state.json", "state.done", "state.back"
 _ID = lazy_regex(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 

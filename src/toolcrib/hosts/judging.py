@@ -231,10 +231,9 @@ def _worst(decisions: list[_Judged]) -> _Judged:
 
 
 def _outcome(box: Toolbox, event: HostEvent) -> ToolOutput:
-    text = event.output
-    return (
-        ToolOutput.error(without_secrets(box.registry.stages, text[:MAX_ERROR])) if event.failed else ToolOutput(text)
-    )
+    if event.failed:
+        return ToolOutput.error(without_secrets(box.registry.stages, event.output[:MAX_ERROR]))
+    return ToolOutput(event.output)
 
 
 def _record(box: Toolbox, call: Call, output: ToolOutput, verdict: str, rule: str | None = None) -> None:

@@ -277,10 +277,8 @@ class LabelFlow:
         if destroys or self.policy == "strict":
             latest = next(reversed(session.sources.values()), None)
             source = latest.shown if latest is not None else "an earlier result"
-            return _ask(
-                "destructive" if destroys else "strict",
-                f"this session has read untrusted content ({source}), and {_why_sink(tool)}",
-            )
+            rule = "destructive" if destroys else "strict"
+            return _ask(rule, f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
         sources = list(session.sources.values())
         checked = {name: value for name, value in arguments.items() if name not in tool.opaque_parameters}
         for name, value in strings(checked):

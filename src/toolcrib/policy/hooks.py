@@ -49,10 +49,7 @@ def safety_hook(
     """Return the hooks of Nanobot's SafetyHook: dangerous patterns are refused first, then every call of a dangerous
     tool asks."""
     names = tuple(tools)
-    blocks = tuple(
-        HookRule("block", names, pattern=(pattern,), message=f"the safety hook refuses {pattern}")
-        for pattern in patterns
-    )
+    blocks = (HookRule("block", names, pattern=(each,), message=f"the safety hook refuses {each}") for each in patterns)
     return *blocks, HookRule("ask", names, message="the safety hook asks before this tool")
 
 

@@ -163,15 +163,12 @@ def about_rule(
     lines: list[str] = [f"a yes opens: {', '.join(hosts)}, to this command alone"] if hosts else []
     if rule and asked_by is None:
         allows, *opens = rules_of(tool, rule, hosts)
-        lines += [
-            f"a rule that would allow it: {allows}",
-            *(f"and a rule that opens the host: {each}" for each in opens),
-        ]
+        lines.append(f"a rule that would allow it: {allows}")
+        lines += (f"and a rule that opens the host: {each}" for each in opens)
     reach = covers(tool, category, rule or "")
     if "session" in scopes and reach and not (lines and reach == rule):
-        lines.append(
-            f"a yes for this session covers: {reach if category == ToolCategory.SHELL else f'every {reach} call'}"
-        )
+        what = reach if category == ToolCategory.SHELL else f"every {reach} call"
+        lines.append(f"a yes for this session covers: {what}")
     return tuple(lines)
 
 

@@ -25,9 +25,7 @@ def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Col
         names.setdefault(tool.source, []).append(tool.name)
     found: list[LintFinding] = []
     for tool in tools:
-        others = (
-            [] if tool.source == "own" else [n for source, ns in names.items() if source != tool.source for n in ns]
-        )
+        others = [name for source, own in names.items() if tool.source not in ("own", source) for name in own]
         found += [*check_wording(tool), *check_schema(tool), *check_injection(tool, others), *check_returns(tool)]
     found += check_overlap(tools, offered)
     order = {level: n for n, level in enumerate(LEVELS)}

@@ -43,12 +43,7 @@ def _description(text: str) -> Iterator[tuple[Level, str, str, str]]:
     if not text:
         yield "error", "no-description", "has no description", f"say what it does, {_GIVES}"
     elif len(text) < SHORT:
-        yield (
-            "info",
-            "short-description",
-            f"says little of itself: {text!r}",
-            f"say {_GIVES}",
-        )
+        yield "info", "short-description", f"says little of itself: {text!r}", f"say {_GIVES}"
     elif len(text) > LONG:
         said = f"describes itself in {len(text):,} characters: OpenAI takes {LONG:,}, and every turn pays for it"
         yield "warning", "long-description", said, "shorten it; details belong to the parameters"

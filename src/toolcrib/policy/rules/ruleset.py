@@ -231,9 +231,9 @@ class RuleSet:
                     patterns.append(pattern_of(rule, self._environment))
                 except ConfigError as error:  # it refuses every call of the tools that it names
                     log.warning("%s: %s", rule, error)
-        return (
-            (lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)) if patterns else None
-        )
+        if not patterns:
+            return None
+        return lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)
 
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
         """Return warnings about rules that can never match, with the reason, and about rules that name no existing

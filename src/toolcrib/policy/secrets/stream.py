@@ -66,11 +66,7 @@ class RedactingWriter:
                 rest = span.start or span.end
                 break
         done = [span for span in spans if span.end <= rest]
-        used = (
-            len(text[:rest].encode("utf-8", "surrogateescape"))
-            if rest < len(text)
-            else min(size + HELD, len(self._waiting))
-        )
-        out = replaced(text[:rest], done) if done else text[:rest]
+        used = len(text[:rest].encode("utf-8", "surrogateescape"))
+        out = replaced(text[:rest], done)
         self._writer.write(memoryview(out.encode("utf-8", "surrogateescape")))
         del self._waiting[:used]

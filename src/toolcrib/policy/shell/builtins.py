@@ -73,9 +73,8 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
     options = "".join(word.text[1:] for word in command.args if word.text is not None and word.text[:1] in "-+")
     if "n" in options and command.name != "export":
         raise Unsure("a variable is another name for an unknown one", command.words[0].source)
-    plain = (
-        not reader.via and not set(options) - set("axrgp") and (command.name != "local" or reader.function is not None)
-    )
+    local = command.name == "local" and reader.function is None
+    plain = not reader.via and not set(options) - set("axrgp") and not local
     arrays, reader.arrays = reader.arrays, {}
     for word in command.args:
         if word.text is not None:

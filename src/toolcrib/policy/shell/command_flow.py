@@ -131,17 +131,14 @@ def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -
             name, equals, _ = word.start.partition("=")
             if equals and (kind := _in_word(word, sources, names)) is not None:
                 names[name] = kind
-        origin = _origin(command) or _through_pipe(command)
+        origin = _origin(command) or (_from_feeders(command) if command.program in _PASSES else None)
         if origin is not None and command.program not in ("printf", "echo"):
             for file in _saved(command):
                 files[file.rpartition("/")[2]] = origin
     return names, files
 
 
-def _through_pipe(command: Command) -> str | None:
-    if command.program not in ("tee", "cat", "sponge", "sed", "tr", "head", "tail", "grep"):
-        return None
-    return _from_feeders(command)
+_PASSES = words("tee cat sponge sed tr head tail grep")
 
 
 def _from_feeders(command: Command) -> str | None:
@@ -211,11 +208,10 @@ def _reads_code(command: Command) -> bool:
         return bool(texts & SHELLS) or (name == "parallel" and not any(t and not t.startswith("-") for t in texts))
     texts = [word.text for word in command.args]
     if name in SHELLS:
-        return "-c" not in texts and (
-            "-s" in texts or not any(t is None or not t.startswith(("-", "/dev/stdin")) for t in texts)
-        )
-    return not any(
-        t is None or not t.startswith("-") or t in ("-c", "-e", "-m", "-r", "-E", "--eval", "-ne", "-pe")
-        for t in texts
-        if t != "-"
-    )
+        files = any(text is None or not text.startswith(("-", "/dev/stdin")) for text in texts)
+        return "-c" not in texts and ("-s" in texts or not files)
+    given = [text for text in texts if text != "-"]
+    return not any(text is None or not text.startswith("-") or text in _GIVES_CODE for text in given)
+
+
+_GIVES_CODE = ("-c", "-e", "-m", "-r", "-E", "--eval", "-ne", "-pe")

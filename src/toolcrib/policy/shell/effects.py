@@ -50,13 +50,9 @@ def _of_redirects(redirects: Iterable[Redirect]) -> Iterator[Effect]:
             continue
         if target.start.startswith(("/dev/tcp/", "/dev/udp/")):
             yield Effect("reverse-shell", target, f"opens a connection through {target.start}", "shell:dev-tcp")
-        elif redirect.op in ("<", "<&"):
-            yield Effect("read", target)
-        elif redirect.op == "<>":
-            yield Effect("read", target)
-            yield Effect("write", target)
         else:
-            yield Effect("write", target)
+            kinds = {"<": ("read",), "<&": ("read",), "<>": ("read", "write")}.get(redirect.op, ("write",))
+            yield from (Effect(kind, target) for kind in kinds)
 
 
 def _of_program(command: Command) -> Iterable[Effect]:

@@ -21,6 +21,9 @@ _COULD_BE = (
 )  # fmt: skip
 
 
+_FOLDERS = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
+
+
 def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) -> None:
     """Read the command or text that a wrapper runs. Raises `Unsure` if wrappers are nested too deeply."""
     words, stdin = command.words, command.stdin
@@ -59,9 +62,7 @@ def run_pattern(reader: ScriptWalk, command: Command) -> None:
     """Read a command whose program is a pattern, once for each dangerous program that it could be."""
     words = command.words
     for name in _COULD_BE:
-        if any(
-            fnmatchcase(f"{folder}/{name}", words[0].start) for folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
-        ):
+        if any(fnmatchcase(f"{folder}/{name}", words[0].start) for folder in _FOLDERS):
             word = Word((f"/usr/bin/{name}",), words[0].source)
             could = Command((word, *words[1:]), command.assigns, stdin=command.stdin)
             reader.apart(lambda could=could: reader.invoke(could, shell=False))
