@@ -178,6 +178,7 @@ def test_every_declaration_is_whole() -> None:
         flags = [flag for p in parameters for flag in p.flags]
         assert len(set(flags)) == len(flags)
         assert all(p.mark.help for p in parameters), command
+        assert not [p.name for p in parameters if p.default and "Default:" in p.mark.help], "the page says it itself"
         assert isinstance(command, CliCommand) or all(text.endswith(".") for text in command.summaries.values())
         words = [p for p in parameters if not p.flags]
         assert not any(p.repeated for p in words[:-1])

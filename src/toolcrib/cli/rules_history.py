@@ -23,14 +23,14 @@ from .reader import Argument, Option
 EXAMPLES = 5
 TRIED = 1_000
 """The calls of the record on which a rule is tried while a person waits."""
-Since = Annotated[str, Option(metavar="TIME", help="Calls from this time on: 2h, 7d, 2026-01-31. Default: 30d.")]
-Limit = Annotated[int, Option("--limit", "-n", help="At most this many calls, the newest. Default: 5000.")]
+Since = Annotated[str, Option(metavar="TIME", help="Calls from this time on: 2h, 7d, 2026-01-31.")]
+Limit = Annotated[int, Option("--limit", "-n", help="At most this many calls, the newest.")]
 
 
 def tried_on_record(
     options: RecordOptions,
     rule: Annotated[str | None, Argument(metavar="RULE", help="Like 'Bash(npm run *)'.")] = None,
-    verdict: Annotated[Verdict, Option("--as", help="What the rule does. Default: allow.")] = "allow",
+    verdict: Annotated[Verdict, Option("--as", help="What the rule does.")] = "allow",
     file: Annotated[
         str | None, Option(metavar="FILE", help="Try all rules of a file: [rules] of ours, or Claude Code's settings.")
     ] = None,
