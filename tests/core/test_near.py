@@ -50,6 +50,7 @@ def test_near_names_are_offered() -> None:
 def test_names_that_are_far_off_are_not() -> None:
     far = words("add bash calculator cat create_file find foo get_weather google ls python remove_file rm run_code xyz")
     assert {name: found for name in far if (found := near(name, TOOLS, 5))} == {}
+    assert near("rad", ["red", "blue"]) == ["red"]
     assert near("get", ["set", "path"]) == near("login", ["log", "list"]) == []
     far = words("cron exec foo ls remove search set settings shell start status stop tools update upgrade version web")
     assert {word: found for word in far if (found := near(word, COMMANDS))} == {}

@@ -53,7 +53,7 @@ def _wrong(given: str, known: str, is_shorter: Callable[[str, str], bool]) -> in
     from rapidfuzz.distance import OSA
 
     length = min(len(given), len(known))
-    other = length == 3 == len(known) == len(given) and sorted(given) != sorted(known)  # `get` is not `set`
+    other = len(given) == len(known) == 3 and given[0] != known[0] and sorted(given) != sorted(known)  # `get`, `set`
     most = 0 if other or length < 3 else 1 if length < 7 else 2
     letters = OSA.distance(given, known, score_cutoff=most)
     return letters if letters <= most else _SHORTER if length > 2 and is_shorter(given, known) else None
