@@ -250,6 +250,12 @@ def test_undo_loses_nothing(cli: Cli) -> None:
     assert path.read_text() == "before"
 
 
+def test_two_words_are_no_id(cli: Cli) -> None:
+    assert "there is no command 'rm'\n" in cli("log", "rm", "x", code=2).stderr
+    assert "there is no command 'shwo'; did you mean show?" in cli("sessions", "shwo", "x", code=2).stderr
+    assert "has no call x" in cli("log", "x", "--json", code=2).stderr
+
+
 def test_nothing_to_undo(cli: Cli) -> None:
     assert "nothing to undo" in cli("undo", code=1).stderr
     assert cli("undo", "--list").stdout == ""

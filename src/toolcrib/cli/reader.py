@@ -152,7 +152,8 @@ def read(
     values = {**before, **given}
     if isinstance(command, CommandGroup) and rest:
         name, *rest = rest
-        if name not in command.summaries and command.otherwise:
+        alone = not rest or rest[0].startswith("-")
+        if name not in command.summaries and command.otherwise and alone:
             name, rest = command.otherwise, [name, *rest]
         if name not in command.summaries:
             tool = f"; `{path} call {name}` calls a tool" if "call" in command.summaries else ""
