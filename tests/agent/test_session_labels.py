@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -563,8 +564,9 @@ async def test_a_message_about_texts_that_only_another_process_knows(source: str
         assert [each["tool"] for each in (await made.run("again", made.session("last"))).waiting] == ["mail"]
 
 
-async def test_run_and_chat_send_files_as_files(tmp_path: Path) -> None:
+async def test_run_and_chat_send_files_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the commands store, as the policy of a later process reads it."""
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))  # in a pipe @FILE is text
     from toolcrib.cli.agent.conversation import Conversation, spoken
     from toolcrib.cli.agent.display import AnswerLines
 

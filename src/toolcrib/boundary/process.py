@@ -19,6 +19,7 @@ from typing import Literal
 from ..core.dataclass import dataclass
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
+from .group_watcher import group_watcher
 from .process_tree import MARKER, ProcessTree, new_marker
 from .spawn import Spawn
 from .spawner import spawner
@@ -206,9 +207,10 @@ class Process:
         spawn = self._spawn
         spawn.prepare()
         ends = self._streams.open()
+        watcher = group_watcher() if self._is_watched else None
 
         def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+            popen = subprocess.Popen(
                 spawn.argv,
                 stdin=ends.stdin,
                 stdout=ends.stdout,
@@ -218,6 +220,9 @@ class Process:
                 pass_fds=spawn.child_fds,
                 start_new_session=True,
             )
+            if watcher is not None:  # at once: this process may be killed
+                watcher.add(popen.pid)
+            return popen
 
         def release(child: Future[subprocess.Popen[bytes]]) -> None:
             ends.close()

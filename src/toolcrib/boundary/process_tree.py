@@ -61,7 +61,7 @@ def has_ended(pid: int) -> bool:
 class ProcessTree:
     """The processes of one command. `stop` ends the command if its launcher has a better way than signals.
 
-    If it is `watched`, its process group is killed when this process is.
+    If it is `watched`, its process group is known to the watcher until it has ended.
     """
 
     def __init__(
@@ -69,8 +69,6 @@ class ProcessTree:
     ) -> None:
         self.popen = popen
         self._watched = watched
-        if self._watched:
-            group_watcher().add(popen.pid)
         self._marker = marker
         self._stop = stop
         self._exit_fd: int | None = None  # a pidfd of the child
