@@ -135,6 +135,33 @@ def test_undoing_the_undo(room):
     assert set(room.tree()) == {"f"} and (room.root / "f").read_text() == "one"
 
 
+def test_an_undo_that_was_killed_is_completed_by_the_next(room, monkeypatch):
+    (room.root / "gone").write_text("gone")
+    before = room.tree()
+    room.journal.write("new", b"new", call_id="1")
+    room.journal.move_to_trash("gone", "1")
+    after = room.tree()
+    undone, left = ChangeTable.undone, [0]
+
+    def killed(table, number):
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        undone(table, number)
+
+    for after_changes in (0, 1):
+        left[0] = after_changes
+        monkeypatch.setattr(ChangeTable, "undone", killed)
+        with pytest.raises(KeyboardInterrupt):
+            undo(room.journal, "1")
+        monkeypatch.undo()
+        assert room.tree() != after
+        undo(room.journal, "1")
+        assert room.tree() == before
+        room.journal.write("new", b"new", call_id="1")
+        room.journal.move_to_trash("gone", "1")
+
+
 def test_calls_are_undone_one_after_another(room):
     for n in range(4):
         room.journal.write("f", str(n).encode(), call_id=f"c{n}")

@@ -220,6 +220,14 @@ class ChangeTable:
         )  # fmt: skip
         return [_change(row) for row in rows]
 
+    def being_undone(self) -> frozenset[int]:
+        """Return the changes that are not undone, though an undo of them was begun and is not undone itself."""
+        sql = (
+            "SELECT undoes FROM change u WHERE undoes IS NOT NULL AND status != 'undone'"
+            " AND EXISTS (SELECT 1 FROM change c WHERE c.id = u.undoes AND c.status != 'undone')"
+        )
+        return frozenset(row[0] for row in self.execute(sql))
+
     def listed(self, call_id: str | None, limit: int) -> list[Change]:
         """Return the newest changes, of one call or of all."""
         sql = "SELECT * FROM change WHERE ?1 IS NULL OR call_id = ?1 ORDER BY id DESC LIMIT ?2"

@@ -75,6 +75,7 @@ class _Undoing:
         self.journal = journal
         self.ws = journal.ws
         self.table = journal.table
+        self.cut_off = frozenset[int]()  # changes that an earlier undo began to take back
 
     def undo(self, call_id: str | None, force: bool) -> Undone:
         call = call_id or self.table.last_call()
@@ -108,6 +109,7 @@ class _Undoing:
                 f"no changes of a call {call} are known; `toolcrib undo --list` lists them. "
                 "Those of a script have the id of the call that began it"
             )
+        self.cut_off = self.table.being_undone()
         newer, conflicts = TouchedPaths(), list[str]()
         for change in changes:
             problem = self._conflict(change, newer)
@@ -135,13 +137,18 @@ class _Undoing:
         now = self._now(shown)
         if change.fits(now, "after", lambda: self._sha_of(shown)):
             return None
-        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
-            return None  # the process ended before it made the change
+        if self._is_back(change, shown, now):
+            return None
         if change.before_kind == "absent" and change.after_kind == "dir" and now is None:
             return None  # a directory that the call made is already gone
         if now is None:
             return f"{shown} was removed since"
         return f"{shown} was changed since"
+
+    def _is_back(self, change: Change, shown: str, now: os.stat_result | None) -> bool:
+        """Return whether all is as before the change: a process ended before it made it, or while it took it back."""
+        begun = change.status == "pending" or change.id in self.cut_off
+        return begun and change.fits(now, "before", lambda: self._sha_of(shown))
 
     def _reverse(self, change: Change, undo_id: str) -> str | None:
         if change.of_command:
@@ -149,7 +156,7 @@ class _Undoing:
         shown = self._shown(change)
         now = self._now(shown)
         by: dict[str, Any] = {"call_id": undo_id, "session_id": change.session_id, "tool": "undo"}
-        if change.status == "pending" and change.fits(now, "before", lambda: self._sha_of(shown)):
+        if self._is_back(change, shown, now):
             self.table.undone(change.id)
             return None
         if change.before_kind == "absent":
