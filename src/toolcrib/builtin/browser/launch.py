@@ -234,14 +234,14 @@ def dead_profiles(folder: Path, *, remove: bool = True) -> list[str]:
 def leader_of(folder: Path) -> int | None:
     """Return the leader of the process group of the browser with a profile in `folder`, or None."""
     for pid in _pids():
-        if _runs_in(pid, folder) and os.getpgid(pid) == pid:
+        if _runs_in(pid, folder) and _group(pid) == pid:
             return pid
     return None
 
 
 def end_group(leader: int | None, folder: Path) -> None:
     """Kill the remaining processes of a browser: its process group, and each process that names its folder."""
-    if leader is not None and any(_group(pid) == leader for pid in _pids()):
+    if leader is not None:
         with contextlib.suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
     for pid in _pids():
