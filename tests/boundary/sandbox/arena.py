@@ -175,13 +175,15 @@ def received(datagrams: socket.socket) -> bool:
 
 
 def running(marker: str) -> list[int]:
-    """The processes that have this argument."""
+    """The processes that have this argument, but those that were killed and only have not had the processor since."""
     found: list[int] = []
     for pid in os.listdir("/proc"):
         if pid.isdigit():
             try:
                 if marker.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                    found.append(int(pid))
+                    pending = re.findall(r"^S\w+Pnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+                    if not any(int(each, 16) & 1 << signal.SIGKILL - 1 for each in pending):
+                        found.append(int(pid))
             except OSError:
                 continue
     return found
