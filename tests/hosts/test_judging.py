@@ -440,6 +440,19 @@ async def test_a_folder_of_keys_is_not_listed(host: Host, tmp_path: Path, monkey
     assert await host.decides("list_directory", {"path": str(home / ".ssh")}) == "deny"
 
 
+async def test_a_write_through_a_link_is_judged_by_what_it_reaches(host: Host) -> None:
+    """The agents follow links, where our own tools refuse to."""
+    for name, target in {"a": ".git/config", "b": ".claude", "c": "../out", "d": "src/new"}.items():
+        (host.work / target).parent.mkdir(exist_ok=True)
+        (host.work / name).symlink_to(target)
+    (host.work / ".claude").mkdir()
+    for path, expected in {"a": "ask", "b/settings.json": "ask", "c": "deny", "d": "pass", "e": "pass"}.items():
+        assert await host.decides("Write", {"file_path": path, "content": "x"}) == expected, path
+        assert await host.decides("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}) == expected, path
+        patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch"
+        assert await host.decides("apply_patch", {"command": patch}) == expected, path
+
+
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:
     """As ripgrep does: a project with an ignored .env is not asked about at each search."""
     (host.work / ".git").mkdir()

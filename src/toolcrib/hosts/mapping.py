@@ -58,9 +58,24 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
     if make is None:
         return None
     try:
-        return list(make(event.arguments, event))
+        calls = list(make(event.arguments, event))
+        return [*calls, *_behind_links(calls, event)]
     except Unmapped:
         return None
+
+
+def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Calls:
+    """Yield a write of each file that a write reaches through a link: hosts follow links, and our own tools do not."""
+    top = workspace_of(event)
+    for name, given in calls:
+        paths = [given["path"]] if name in ("write_file", "edit_file") else []
+        if name == "apply_patch":
+            paths = [path for part in parse_patch(given["patch"]) for path in part.names]
+        for path in paths:
+            whole = os.path.normpath(os.path.join(event.cwd or top, os.path.expanduser(path)))
+            plain = f"{os.path.realpath(top)}{whole[len(top) :]}" if whole.startswith(f"{top}/") else whole
+            if "\0" not in path and (real := os.path.realpath(whole)) != plain:
+                yield "write_file", {"path": real, "content": given.get("content") or given.get("new_text") or ""}
 
 
 def is_known(event: HostEvent) -> bool:
