@@ -84,13 +84,11 @@ class Secrets:
         """
         source = self._sources.get(name)
         if source is None:
-            raise ToolError(
-                f"there is no secret {name!r}; secrets are granted in the configuration, as [secrets.{name}]"
-            )
+            said = f"there is no secret {name!r}; secrets are granted in the configuration, as [secrets.{name}]"
+            raise ToolError(said)
         if askers and not matches(askers, source.tools):
-            raise ToolError(
-                f"the secret {name!r} is not granted to {askers[0]}; add it to secrets.{name}.tools to do so"
-            )
+            said = f"the secret {name!r} is not granted to {askers[0]}; add it to secrets.{name}.tools to do so"
+            raise ToolError(said)
         if askers and source.egress:
             raise ToolError(f"the secret {name!r} is for requests of commands to {', '.join(source.egress)} alone")
         with self._lock:

@@ -153,9 +153,8 @@ class Redactor:
         for pattern in self.own:
             found += _own_spans(pattern, text)
         if self.allow:
-            found = found[:granted] + [
-                span for span in found[granted:] if text[span.start : span.end] not in self.allow
-            ]
+            others = (span for span in found[granted:] if text[span.start : span.end] not in self.allow)
+            found = [*found[:granted], *others]
         return found
 
     def lost_by(self, current: str, new: str) -> str | None:

@@ -82,9 +82,8 @@ def judge_command(command: str, place: CommandPlace, depth: int = 0) -> Judgemen
         return Judgement("deny", str(error), "shell:failed")
     except Exception as error:
         log.exception("a command could not be judged")
-        return Judgement(
-            "deny", f"the judgement of this command failed: {type(error).__name__}: {error}", "shell:failed"
-        )
+        said = f"the judgement of this command failed: {type(error).__name__}: {error}"
+        return Judgement("deny", said, "shell:failed")
 
 
 def changes_only_repositories(command: str, place: CommandPlace) -> bool:
@@ -125,9 +124,7 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
         answered = place.contained or not place.walled or problem.rule in _READING
         answered = answered and problem.rule != "shell:pattern"
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
-    wrapped: set[str] = set()
-    for command in script.commands:
-        wrapped.update(command.via)
+    wrapped = {name for command in script.commands for name in command.via}
     programs: set[str | None] = set()
     for command in script.commands:
         name = command.program
@@ -297,9 +294,10 @@ def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int
             yield _say(command, finding)
         return
     kind = KINDS[effect.kind]
-    if effect.kind == "network" and effect.target is not None and _is_metadata(effect.target):
-        kind = KINDS["metadata"]
-        effect = replace(effect, kind="metadata", reason="", rule="")
+    if effect.kind == "network" and effect.target is not None:
+        parts = effect.target.parts if isinstance(effect.target, Word) else (effect.target,)
+        if is_metadata("".join(part or "" for part in parts)):
+            kind, effect = KINDS["metadata"], replace(effect, kind="metadata", reason="", rule="")
     if effect.kind == "fetch-and-run" and _is_installed(effect.target, command, place):
         kind, effect = KINDS["execute"], replace(effect, kind="execute", reason="runs a program of the project")
     if effect.kind in _APART and place.contained and place.scratch:
@@ -321,11 +319,6 @@ def _is_installed(program: Word | str | None, command: Command, place: CommandPl
     if not place.on_disk or not name or not re.fullmatch(r"[\w.-]+", name) or not is_below(folder, place.workspace):
         return False
     return os.path.lexists(f"{folder}/node_modules/.bin/{name}")
-
-
-def _is_metadata(target: Word | str) -> bool:
-    text = target if isinstance(target, str) else "".join(part or "" for part in target.parts)
-    return is_metadata(text)
 
 
 def _of_nested(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
@@ -393,10 +386,8 @@ def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
 
 
 def all_effects(script: Script) -> Iterable[tuple[Command, Effect]]:
-    """Yield every effect of every command, for labels and previews."""
-    for command in script.commands:
-        for effect in effects_of(command):
-            yield command, effect
+    """Return every effect of every command, for labels and previews."""
+    return ((command, effect) for command in script.commands for effect in effects_of(command))
 
 
 def brings_in(command: str, root: str) -> bool:

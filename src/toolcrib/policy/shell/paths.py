@@ -134,9 +134,8 @@ def links_out(folder: str, place: CommandPlace, pattern: str = "") -> Finding | 
             continue
         seen += len(entries)
         if seen > _MAX_ENTRIES:
-            return Finding(
-                "ask", "shell:links", f"may follow links in {folder}, which holds too much to look for them", True
-            )
+            said = f"may follow links in {folder}, which holds too much to look for them"
+            return Finding("ask", "shell:links", said, True)
         for entry in entries:
             if entry.is_symlink():
                 if (deep or fnmatchcase(entry.name, pattern)) and where_is(

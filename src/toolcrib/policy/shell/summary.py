@@ -135,9 +135,7 @@ def _rank(effect: Effect) -> int:
     if effect.kind in PATH_KINDS:
         return 4 if effect.kind in _SEEN else 2
     kind = KINDS.get(effect.kind)
-    if kind is None:
-        return 3
-    return 0 if kind.verdict == "deny" else 3 if kind.unknown else 1
+    return 3 if kind is None else 0 if kind.verdict == "deny" else 3 if kind.unknown else 1
 
 
 def _phrase(effect: Effect) -> str:
