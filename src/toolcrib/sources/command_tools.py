@@ -88,11 +88,9 @@ class CommandWork:
 
     def _fetches(self, args: Mapping[str, Any]) -> bool:
         """Whether its output came from the network, according to its command line."""
-        from ..policy.shell.judge import all_effects
-        from ..policy.shell.reading import read_script
+        from ..policy.shell.judge import brings_in
 
-        script = read_script(self._line(args), str(self.runner.workspace.root), os.path.expanduser("~"))
-        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
+        return brings_in(self._line(args), str(self.runner.workspace.root))
 
     def _line(self, args: Mapping[str, Any]) -> str:
         """Return the command line with its values. Raises ToolError if a value is invalid."""

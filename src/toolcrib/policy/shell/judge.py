@@ -385,12 +385,7 @@ def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
                 yield None, replace(word, parts=(value, *word.parts[1:]))
 
 
-def all_effects(script: Script) -> Iterable[tuple[Command, Effect]]:
-    """Return every effect of every command, for labels and previews."""
-    return ((command, effect) for command in script.commands for effect in effects_of(command))
-
-
 def brings_in(command: str, root: str) -> bool:
     """Return whether what a command prints may come from the network, by its text."""
-    script = read_script(command, root, os.path.expanduser("~"))
-    return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
+    commands = read_script(command, root, os.path.expanduser("~")).commands
+    return any(effect.kind in ("network", "container") for each in commands for effect in effects_of(each))
