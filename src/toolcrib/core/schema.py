@@ -130,7 +130,7 @@ class TypedArguments:
                 key = item["loc"][-1]
                 if len(item["loc"]) == 1 and (key in aliases or key in WRAPPERS):
                     return None
-            elif kind == "json_invalid" or not _beyond_coercion(value, kind):
+            elif kind == "json_invalid" or not _beyond_coercion(value, kind, item.get("ctx", {}).get("expected", "")):
                 return None
         return typed_violations(errors, text, self.schema)
 
@@ -163,12 +163,15 @@ WRAPPERS = ("arguments", "input", "parameters")
 """Keys that models wrap all arguments in."""
 
 
-def _beyond_coercion(value: Any, kind: str) -> bool:
-    """Return whether the table in `coerce` has no conversion for a value that did not fit."""
+def _beyond_coercion(value: Any, kind: str, options: str) -> bool:
+    """Return whether the table in `coerce` has no conversion for a value that did not fit. `options` is what pydantic
+    says was expected."""
     if isinstance(value, str):
         text = value.strip()
-        if kind in ("value_error", "literal_error", "enum"):  # an option may be spelled in another case
+        if kind == "value_error":
             return False
+        if kind in ("literal_error", "enum") and (not text.isalnum() or text.casefold() in options.casefold()):
+            return False  # it may be an option in another case
         return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
     if kind == "string_type" and isinstance(value, int | float):
         return False
