@@ -75,8 +75,11 @@ async def test_closing_leaves_no_process_and_no_file(room: Room) -> None:
     assert folder.stat().st_mode & 0o077 == 0
     environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     assert not {b"TOOLCRIB_TEST_SECRET=1"} & set(environment)
+    (socket,) = (link.readlink() for link in folder.glob("*/SingletonSocket"))
+    assert socket.is_socket()  # in a folder of its own, which a killed Chromium leaves
     room.engine.close()
     assert not group(pid)
+    assert not socket.parent.exists()
     assert not processes(room.state.path)
     assert not list((room.state.path / "browser").iterdir())
     assert "the toolbox was closed" in await room.refused("browser_open", url=site.url())

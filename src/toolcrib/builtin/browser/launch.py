@@ -224,6 +224,7 @@ def dead_profiles(folder: Path, *, remove: bool = True) -> list[str]:
         with closing_fd(held):
             found.append(lock.parent.name)
             if remove:
+                _remove_sockets(lock.parent)
                 shutil.rmtree(lock.parent, ignore_errors=True)
     return found
 
@@ -241,6 +242,7 @@ def leader_of(folder: Path) -> int | None:
 
 def end_group(leader: int | None, folder: Path) -> None:
     """Kill the remaining processes of a browser: its process group, and each process that names its folder."""
+    _remove_sockets(folder)
     if leader is not None:
         with contextlib.suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
@@ -250,6 +252,18 @@ def end_group(leader: int | None, folder: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
     if leader is not None:
         _reap(leader)
+
+
+def _remove_sockets(folder: Path) -> None:
+    """Remove what Chromium makes outside its profile in `folder`, and leaves when it is killed: a folder with a socket
+    beneath /tmp, where paths are short."""
+    for link in folder.glob("*/SingletonSocket"):
+        with contextlib.suppress(OSError):
+            socket = link.readlink()
+            if socket.name == link.name:
+                for name in (link.name, "SingletonCookie"):
+                    (socket.parent / name).unlink(missing_ok=True)
+                socket.parent.rmdir()
 
 
 def _reap(leader: int) -> None:
