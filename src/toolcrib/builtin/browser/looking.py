@@ -30,10 +30,12 @@ MAX_WAIT = 30.0
 ACTION_SECONDS = 10.0
 _TALLEST = 8_000  # pixels of a whole-page screenshot
 _MAX_IMAGE = 3_500_000  # bytes: base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
-_SCROLL = """([how, pages]) => {
+# The page hears of it in the next frame; a page that is not shown has none.
+_SCROLL = """async ([how, pages]) => {
   const by = pages * window.innerHeight * 0.9;
   const to = {down: window.scrollY + by, up: window.scrollY - by, bottom: 1e9, top: 0}[how];
   window.scrollTo({top: to, behavior: "instant"});
+  await new Promise(done => { requestAnimationFrame(() => requestAnimationFrame(done)); setTimeout(done, 500); });
   const all = document.documentElement;
   return [Math.round(window.scrollY), window.innerHeight, all ? all.scrollHeight : 0];
 }"""

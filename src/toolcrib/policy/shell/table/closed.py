@@ -242,7 +242,7 @@ VERSIONS = words(
     """
     apt apt-get rm rmdir cp mv mkdir touch ln dd tee install split truncate shred chmod chown chgrp mkfs mkfs.* mke2fs
     mount umount swapon shutdown reboot poweroff halt kill pkill killall systemctl journalctl git docker podman kubectl
-    python python2 python3 node nodejs perl ruby php lua java javac bash sh zsh dash ksh fish curl wget ssh scp rsync nc
+    python python2 python3 node nodejs perl ruby php lua java javac bash sh zsh dash ksh curl wget ssh scp rsync nc
     openssl gpg gcc g++ cc c++ clang clang++ ld as make gmake cmake ninja zip strace gdb vim vi nvim nano emacs sqlite3
     psql mysql redis-cli tmux screen sudo su crontab useradd usermod passwd iptables ip patch csplit mktemp fdisk parted
     ffmpeg convert magick pip watch env nohup timeout xargs
