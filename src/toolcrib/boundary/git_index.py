@@ -1,7 +1,7 @@
-"""Read from git's index which folders are repositories of their own: git enters them, with their settings.
+"""Read from git's index which folders are repositories of their own, and which names lead out of its work tree.
 
-`git status` of a repository runs git in each such folder that has a `.git`, also without a `.gitmodules`
-(gitformat-index(5)).
+`git status` runs git, with their settings, in the folders of the first kind that have a `.git`, also without a
+`.gitmodules` (gitformat-index(5)).
 """
 
 from __future__ import annotations
@@ -27,16 +27,21 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
             with open(git, "rb") as file:
                 named = os.fsdecode(file.read(4096)).removeprefix("gitdir: ").rstrip("\r\n")
             git = os.path.join(folder, named)
-        shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+        names = _files(git)
     except OSError:
         return []
     found: dict[str, None] = {}
-    for name in ("index", *shared):
-        for path in _read(f"{git}/{name}", bool(shared)):
+    for name in names:
+        for path in _read(f"{git}/{name}", len(names) > 1):
             inner = f"{folder}/{path}"
             if inner not in found and os.path.lexists(f"{inner}/.git"):
                 found[inner] = None
     return [inner for inner in found if os.path.realpath(inner) == os.path.realpath(folder) + inner[len(folder) :]]
+
+
+def _files(git: str) -> list[str]:
+    """Return the names of an index and of those that a split index shares entries with. Raises OSError."""
+    return ["index", *(name for name in os.listdir(git) if name.startswith("sharedindex."))]
 
 
 def _read(path: str, shared: bool) -> tuple[str, ...]:
@@ -59,8 +64,7 @@ def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | Non
     """Return what in an index makes git read a file outside its work tree: a name with `..` or from `/`, which git
     takes as it is, or one behind a link (`git grep` follows it). None if nothing does."""
     try:
-        shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
-        indexes = [beginning_of(f"{git}/{name}", _MAX_BYTES) for name in ("index", *shared)]
+        indexes = [beginning_of(f"{git}/{name}", _MAX_BYTES) for name in _files(git)]
         names = [path for index in indexes if index[:4] == b"DIRC" for path, _ in _whole(index)]
     except OSError:
         return None
