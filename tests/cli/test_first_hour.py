@@ -83,7 +83,7 @@ STEPS = [
          "'toolcrib[web]')\nunavailable: browser_open, …\n", extras=only(False)),
     Step("list read_file", "read_file\nfilesystem_read; allow by default\n…required  File to read…(default true)\n…"),
     Step("list --json", '[\n  {\n    "name": "apply_patch",\n…]\n', "…"),
-    Step("doctor", "ok       toolcrib …\nNothing needed is missing.\n", "…"),
+    Step("doctor", "ok       toolcrib …  tools  …, cron, …schedule_task, …\nNothing needed is missing.\n", "…"),
     # Calls
     Step("call read_file shop.py", PAGE),
     Step("call read_file path=shop.py", PAGE),
@@ -94,6 +94,8 @@ STEPS = [
          err="…is all arguments as JSON: write --args '{\"path\": \"it'\"'\"'s.py\"}'\n"),
     Step("call read_file shop.py --json", '{\n  "tool": "read_file",\n  "is_error": false,\n…}\n'),
     Step("call raed_file shop.py", err="toolcrib: Tool not found: 'raed_file'. Did you mean read_file?\n", code=2),
+    Step("call todo", code=2, err="toolcrib: Tool not found: 'todo'. It is not available here: only the agent has it "
+         "(`toolcrib chat`, `toolcrib run`)\n"),
     Step("call read_file pth=shop.py", err="toolcrib: Invalid arguments for read_file:\n- missing required path\n"
          "- unknown parameter pth; did you mean path?\n", code=2),
     Step("call read_file", err="toolcrib: Invalid arguments for read_file: missing required path\n", code=2),

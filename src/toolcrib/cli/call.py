@@ -32,7 +32,7 @@ from .exit_codes import Usage, of_output
 from .list import say_failed_servers
 from .main_loop import run
 from .options import CassetteOptions, Options
-from .own_tools import SCHEDULE_TOOLS, OwnToolOptions, OwnTools, own_tools
+from .own_tools import OwnToolOptions, OwnTools, own_tools
 from .reader import Argument, CliCommand, Option
 from .terminal_approver import ask_at_terminal
 
@@ -145,9 +145,11 @@ async def _call(
     cassette: CassetteOptions, words: Sequence[str],
 ) -> tuple[ToolOutput, Printed | None]:  # fmt: skip
     """Call the tool. Returns its output, and of a command the parts of it, unless something has changed the output."""
+    from ..toolbox.tool_names import LATER
+
     box = await own.open(options, settings, **{"warm_up": False, **cassette.opening()})
-    if name in SCHEDULE_TOOLS:
-        own.add_schedules(options, box)
+    if name in LATER:
+        own.complete(options, box)
     progress = Progress(box.events)
     try:
         cassette.insert(box)

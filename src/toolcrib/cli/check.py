@@ -119,7 +119,7 @@ async def _checker(options: OwnToolOptions, own: OwnTools, bare: bool) -> AsyncG
             yield checker
         return
     async with own.open(options) as box:
-        own.add_schedules(options, box)
+        own.complete(options, box)
         checker = box.checker()
         checker.ctx = replace(checker.ctx, channel="cli")
         yield checker

@@ -33,6 +33,7 @@ from ..toolbox.declared import declared_starts
 from . import show
 from .exit_codes import of_success
 from .options import Options
+from .own_tools import complete
 from .reader import CliCommand
 
 
@@ -135,6 +136,7 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         with options.build(settings) as box:
             box.audit.open()
             box.ask_new_servers()
+            complete(box)
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for doubt in box.parts.doubts:
                 yield DoctorFinding("configuration", False, doubt, needed=False)

@@ -30,7 +30,7 @@ def lint_tools(
     own, names = own_tools(names or [], options.module)
     with own.build(options) as box:
         box.ask_new_servers()
-        own.add_schedules(options, box)
+        own.complete(options, box)
         offered = list(box.registry)
         tools = [box.registry.require(name) for name in names] if names else offered
         found = lint(tools, offered, ignore or ())

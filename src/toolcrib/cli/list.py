@@ -34,7 +34,7 @@ def list_tools(
     own, names = own_tools(names or [], options.module)
     with own.build(options) as box:
         box.ask_new_servers()
-        own.add_schedules(options, box)
+        own.complete(options, box)
         clean = box.redactor.redact  # a server may say what it was given
         tools = list(box.registry)
         if names:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5  # between two looks for a change
 _FILE = lazy_regex(r"(.+\.py)(?::([^\W\d]\w*))?")
 _WHY = "it has tools of your own, which run outside the sandbox, as you"
-SCHEDULE_TOOLS = frozenset({"cron", "schedule_task"})
 _NONE = "mark a function with @tool (from toolcrib import tool)"
 
 
@@ -151,12 +150,10 @@ class OwnTools:
         """Whether Toolcrib's own tools are used, too."""
         return options.builtin or not self.named
 
-    def add_schedules(self, options: OwnToolOptions, box: Toolbox) -> None:
-        """Add Toolcrib's own tools that make schedules, as hosts that run them do."""
-        if self.with_builtin(options) and has_wing("jobs"):
-            from .jobs import offer_schedules
-
-            offer_schedules(box)
+    def complete(self, options: OwnToolOptions, box: Toolbox) -> None:
+        """Add Toolcrib's own tools that make schedules, as hosts that run them do, and who has the others."""
+        if self.with_builtin(options):
+            complete(box)
 
     def protect(self, settings: Settings) -> Settings:
         """The settings, with the files of these tools among those that the host runs."""
@@ -224,6 +221,17 @@ def own_tools(words: Sequence[str], module: str | None) -> tuple[OwnTools, list[
     if file is None:
         return OwnTools(), list(words)
     return OwnTools(file[1], file[2]), list(words[1:])
+
+
+def complete(box: Toolbox) -> None:
+    """Add the tools that make schedules to Toolcrib's own, and let the registry say who has the others."""
+    from ..toolbox.tool_names import ELSEWHERE
+
+    box.registry.unavailable = {**ELSEWHERE, **box.registry.unavailable}
+    if has_wing("jobs"):
+        from .jobs import offer_schedules
+
+        offer_schedules(box)
 
 
 async def reload_on_change(own: OwnTools, box: Toolbox) -> None:

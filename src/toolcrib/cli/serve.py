@@ -90,7 +90,7 @@ def serve(
                 box.registry.register(AskUserTool(), on_conflict="keep")
             # a schedule runs later, with the limits of the settings: it is not for callers with limits of their own
             if all(token.monitoring for token in box.settings.serve.tokens):
-                own.add_schedules(options, box)
+                own.complete(options, box)
             if all_tools:
                 box.exposure.show_all()
             try:

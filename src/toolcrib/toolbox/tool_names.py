@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
     from ..core.tool import Tool
 
-LATER = ("ask_user", "call_tool", "create_tool", "cron", "job", "message", "read_skill", "run_code", "schedule_task",
-         "search_tools", "spawn", "todo")  # fmt: skip
+_AGENT = "only the agent has it (`toolcrib chat`, `toolcrib run`)"
+_MANY = "it comes with more tools than tools.list_limit"
+ELSEWHERE = {
+    **dict.fromkeys(("ask_user", "job", "message", "read_skill", "spawn", "todo"), _AGENT),
+    **dict.fromkeys(("call_tool", "search_tools"), _MANY),
+    "run_code": "the setting tools.code adds it; `toolcrib code FILE.py` runs a script without it",
+}
+"""Tools of ours that a single call cannot have, and who has them."""
+LATER = (*ELSEWHERE, "create_tool", "cron", "schedule_task")
 """Tools of ours that are not in every toolbox: the agent and `toolcrib serve` add some, others need a setting."""
 
 
