@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
-from toolcrib.builtin.browser import browser_engine
+from toolcrib.builtin.browser import browser_engine, launch
 from toolcrib.builtin.browser.downloads import MAX_KEPT
 from toolcrib.builtin.browser.launch import dead_profiles
 from toolcrib.builtin.settings import BrowserSettings
@@ -100,10 +101,13 @@ async def test_neither_chromium_nor_its_driver_gets_our_environment(
 
 
 def children(pid: int) -> list[int]:
+    """The drivers that a process started."""
     found: list[int] = []
     for task in os.listdir(f"/proc/{pid}/task"):
-        found += [int(each) for each in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-    return [each for each in found if b"run-driver" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        for each in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                found += [int(each)] if b"run-driver" in Path(f"/proc/{each}/cmdline").read_bytes() else []
+    return found
 
 
 async def test_a_crash_is_said_and_the_next_page_starts_it_again(room: Room) -> None:
@@ -197,12 +201,38 @@ async def test_a_caller_leaves_places_for_others(room: Room, monkeypatch: pytest
         ctx = ToolContext(session_id=session, caller=Caller(caller))
         return await room.registry.execute("browser_open", {"url": site.url()}, ctx)
 
-    assert not (await opened("alice", "a1")).is_error and not (await opened("alice", "a2")).is_error
+    assert not (await opened("alice", "a1")).is_error
+    with monkeypatch.context() as little:
+        little.setattr(browser_engine, "free_memory", lambda: 500 << 20)
+        assert "less than 512 MB of memory are free" in (await opened("alice", "a2")).for_llm
+    assert not (await opened("alice", "a2")).is_error
     assert "2 sessions have pages open" in (await opened("alice", "a3")).for_llm
     assert not (await opened("bob", "b1")).is_error
     monkeypatch.setattr(browser_engine, "BUSY_SECONDS", 0.0)
     assert not (await opened("alice", "a3")).is_error  # in the place of a1
     assert not (await opened("bob", "b1")).is_error
+
+
+async def test_a_start_that_hangs_holds_up_no_other_session(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = room.site({"/": "<h1>Hi</h1>"})
+    hanging: list[Path] = []
+    launched = launch.launch
+
+    async def start(settings: BrowserSettings, folder: Path, writable: Any) -> Any:
+        if not hanging:
+            hanging.append(folder)
+            await asyncio.Event().wait()
+        return await launched(settings, folder, writable)
+
+    monkeypatch.setattr(launch, "launch", start)
+    first = asyncio.ensure_future(room.call("browser_open", "ann", url=site.url()))
+    await until(lambda: bool(hanging))
+    async with asyncio.timeout(30):
+        assert "Hi" in await room.ok("browser_open", "bob", url=site.url())
+    second = asyncio.ensure_future(room.ok("browser_open", "ann", url=site.url()))  # waits for the first
+    first.cancel()
+    assert "Hi" in await second
+    assert len(list((room.state.path / "browser").iterdir())) == 2
 
 
 async def test_what_nobody_uses_is_closed(room_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +247,14 @@ async def test_what_nobody_uses_is_closed(room_with: Any, monkeypatch: pytest.Mo
 
 async def test_a_cancelled_start_leaves_nothing(room: Room) -> None:
     site = room.site({"/": "<h1>Hi</h1>"})
-    for seconds in (0.05, 0.4, 0.8):
+    before = children(os.getpid())
+    for seconds in (0.05, 0.1, 0.2, 0.3, 0.8):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(seconds):
                 await room.call("browser_open", url="http://nowhere.test/")
                 await asyncio.sleep(5)
+    folder = room.state.path / "browser"
+    await until(lambda: not (folder.exists() and any(folder.iterdir())) and children(os.getpid()) == before)
     assert "Hi" in await room.ok("browser_open", url=site.url())
     room.engine.close()
     assert not processes(room.state.path)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import secrets
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ...core.caller import finds_room, name_of
 from ...core.context import ToolContext
@@ -36,6 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_SESSIONS = 16
+MEMORY = 512 << 20  # bytes that must be free for one more session: a Chromium, its driver, and a page
 BUSY_SECONDS = 30.0  # a session that was used so recently is not closed to make room
 REAP_SECONDS = 5.0  # time between two checks for idle sessions
 CLOSE_SECONDS = 30.0
@@ -67,7 +70,8 @@ class Engine:
         self._starting_thread = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
         self._begun: set[str] = set()  # sessions that had pages: an error can say why the pages are gone
-        self._starting = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._starting: dict[str, tuple[str | None, asyncio.Task[Any] | None]] = {}  # callers and tasks of the starts
         self._reaper: asyncio.Task[None] | None = None
 
     async def run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], *, create: bool = False) -> T:
@@ -155,24 +159,36 @@ class Engine:
         found = self._sessions.get(key)
         if found is not None and found.alive:
             return found
-        async with self._starting:
+        async with self._turn(key):
             await self._close(lambda each: not each.alive)
             found = self._sessions.get(key)
             if found is not None:
                 return found
             if not create:
-                why = f"it was closed after {self.settings.idle_timeout:g} s without a call, or the browser ended; "
+                why = (
+                    f"it was closed after {self.settings.idle_timeout:g} s without a call, or to make room, or the "
+                    "browser ended; "
+                )
                 if ctx.channel == "cli":
                     raise ToolError(ENDS_WITH_CALL)
                 raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
-            return await self._new_session(key, name_of(ctx.caller))
+            caller = name_of(ctx.caller)
+            await self._make_room(caller)
+            self._starting[key] = caller, asyncio.current_task()
+            try:
+                return await self._new_session(key, caller)
+            finally:
+                del self._starting[key]
+
+    def _turn(self, key: str) -> asyncio.Lock:
+        """Return the lock of a session for its start and its end. A start that hangs holds up no other session."""
+        return self._turns.setdefault(key, asyncio.Lock())
 
     async def _new_session(self, key: str, caller: str | None) -> BrowserSession:
         from .browser_session import BrowserSession
         from .launch import dead_profiles, launch
         from .visits import Visits
 
-        await self._make_room(caller)
         await asyncio.to_thread(dead_profiles, self._folder)
         profile = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
         chromium = await launch(self.settings, profile, self._writable)
@@ -194,15 +210,19 @@ class Engine:
         leave no place to others makes room with one of its own."""
         now = time.monotonic()
         while True:
-            mine = {key: each for key, each in self._sessions.items() if each.caller == caller}
-            taken = len(self._sessions)
-            if taken < MAX_SESSIONS and finds_room(caller, len(mine), taken, MAX_SESSIONS):
+            callers = [each.caller for each in self._sessions.values()] + [each for each, _ in self._starting.values()]
+            mine, taken = callers.count(caller), len(callers)
+            short = taken > 0 and free_memory() < MEMORY * (1 + len(self._starting))
+            if not short and taken < MAX_SESSIONS and finds_room(caller, mine, taken, MAX_SESSIONS):
                 return
-            group = self._sessions if caller is None else mine or self._sessions
+            own = {key: each for key, each in self._sessions.items() if each.caller == caller}
+            group = self._sessions if caller is None else own or self._sessions
             idle = {key: each for key, each in group.items() if not each.lock.locked()}
             oldest = min(idle, key=lambda key: idle[key].used, default=None)
             if oldest is None or now - idle[oldest].used < BUSY_SECONDS:
-                raise ToolError(f"{len(group)} sessions have pages open; try again in a while")
+                why = f", and less than {MEMORY >> 20} MB of memory are free for one more" if short else ""
+                count = mine if caller is not None and mine else taken
+                raise ToolError(f"{count} sessions have pages open{why}; try again in a while")
             await self._sessions.pop(oldest).close()
 
     async def _close(self, over: Callable[[BrowserSession], bool]) -> None:
@@ -211,7 +231,8 @@ class Engine:
         await asyncio.gather(*[self._sessions.pop(key).close() for key in keys])
 
     async def _end(self, key: str) -> bool:
-        session = self._sessions.pop(key, None)
+        async with self._turn(key):  # it may be starting
+            session = self._sessions.pop(key, None)
         self._begun.discard(key)
         if session is None:
             return False
@@ -227,20 +248,30 @@ class Engine:
 
         while True:
             await asyncio.sleep(min(REAP_SECONDS, self.settings.idle_timeout))
-            async with self._starting:
-                await self._close(over)
+            await self._close(over)
 
     async def _shut_down(self) -> None:
         if self._reaper is not None:
             self._reaper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reaper
+        starts = [task for _, task in self._starting.values() if task is not None]
+        for task in starts:
+            task.cancel()
         async with asyncio.timeout(CLOSE_SECONDS):
+            await asyncio.gather(*starts, return_exceptions=True)
             await self._close(lambda _: True)
 
 
 def _key(ctx: ToolContext) -> str:
     return ctx.session_id or ""
+
+
+def free_memory() -> float:
+    """Return how many bytes programs can still get, or infinity where the system does not say it."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
+    return math.inf
 
 
 def _in_words(said: str) -> str:

@@ -13,7 +13,9 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +62,8 @@ SWITCHES = (
 )
 # Chromium starts these for addresses of other programs (`mailto:`), for some of them without asking anybody
 _OPENERS = ("xdg-open", "xdg-email", "xdg-mime", "xdg-settings", "gio", "gnome-open", "kde-open", "exo-open")
+# The environment of the driver that is being started; a program's own use of Playwright has none.
+_small: ContextVar[dict[str, str] | None] = ContextVar("environment of a driver", default=None)
 # The environment variables that a browser needs to draw text. They hold no secrets.
 _KEPT = ("LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE")
 
@@ -116,14 +120,7 @@ class Chromium:
 
     async def close(self) -> None:
         """Kill the browser with all its processes, and delete its files. Its pages cannot make it wait."""
-        await asyncio.to_thread(end_group, self.leader, self.folder)
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self.playwright.stop()
-        except Exception as error:
-            log.debug("closing the browser's driver: %s", error)
-        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
-        os.close(self.lock)
+        await _end(self.playwright, self.leader, self.folder, self.lock)
 
 
 async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str | Path] = ()) -> Chromium:
@@ -133,17 +130,16 @@ async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
     environment = _environment(folder, roots)
-    for each in (folder, folder / "downloads", folder / "home", folder / "bin"):
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in _OPENERS:
-        (folder / "bin" / name).symlink_to(find_program("false", roots) or "/bin/false")
-    lock = lock_file(folder / LOCK)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = lock_file(folder / "new")
+    (folder / "new").rename(folder / LOCK)  # another start would delete a folder with a lock that nobody holds
+    playwright = None
     try:
+        for name in ("downloads", "home", "bin"):
+            (folder / name).mkdir(mode=0o700)
+        for name in _OPENERS:
+            (folder / "bin" / name).symlink_to(find_program("false", roots) or "/bin/false")
         playwright = await _driver(folder, environment, roots)
-    except BaseException:
-        os.close(lock)
-        raise
-    try:
         browser = await playwright.chromium.launch(
             executable_path=str(path),
             args=list(SWITCHES),
@@ -157,12 +153,8 @@ async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str
             timeout=LAUNCH_SECONDS * 1000,
         )
     except BaseException as error:  # a cancelled call must not leave files or processes, either
-        with contextlib.suppress(Exception):
-            await playwright.stop()
-        end_group(None, folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-        if not isinstance(error, Exception):
+        await _end(playwright, None, folder, lock)
+        if playwright is None or not isinstance(error, Exception):
             raise
         raise ToolError(_why(path, str(error))) from None
     return Chromium(playwright, browser, folder, leader_of(folder), lock)
@@ -171,23 +163,58 @@ async def launch(settings: BrowserSettings, folder: Path, writable: Iterable[str
 async def _driver(folder: Path, environment: Mapping[str, str], writable: Iterable[str | Path]) -> Playwright:
     """Start Playwright's driver (a Node.js program) with the same small environment and temporary files in `folder`.
     Raises ToolError if it is one that tools may replace."""
-    from playwright._impl import transport  # a private name that may change: then the driver gets all variables
     from playwright.async_api import async_playwright
 
     node = os.environ.get("PLAYWRIGHT_NODEJS_PATH")
     if node and (why := doubt(node, writable)) is not None:
         raise ToolError(f"PLAYWRIGHT_NODEJS_PATH names a program that is not run: {why}")
-    module: Any = transport
-    usual = getattr(module, "get_driver_env", None)
-    if usual is None:
-        return await async_playwright().start()
-    env = {**environment, "TMPDIR": str(folder)}
-    env |= {name: value for name, value in usual().items() if name.startswith("PW_")}
-    module.get_driver_env = lambda: dict(env)
+    _patch_driver()
+    before = _small.set({**environment, "TMPDIR": str(folder)})
+    starting = asyncio.ensure_future(async_playwright().start())  # takes the variable along
+    _small.reset(before)
     try:
-        return await async_playwright().start()
-    finally:
-        module.get_driver_env = usual
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:  # Playwright would leave a driver whose start is cancelled
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await (await starting).stop()
+        raise
+
+
+@cache
+def _patch_driver() -> None:
+    """Make Playwright ask us for the environment of a driver."""
+    from playwright._impl import transport  # a private name that may change: then the driver gets all variables
+
+    module: Any = transport
+    usual: Callable[[], dict[str, str]] | None = getattr(module, "get_driver_env", None)
+    if usual is None:
+        return
+
+    def environment() -> dict[str, str]:
+        small, whole = _small.get(), usual()
+        return whole if small is None else {**small, **{k: v for k, v in whole.items() if k.startswith("PW_")}}
+
+    module.get_driver_env = environment
+
+
+async def _end(playwright: Playwright | None, leader: int | None, folder: Path, lock: int) -> None:
+    """End a browser, its driver and all their processes, and delete their files."""
+    if leader is not None:
+        with contextlib.suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+        _remove_sockets(folder)
+    if playwright is not None:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await playwright.stop()
+        except Exception as error:
+            log.debug("closing the browser's driver: %s", error)
+    await asyncio.to_thread(_end_rest, folder)  # what the driver started meanwhile, and a driver that hangs
+    if leader is not None:
+        await asyncio.to_thread(_reap, leader)
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    os.close(lock)
 
 
 def _environment(folder: Path, writable: Iterable[str | Path]) -> Mapping[str, str]:
@@ -224,7 +251,7 @@ def dead_profiles(folder: Path, *, remove: bool = True) -> list[str]:
         with closing_fd(held):
             found.append(lock.parent.name)
             if remove:
-                _remove_sockets(lock.parent)
+                _end_rest(lock.parent)
                 shutil.rmtree(lock.parent, ignore_errors=True)
     return found
 
@@ -240,18 +267,13 @@ def leader_of(folder: Path) -> int | None:
     return None
 
 
-def end_group(leader: int | None, folder: Path) -> None:
-    """Kill the remaining processes of a browser: its process group, and each process that names its folder."""
+def _end_rest(folder: Path) -> None:
+    """Kill each process that names the folder of a browser, and remove its sockets."""
     _remove_sockets(folder)
-    if leader is not None:
-        with contextlib.suppress(OSError):
-            os.killpg(leader, signal.SIGKILL)
     for pid in _pids():
         if _runs_in(pid, folder):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-    if leader is not None:
-        _reap(leader)
 
 
 def _remove_sockets(folder: Path) -> None:
@@ -293,9 +315,9 @@ def _group(pid: int) -> int:
 
 
 def _runs_in(pid: int, folder: Path) -> bool:
-    """Return whether an option of a process names a path in the folder."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return b"=" + os.fsencode(folder) + b"/" in file.read()
-    except OSError:
-        return False
+    """Return whether an option or a variable of a process names a path in the folder."""
+    for name in ("cmdline", "environ"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+            if b"=" + os.fsencode(folder) + b"/" in file.read():
+                return True
+    return False
