@@ -146,6 +146,10 @@ def test_what_is_not_listed_asks() -> None:
         "a=([PATH=0]=1); ls", "declare -a a=([PATH=0]=1); ls", "a=(x [n]=1)", "x='a[$(./x)]'; a=([x]=1)",
         "a=(1); declare -A a=([PATH=0]=1); ls", "false && declare -A a; a=([PATH=0]=1)", "a=(1); unset 'a[PATH=0]'; ls",
         "printf '%n' PATH; ls", "printf -- '%5n' PATH; ls", "printf -v x '%-n' PATH; ls", 'printf "$f" PATH; ls',
+        "a=(1 2 3); echo ${#a[@]}", 'a=(1 2); echo "${a[@]}"', "declare -A m=([x]=1); ls", "mapfile -t l < f",
+        "read -a l",
+        "echo ${x/a/b}", "echo ${x:1}", "echo ${x^^}", "echo ${x%$y}", 'echo "${x#*(b)}"', "echo ${!x@}",
+        "echo ${x:-~}",
         "declare -a c='($(./x))'", "declare -a c='([$(./x)]=1)'", "typeset -A c='(`./x`)'", "readonly -a c='(<(./x))'",
         'declare -a c="$(cat f)"', 'c=(1 2); declare c="$(cat f)"', 'mapfile c < f; local c="$x"',
         "shopt -s dotglob; cat *", "jobs -x ./x", "git --bare log", "git --zz log", "git -c help.format=web help log",
@@ -158,10 +162,10 @@ def test_what_is_not_listed_asks() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "declare -A m=([x]=1 [y]=2); echo ${m[@]}", "a=([0]=7 [1]=8); echo ${a[1]}", "unset 'a[0]'",
+        "unset 'a[0]'", "echo ${x:-y} ${#x} ${x%.py} ${x##*/}", 'for x in *.py; do echo "${x%.py}"; done',
         "cd -P src; ls", "last -F", "who -a",
         "n=1; ((n++)); echo $n", "echo $((1 + 2))", "i=0; while [ $i -lt 3 ]; do i=$((i+1)); done", "[[ 3 -gt 2 ]]",
-        "for ((i=0; i<3; i++)); do echo $i; done", "a=(1 2 3); echo ${#a[@]} ${a[0]}", "x=3; echo $((x * x))",
+        "for ((i=0; i<3; i++)); do echo $i; done", "x=3; echo $((x * x))",
         "sed -n -e 1p -e '/a/,/b/p' f", "sed 's/a\\/b/c/g;s|x|y|' f", "awk '/\"/ { print $1 \" > \" $2 }' f",
         "awk '{ n += $1 / 2 } END { print n / NR }' f", "grep -e a -e b f", "rg -g '*.py' -g '!x' a",
         "git clean -n", "git config --get user.name", "sort -k1,1 -k2n f", "head -n5 f", "cut -d: -f1 f",
@@ -178,7 +182,18 @@ def test_no_handler_forgets_an_option_that_is_not_listed() -> None:
     assert allowed(f"{name} {sub} {form}" for name, sub, _ in CLOSED for form in forms) == []
 
 
-@pytest.mark.parametrize("command", ["((n))", "pytest --version", "sort --foo f", "sed 'a\\' f", "rg -L x", "file -C"])
+@pytest.mark.parametrize(
+    "command", ['x=(touch y); "${x[@]}"', "x=RM; ${x,,} -rf /", "x=rm.y; ${x%.y} -rf /", "n=c; ${!n} -rf /", "${x:1} a"]
+)
+def test_a_program_whose_name_is_computed_asks_in_a_sandbox_too(command: str) -> None:
+    found = judge_command(command, WALLED)
+    assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:computed-name", False), found
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["((n))", "a=(1); ls", "echo ${x/a/b}", "pytest --version", "sort --foo f", "sed 'a\\' f", "rg -L x", "file -C"],
+)
 def test_a_sandbox_answers_what_is_not_listed(command: str) -> None:
     found = judge_command(command, WALLED)
     assert (found.verdict, found.unknown) == ("ask", True), found

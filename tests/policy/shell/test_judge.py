@@ -362,9 +362,9 @@ def test_what_zsh_reads_in_another_way_asks(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        'x=(a b); for y in "${x[@]}"; do cat "$y"; done', 'grep "a$" b', 'echo "$HOME:/x" "a$" $PWD:', "exit $?",
-        'echo $(($#-1)) "$#-1"', "printf '%s %d\\n' \"$x\" 3", "x=(a); cat $x", "exit 1", "x=a; cat ${x}",
-        'echo "${x:-(none)}" ${y:-none} "${z#*:}" "${z%%|*}"', "x=abc; echo ${x:(-2)}", "set -euo pipefail; ls",
+        'grep "a$" b', 'echo "$HOME:/x" "a$" $PWD:', "exit $?",
+        'echo $(($#-1)) "$#-1"', "printf '%s %d\\n' \"$x\" 3", "exit 1", "x=a; cat ${x}",
+        'echo "${x:-none}" ${y:-none} "${z#*:}" "${z%%|*}"', "set -euo pipefail; ls",
         "set -x; set +e", "set -- a b; ls", "[ -t 1 ] && ls", "[[ -t 0 ]]", "read -t 5 x", "LINES=20; ls",
         "COLUMNS=80 ls", "echo '}' {a,b}..c",
         r"grep $'\t' a", 'x="a b"; cat "$x"', "ls 2>/dev/null",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ...core.text import lazy_regex
 from . import expansion
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .shell_state import OUTER, UNKNOWN, Array, Value, known
+from .shell_state import OUTER, UNKNOWN, Value, known
 from .simple import DECLARATIONS
-from .tree import Assign, Lit, Piece, Raw, Simple
+from .tree import Assign, Raw, Simple
 from .words import arguments
 
 
@@ -24,8 +23,7 @@ def words_of(reader: ScriptWalk, node: Simple) -> tuple[Word, ...]:
     for raw in node.words:
         first = raw.pieces[0] if raw.pieces else None
         if raw.assign is not None:
-            by_name = any(each.plain == "-A" for each in node.words) and raw.assign.name not in reader.array_names
-            reader.arrays[raw.assign.name] = array_value(reader, raw.assign, by_name=by_name)
+            read_array(reader, raw.assign)
             words.append(Word((f"{getattr(first, 'text', '')}(", None, ")"), raw.source))
         elif raw.plain is None and first is not None and re.match(r"[A-Za-z_]\w*\+?=", getattr(first, "text", "")):
             words.append(declared(reader, raw))
@@ -50,7 +48,7 @@ def assign_all(reader: ScriptWalk, assigns: tuple[Assign, ...]) -> tuple[tuple[s
     for assign in assigns:
         value = assigned_value(reader, assign)
         reader.state.set(assign.name, value)
-        found.append((assign.name, Word(UNKNOWN if isinstance(value, Array) else value, assign.value.source)))
+        found.append((assign.name, Word(value, assign.value.source)))
     return tuple(found)
 
 
@@ -62,12 +60,13 @@ def temporary(reader: ScriptWalk, assigns: tuple[Assign, ...]) -> tuple[tuple[st
     return found
 
 
-def assigned_value(reader: ScriptWalk, assign: Assign) -> Value | Array:
+def assigned_value(reader: ScriptWalk, assign: Assign) -> Value:
     """Return the value that an assignment gives to a variable."""
     if assign.subscript is not None:
-        expansion.indexed(assign.subscript, reader)
+        expansion.indexed(assign.name, assign.subscript, reader)
     if assign.array is not None:
-        return array_value(reader, assign)
+        read_array(reader, assign)
+        return UNKNOWN
     value = expansion.single(assign.value.pieces, reader, assignment=True)
     text = known(value)
     if text is not None and expansion.runs_later(text):
@@ -78,37 +77,16 @@ def assigned_value(reader: ScriptWalk, assign: Assign) -> Value | Array:
         if reader.state.vars.get(assign.name, OUTER) == OUTER:
             return OUTER
         before = reader.state.get(assign.name)
-        return expansion.merge([*before, *value]) if isinstance(before, tuple) else UNKNOWN
+        return expansion.merge([*before, *value]) if before is not None else UNKNOWN
     return value
 
 
-def array_value(reader: ScriptWalk, assign: Assign, *, by_name: bool = False) -> Value | Array:
-    """Return the elements of `name=(…)`; unknown if it has subscripts other than 0, 1, 2 … in order. Other subscripts
-    are evaluated, unless the array is certainly one whose elements have names (`declare -A`)."""
-    reader.array_names.add(assign.name)
-    for raw in () if by_name else assign.array or ():
-        if raw.source.startswith("[") and re.search(r"\]\+?=", raw.source) and not _NUMBERED.match(raw.source):
+def read_array(reader: ScriptWalk, assign: Assign) -> None:
+    """Read the elements of `name=(…)`: what they run, and what they list. Their values are not computed."""
+    expansion.other_shell(reader, f"{assign.name}=(…)")
+    for raw in assign.array or ():
+        if raw.source.startswith("[") and re.search(r"\]\+?=", raw.source):
             expansion.evaluates(reader, raw.source)
-    given = [_subscripted(raw, at) for at, raw in enumerate(assign.array or ())]
-    if all(given) and not assign.append:
-        return Array(tuple(expansion.single(pieces, reader, assignment=True) for pieces in given if pieces))
-    words = arguments(assign.array or (), reader)
-    for word in words:
+    for word in arguments(assign.array or (), reader):
         if word.glob:  # bash lists the folder
             reader.emit(Command((), ((assign.name, word),)))
-    texts = [word.text for word in words]
-    if any(text is None or re.match(r"\[[^]]*\]\+?=", text) for text in texts):
-        return UNKNOWN
-    return UNKNOWN if assign.append else Array(tuple((text or "",) for text in texts))
-
-
-_NUMBERED = lazy_regex(r"\[[0-9]+\]\+?=")
-
-
-def _subscripted(raw: Raw, at: int) -> tuple[Piece, ...] | None:
-    """Return the value of an element that is written as `[at]=value`."""
-    first, *rest = raw.pieces or (Lit("", False),)
-    start = f"[{at}]="
-    if not isinstance(first, Lit) or first.quoted or not first.text.startswith(start):
-        return None
-    return (Lit(first.text[len(start) :], False), *rest)

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .expansion import expression, runs_later
+from .expansion import expression, other_shell, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
-from .shell_state import DEFAULT_IFS, OUTER, UNKNOWN, Array, Value, known
+from .shell_state import OUTER, UNKNOWN, Value, known
 from .unsure import Unsure
 
 Directories: TypeAlias = tuple[str | None, ...]
@@ -75,7 +75,6 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
         raise Unsure("a variable is another name for an unknown one", command.words[0].source)
     local = command.name == "local" and reader.function is None
     plain = not reader.via and not set(options) - set("axrgp") and not local
-    arrays, reader.arrays = reader.arrays, {}
     for word in command.args:
         if word.text is not None:
             _expression(reader, word.text)
@@ -85,14 +84,9 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
         elif match:
             name = match.group()
             rest = word.start[match.end() :]
-            array = arrays.get(name)
-            if array is None and rest:
-                _expanded_again(reader, word, name, options)
-            if "a" in options or "A" in options:
-                reader.array_names.add(name)
-            if array is not None:
-                state.set(name, array if plain and rest.startswith("=") else UNKNOWN)
-            elif rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
+            if rest and not re.match(r"\w+\+?=\(", word.source):  # no array: that was read
+                _expanded_again(reader, word, options)
+            if rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
                 state.set(name, _behind(word, match.end() + 1))
             elif rest or not plain:
                 state.set(name, UNKNOWN if rest.startswith("=") else OUTER)
@@ -102,10 +96,10 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
                 state.set(name, UNKNOWN)
 
 
-def _expanded_again(reader: ScriptWalk, word: Word, name: str, options: str) -> None:
+def _expanded_again(reader: ScriptWalk, word: Word, options: str) -> None:
     """Raise `Unsure` if the value of an array is text: bash reads `declare -a x='(…)'` as code."""
     value = word.text.partition("=")[2] if word.text is not None else None
-    if value is None and ("a" in options or "A" in options or name in reader.array_names):
+    if value is None and ("a" in options or "A" in options):
         raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
     if value is not None and value.lstrip().startswith("(") and re.search(r"[$`]|[<>]\(", value):
         expression(value, reader)
@@ -133,8 +127,6 @@ def _names(reader: ScriptWalk, command: Command) -> None:
         _expression(reader, word.text)
         for name in NAME.findall(word.text):
             state.set(name, UNKNOWN)
-            if command.name in ("mapfile", "readarray") or "-a" in [each.text for each in command.args]:
-                reader.array_names.add(name)
     for name in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
         state.vars[name] = UNKNOWN
 
@@ -157,12 +149,6 @@ def _printf(reader: ScriptWalk, command: Command) -> None:
         option == "-p" and any((text or "").startswith("-") for text in texts)
     ):
         _names(reader, Command(command.words[:3]))
-    name = texts[1] if len(texts) > 2 and command.name == "printf" and texts[0] == "-v" else None
-    if name is not None and NAME.fullmatch(name):
-        from .produced import printf
-
-        made = None if None in texts else printf([text for text in texts[2:] if text is not None])
-        reader.state.set(name, UNKNOWN if made is None else (made,))
 
 
 def _test(reader: ScriptWalk, command: Command) -> None:
@@ -194,28 +180,25 @@ def _read(reader: ScriptWalk, command: Command) -> None:
     state, given = reader.state, command.given
     _names(reader, command)
     texts = [word.text for word in command.args]
+    if any(text is None or re.match(r"-\w*[aA]", text) for text in texts):
+        other_shell(reader, command.source)
     names = texts[1:] if texts[:1] == ["-r"] else texts
-    if given is None or not names or command.assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
+    if given is None or not names or command.assigns or reader.frames or not state.splits_at_blanks:
         return
     line, newline, _ = given.partition("\n")
     if not newline or "\\" in line:
         return
-    line = line.strip(" \t")
-    if names[0] == "-a" and len(names) == 2 and NAME.fullmatch(names[1] or ""):
-        state.set(names[1] or "", Array(tuple((item,) for item in line.split())))
-    elif all(name is not None and NAME.fullmatch(name) for name in names):
+    if all(name is not None and NAME.fullmatch(name) for name in names):
+        line = line.strip(" \t")
         fields = re.split(r"[ \t]+", line, maxsplit=len(names) - 1) if len(names) > 1 else [line]
         for index, name in enumerate(names):
             state.set(name or "", (fields[index] if index < len(fields) else "",))
 
 
 def _mapfile(reader: ScriptWalk, command: Command) -> None:
-    """mapfile -t NAME: the value is known if its input is."""
+    """mapfile: an array, and a command of bash alone."""
+    other_shell(reader, command.source)
     _names(reader, command)
-    texts, given = [word.text for word in command.args], command.given
-    name = texts[-1] if texts and texts[:-1] == ["-t"] else None
-    if given is not None and name is not None and NAME.fullmatch(name) and not reader.frames and "\0" not in given:
-        reader.state.set(name, Array(tuple((line,) for line in given.removesuffix("\n").split("\n"))))
 
 
 def _set(reader: ScriptWalk, command: Command) -> None:

@@ -11,15 +11,16 @@ from itertools import groupby
 from ...core.text import lazy_regex
 from .grammar import parse_text
 from .lexer import NAME
-from .parameter_values import SECRET_NAME, computed, default, stored
 from .script_walk import ScriptWalk
-from .shell_state import NUMBER, OUTER, UNKNOWN, Array, State, Value, is_number, known
+from .shell_state import NUMBER, OUTER, SECRET_NAME, UNKNOWN, State, Value, is_number, known
 from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
 _NUMBER = lazy_regex(r"-?[0-9]+")
-_SIGNS = lazy_regex(r"[^\w .,:@=+-]")  # what a pattern, or a replacement, may give a meaning
+_DEFAULTS = frozenset({":-", ":=", ":?", "-", "=", "?"})  # what all shells have, as the next ones
+_COMMON = _DEFAULTS | {":+", "+", "#", "##", "%", "%%"}
+_PLAIN_ARGUMENT = lazy_regex(r"[\w ./:@,*?+|=;&-]*")
 _CHANGES = lazy_regex(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
 
@@ -117,12 +118,11 @@ def other_shell(reader: ScriptWalk, what: str) -> None:
     reader.problem(Unsure(f"bash and zsh read `{what}` in different ways", what, "shell:other-shell"))
 
 
-def indexed(pieces: tuple[Piece, ...], reader: ScriptWalk) -> Value:
-    """Return a subscript's value; one that is not `@`, `*` or a number is evaluated."""
-    value = single(pieces, reader)
-    if known(value) not in ("@", "*"):
+def indexed(name: str, pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
+    """Note a subscript: one that is not `@`, `*` or a number is evaluated, and shells count elements from 0 or 1."""
+    other_shell(reader, f"{name}[…]")
+    if known(single(pieces, reader)) not in ("@", "*"):
         arithmetic(pieces, reader)
-    return value
 
 
 def expression(text: str, reader: ScriptWalk) -> None:
@@ -137,44 +137,53 @@ def runs_later(text: str) -> bool:
 
 
 def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
-    """Return the value of `$name` or `${name…}`, and whether it is always one word.
+    """Return the value of `$name` or `${name…}`, and whether it is always one word. Behind an operator it is unknown.
 
-    Raises `Unsure` if it runs text in a variable, or an indirect name is not a name.
+    Raises `Unsure` if it runs text in a variable.
     """
-    state = reader.state
-    name = piece.name
-    if piece.op and piece.zsh:
-        other_shell(reader, f"${{{name}{piece.op}…{piece.zsh}…}}")
-    elif piece.zsh:
+    name, op = piece.name, piece.op
+    if piece.zsh:
         sign = name == "$" and piece.zsh[0] not in "[:"
         other_shell(reader, f"${piece.zsh}…" if sign else f"${name}{piece.zsh}")
         if sign or name == '"':
             return ("$" if sign else "",), True
-    subscript = indexed(piece.subscript, reader) if piece.subscript is not None else None
-    argument = single(piece.arg, reader) if piece.op else ("",)
-    if piece.op == "@" and known(argument) not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
-        raise Unsure("an expansion runs what a variable holds", name)
-    if piece.op == ":":
-        arithmetic(piece.arg, reader)
-    value = stored(name, subscript, state)
-    items = state.get(name)
-    many = isinstance(items, Array) and len(items.items) > 1 and not all(map(is_number, items.items))
-    if many and known(subscript) not in ("@", "*"):
-        other_shell(reader, f"${name}")
-    if piece.prefix != "#" and piece.op not in (":+", "+"):
+    if piece.subscript is not None:
+        indexed(name, piece.subscript, reader)
+    if op:
+        argument = known(single(piece.arg, reader))
+        if op == "@" and argument not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
+            raise Unsure("an expansion runs what a variable holds", name)
+        if op == ":":
+            arithmetic(piece.arg, reader)
+        if op not in _COMMON or not (len(piece.arg) == 0 or _is_plain(*piece.arg)):
+            other_shell(reader, f"${{{piece.prefix}{name}{op}…}}")
+        if op in (":=", "="):
+            reader.state.vars[name] = UNKNOWN
+            reader.assigned(name)
+    if piece.prefix == "!":
+        other_shell(reader, f"${{!{name}…}}")
+    if piece.prefix != "#" and op not in (":+", "+"):
         uses(reader, name)
     if piece.prefix == "!":
-        target = known(value) if not piece.op and piece.subscript is None else None
-        if target is not None and not NAME.fullmatch(target):
-            raise Unsure("a variable is named by odd text", target)
-        uses(reader, target)
-        return (stored(target, None, state) if target is not None else None) or UNKNOWN, False
-    if piece.prefix == "#":
-        text = known(value)
-        return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
-    if not piece.op:
-        return (value, value == NUMBER) if value is not None else (UNKNOWN, name in "#?$")
-    return _operated(piece, value, argument, reader), False
+        uses(reader, None)
+    value = reader.state.parameter(name)
+    if op in _DEFAULTS and known(value) and piece.subscript is None:
+        return value or UNKNOWN, False
+    if op or piece.prefix or piece.subscript is not None:
+        return UNKNOWN, piece.prefix == "#"
+    return (value, value == NUMBER) if value is not None else (UNKNOWN, name in "#?$")
+
+
+def is_operated(piece: Piece) -> bool:
+    """Return whether this is an expansion whose value is not computed: with a subscript, or most operators."""
+    return isinstance(piece, Param) and bool(
+        piece.prefix or piece.subscript is not None or (piece.op and piece.op not in _DEFAULTS)
+    )
+
+
+def _is_plain(first: Piece, *rest: Piece) -> bool:
+    """Return whether the text behind an operator has one meaning in all shells, and nothing in it is expanded."""
+    return not rest and isinstance(first, Lit) and _PLAIN_ARGUMENT.fullmatch(first.text) is not None
 
 
 def uses(reader: ScriptWalk, name: str | None) -> None:
@@ -182,24 +191,3 @@ def uses(reader: ScriptWalk, name: str | None) -> None:
     if name is None or (reader.state.vars.get(name, OUTER) == OUTER and SECRET_NAME.search(name)):
         said = "it uses a variable of the environment that may hold a secret"
         reader.problem(Unsure(said, name or "", "shell:environment"))
-
-
-def _operated(piece: Param, value: Value | None, argument: Value, reader: ScriptWalk) -> Value:
-    """Return the value after an operator of `${name…}`, if it is simple enough to be certain."""
-    state = reader.state
-    op, text, other = piece.op, known(value), known(argument)
-    if op in (":=", "=") and not text:
-        state.vars[piece.name] = UNKNOWN
-        reader.assigned(piece.name)
-    if text is None or (text == "" and ":" not in op and op in "-=?+"):
-        return UNKNOWN
-    if op in (":-", ":=", ":?", "-", "=", "?"):
-        return (text,) if text else default(piece, argument)
-    if op in (":+", "+"):
-        return default(piece, argument) if text else ("",)
-    if other is None or not text.isascii() or piece.subscript is not None or len(text) * len(other) > 1_000_000:
-        return UNKNOWN
-    plain = len(piece.arg) == 1 and isinstance(piece.arg[0], Lit) and piece.arg[0].quoted == piece.quoted
-    if not plain and _SIGNS.search(other):  # `*` and `/` mean themselves in quotes, in zsh also in a value
-        return UNKNOWN
-    return computed(op, text, other)

@@ -122,7 +122,7 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
     """Yield every judgement against a script; denials for its structure come first."""
     for problem in script.problems:  # without a sandbox a person looks at what we cannot read
         answered = place.contained or not place.walled or problem.rule in _READING
-        answered = answered and problem.rule != "shell:pattern"
+        answered = answered and problem.rule not in ("shell:pattern", "shell:computed-name")
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
     wrapped = {name for command in script.commands for name in command.via}
     programs: set[str | None] = set()

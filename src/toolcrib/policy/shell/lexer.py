@@ -26,10 +26,6 @@ _PARAMETER_OP = lazy_regex(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
 # zsh takes a subscript and letters after a variable, and signs before it, as a part of it.
 _ZSH_AFTER = lazy_regex(r"\[|:[a-zA-Z&]|(?<=\$[0-9])[0-9]|(?<=\$#)(?:[\w@*?$]|-(?!\d))|(?<=\$\$)\{")
 _ZSH_BEFORE = lazy_regex(r"\+*[~=^]|\++\w")
-# In the text after an operator of `${…}` it reads groups, ranges of numbers, and qualifiers that run commands.
-_ZSH_PATTERN = lazy_regex(r"\(|<[0-9]*-[0-9]*>")
-_JOINED = lazy_regex(r"\0\w|\$[\w({\[@*#?!$\0\1-]|[`\\]")
-_DEFAULTS = frozenset({":-", ":=", ":?", ":+", "-", "=", "?", "+"})
 SPLIT_OPERATOR = lazy_regex(r"[|&;<>]\\\n[|&;<>(-]")
 
 
@@ -326,19 +322,8 @@ class Lexer(Scanner):
             param.op = operator.group()
             self.i = operator.end()
             param.arg = self.argument(quoted)
-            param.zsh = self.other_pattern(param)
         self.close("}")
         return param
-
-    def other_pattern(self, param: Param) -> str:
-        """Return what zsh reads as a pattern in the text after an operator of `${…}`, and bash as text."""
-        if param.op == ":" or (param.quoted and param.op in _DEFAULTS):
-            return ""
-        text = "".join(
-            piece.text if isinstance(piece, Lit) and piece.quoted <= param.quoted else "_" for piece in param.arg
-        )
-        found = _ZSH_PATTERN.search(text)
-        return found.group() if found else ""
 
     def argument(self, quoted: bool) -> tuple[Piece, ...]:
         """Return the pieces after the operator of `${…}`, up to the brace."""
@@ -358,12 +343,6 @@ class Lexer(Scanner):
                 self.piece(pieces)
             else:
                 pieces.append(Lit(self.run(_IN_BRACES), quoted))
-        if quoted:  # bash removes quotes in it before it reads it: `"${x:-"$"(a)}"` runs a, `"${x:-"$y"z}"` is `$yz`
-            signs = (
-                each.text if isinstance(each, Lit) else "\0" if getattr(each, "bare", 0) else "\1" for each in pieces
-            )
-            if _JOINED.search("".join(signs)):
-                raise self.error("an expansion holds quotes that make another one")
         return tuple(pieces)
 
     def subscript(self) -> tuple[Piece, ...]:

@@ -111,7 +111,7 @@ def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: 
     if inner.inside:
         return
     state = reader.state
-    state.vars = {name: OUTER for name in state.vars if name != "IFS"}
+    state.vars = dict.fromkeys(state.vars, OUTER)
     for name, word in assigns:
         state.set(name, UNKNOWN if word.text is None else (word.text,))
     state.aliases = {}

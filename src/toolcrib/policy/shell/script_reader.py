@@ -260,6 +260,8 @@ class Reader(ScriptWalk):
         words = words_of(self, node)
         if node.words and (node.words[0].source[0] == "{" or any(raw.source == "}" for raw in node.words[1:])):
             expansion.other_shell(self, "{…}")  # zsh begins a group at `{a,b}`, and ends one at a lone `}`
+        if words and words[0].text is None and any(map(expansion.is_operated, node.words[0].pieces)):
+            self.problem(Unsure("the name of a program is computed", node.words[0].source, "shell:computed-name"))
         self.made = tuple(self.commands[mark:])
         redirects, stdin = self.redirections(node.redirects) if node.redirects else ((), None)
         if not node.assigns:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .parts import Command, Problem, Script, Stdin, Word
-from .shell_state import UNKNOWN, Array, State, Value, directories
+from .shell_state import UNKNOWN, State, Value, directories
 from .tree import Function, Item, Node
 from .unsure import Unsure
 
@@ -39,8 +39,6 @@ class ScriptWalk(ABC):
         self.recursions = 0
         self.defined: list[Function] = []
         self.called: set[int] = set()
-        self.arrays: dict[str, Value | Array] = {}  # those that the arguments of `declare` assign
-        self.array_names: set[str] = set()
         self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words that are being run
         self.processes: list[tuple[Value, tuple[Command, ...]]] = []
 

@@ -11,6 +11,8 @@ import re
 from typing import TypeAlias
 
 from ...core.dataclass import dataclass
+from ...core.text import lazy_regex
+from .lexer import NAME
 from .tree import Function
 
 Value: TypeAlias = tuple[str | None, ...]
@@ -19,15 +21,13 @@ OUTER: Value = (None, None)
 """Unknown, too, and perhaps still what the environment has."""
 NUMBER: Value = (None, "")
 """The result of arithmetic: not known, but certainly a number."""
-DEFAULT_IFS = " \t\n"
 MAX_DIRECTORIES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """An indexed array whose elements are known one by one."""
-
-    items: tuple[Value, ...]
+SECRET_NAME = lazy_regex(
+    r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|COOKIE|BEARER|SESSION|WEBHOOK|PRIVATE|SIGNING|CONNECTION|PROXY|_PWD\Z|UR[IL]S?\Z"
+    r"|(?:\A|_)(?:PAT|JWT|PIN|OTP|TOTP|SAS|DSN|CONN|SALT|SEED|PW|MNEMONIC|WALLET|LICENSE|CERT)(?:\Z|_)",
+    re.IGNORECASE,
+)  # an address may hold a password
+"""What the name of an environment variable contains if it may hold a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,14 @@ class LoopPattern:
         return (start, None) if start else UNKNOWN
 
 
-def known(value: Value | Array | None) -> str | None:
-    """Return the text of a value that is completely known; an array means its first element, as in bash."""
-    if isinstance(value, Array):
-        value = value.items[0] if value.items else None
+def known(value: Value | None) -> str | None:
+    """Return the text of a value that is completely known."""
     if value is None or None in value:
         return None
     return "".join(part for part in value if part is not None)
 
 
-def is_number(value: Value | Array | LoopPattern | None) -> bool:
+def is_number(value: Value | LoopPattern | None) -> bool:
     """Return whether a value is certainly a number."""
     if isinstance(value, LoopPattern):
         return False
@@ -66,7 +64,7 @@ class State:
     __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
-        self.vars: dict[str, Value | Array | LoopPattern] = {}
+        self.vars: dict[str, Value | LoopPattern] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
         # The bodies a function may have, and whether it certainly has one of them.
@@ -126,7 +124,7 @@ class State:
         self.vars = {}
         self.opaque = True
 
-    def get(self, name: str) -> Value | Array | None:
+    def get(self, name: str) -> Value | None:
         """Return a variable's value, or None if it may be unset."""
         value = self.vars.get(name)
         if value is not None or self.opaque:
@@ -137,14 +135,27 @@ class State:
             cwd = self.cwds[0] if len(self.cwds) == 1 else None
             return None if cwd is None else (cwd,)
         if name == "IFS":
-            return (DEFAULT_IFS,)
+            return (" \t\n",)
         return None
 
-    def ifs(self) -> str | None:
-        """Return the characters that split words, if they are known."""
-        return known(self.get("IFS"))
+    def parameter(self, name: str) -> Value | None:
+        """Return the value of a variable or of a positional parameter; None if it may be unset."""
+        if name.isdigit():
+            index = int(name)
+            if index == 0:
+                return None if self.arg0 is None else (self.arg0,)
+            items = self.arguments
+            return None if items is None else items[index - 1] if index <= len(items) else ("",)
+        if name == "#" and self.arguments is not None:
+            return (str(len(self.arguments)),)
+        return self.get(name) if NAME.fullmatch(name) else None
 
-    def set(self, name: str, value: Value | Array | LoopPattern) -> None:
+    @property
+    def splits_at_blanks(self) -> bool:
+        """Return whether unquoted values are certainly split at blanks and the ends of lines: nothing has set IFS."""
+        return not self.opaque and "IFS" not in self.vars
+
+    def set(self, name: str, value: Value | LoopPattern) -> None:
         """Assign a variable. Some variables may not keep the assigned value; theirs is unknown."""
         self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
 

@@ -15,10 +15,12 @@ from .expansion import MAX_VALUE, evaluate, merge, other_shell, uses, value_tild
 from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
-from .shell_state import DEFAULT_IFS, UNKNOWN, Array, LoopPattern, State, Value, known
+from .shell_state import UNKNOWN, LoopPattern, State, Value, known
 from .tree import Lit, Param, Piece, Proc, Raw
 from .unsure import Unsure
 
+_BLANKS = lazy_regex(r"[ \t\n]+")
+_SPLITTING = frozenset(" \t\n*?[")
 _TILDE = lazy_regex(r"~(?=/|\Z)")
 _ARGUMENT_TILDE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*=")
 _ODD_TILDE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
@@ -100,7 +102,7 @@ def _pattern(pieces: tuple[Piece, ...], state: State) -> LoopPattern | None:
     if len(rest) != 1 or not isinstance(rest[0], Param) or rest[0].prefix or rest[0].op or rest[0].subscript:
         return None
     found = state.vars.get(rest[0].name)
-    return found if isinstance(found, LoopPattern) and (rest[0].quoted or state.ifs() == DEFAULT_IFS) else None
+    return found if isinstance(found, LoopPattern) and (rest[0].quoted or state.splits_at_blanks) else None
 
 
 def file_word(raw: Raw, reader: ScriptWalk) -> Word:
@@ -140,6 +142,8 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
             current.add("/dev/fd/", True)
             current.add(None, True)
         elif isinstance(piece, Param) and _all_of(piece):
+            if piece.subscript is not None:
+                other_shell(reader, f"${{{piece.name}[…]}}")
             uses(reader, piece.name)
             current = _list(piece, out, current, reader)
         else:
@@ -151,7 +155,7 @@ def fields(pieces: tuple[Piece, ...], reader: ScriptWalk, braced: bool = False) 
                     current.add(part, True)
             else:
                 _splits_here(piece, value, reader)
-                current = _split(value, out, current, None if odd else reader.state.ifs())
+                current = _split(value, out, current, not odd and reader.state.splits_at_blanks)
     if current.present:
         out.append(current)
     return out
@@ -213,8 +217,7 @@ def _is_list(piece: Param) -> bool:
 def _list(piece: Param, out: list[_WordField], current: _WordField, reader: ScriptWalk) -> _WordField:
     """Add `"$@"`, `"${a[@]}"` and the unquoted forms; return the field that is open afterwards."""
     star, state = _all_of(piece) == "*", reader.state
-    value = state.get(piece.name)
-    items = state.arguments if piece.name in ("@", "*") else value.items if isinstance(value, Array) else None
+    items = state.arguments if piece.name in ("@", "*") else None
     if items is None or star:
         current.add(None, True)
         current.many = current.many or not (star and piece.quoted)
@@ -230,43 +233,26 @@ def _list(piece: Param, out: list[_WordField], current: _WordField, reader: Scri
                 current.add(part, True)
         else:
             _splits_here(piece, item, reader)
-            current = _split(item, out, current, state.ifs())
+            current = _split(item, out, current, state.splits_at_blanks)
     return current
 
 
 def _splits_here(piece: Piece, value: Value, reader: ScriptWalk) -> None:
     """Note an unquoted variable whose text bash takes for several words or for a pattern: zsh does not."""
-    signs = {*(reader.state.ifs() or DEFAULT_IFS), *"*?["}
-    if isinstance(piece, Param) and any(part and not signs.isdisjoint(part) for part in value):
+    if isinstance(piece, Param) and any(part and not _SPLITTING.isdisjoint(part) for part in value):
         other_shell(reader, f"${piece.name}")
 
 
-def _split(value: Value, out: list[_WordField], current: _WordField, ifs: str | None) -> _WordField:
+def _split(value: Value, out: list[_WordField], current: _WordField, at_blanks: bool) -> _WordField:
     """Add an unquoted value, split into words; return the field that is open afterwards."""
     for part in value:
-        if part is None or ifs is None or "\\" in part:
+        if part is None or not at_blanks or "\\" in part:
             current.add(None, False)
             current.many = True
-        elif not ifs:
-            current.add(part, False)
-        else:
-            current = _split_text(part, out, current, ifs)
-    return current
-
-
-def _split_text(text: str, out: list[_WordField], current: _WordField, ifs: str) -> _WordField:
-    """Add unquoted known text, split at the characters of IFS; return the field that is open afterwards."""
-    space = "".join(char for char in ifs if char in DEFAULT_IFS)
-    other = "".join(char for char in ifs if char not in DEFAULT_IFS)
-    blank = f"[{re.escape(space)}]" if space else "(?!)"
-    hard = f"[{re.escape(other)}]" if other else "(?!)"
-    at = 0
-    for match in re.finditer(f"{blank}*({hard}){blank}*|{blank}+", text):
-        current.add(text[at : match.start()], False)
-        if current.present or match.group(1) is not None:
-            out.append(current)
-            current.present = True
-            current = _WordField()
-        at = match.end()
-    current.add(text[at:], False)
+            continue
+        for index, text in enumerate(_BLANKS.split(part)):
+            if index and current.present:
+                out.append(current)
+                current = _WordField()
+            current.add(text, False)
     return current

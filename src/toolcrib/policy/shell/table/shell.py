@@ -10,9 +10,8 @@ from itertools import cycle, pairwise
 
 from ....core.text import lazy_regex
 from ..effect import Effect
-from ..parameter_values import SECRET_NAME
 from ..parts import Word
-from ..shell_state import NUMBER
+from ..shell_state import NUMBER, SECRET_NAME
 from ..sorting import cut, literal
 from .loading_variables import assignment
 from .program_spec import SortedWords
