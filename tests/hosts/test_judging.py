@@ -451,6 +451,11 @@ async def test_a_write_through_a_link_is_judged_by_what_it_reaches(host: Host) -
         assert await host.decides("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}) == expected, path
         patch = f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch"
         assert await host.decides("apply_patch", {"command": patch}) == expected, path
+    host.name = "cursor"
+    host.config.write_text('mode = "autonomous"')  # no yes to a protected name stands for a yes to a file outside
+    (host.work / "home").symlink_to(host.work.parent)
+    (host.work.parent / ".bashrc").touch()
+    assert "is outside the workspace" in (await host.says(host.event(True, "Delete", {"path": "home/.bashrc"}))).stdout
 
 
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:

@@ -128,6 +128,12 @@ def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) ->
         ws.locate_to_change(place.path)
     except ReadOnlyRoot as error:
         return Judgement("deny", str(error), RULE_READ_ONLY)
+    try:
+        st = ws.lstat(place.path)
+    except OutsideWorkspace:  # a link leads out: no yes to a protected name may hide that
+        raise
+    except OSError:
+        st = None
     text = str(place.root.path.joinpath(*place.parts))
     run_by_host = host_file_at(str(place.root.path), text, ws.host_files)
     if run_by_host is not None:
@@ -135,13 +141,7 @@ def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) ->
     protected = why_protected(ws, place.path, along)
     if protected is not None:
         return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)
-    try:
-        st = ws.lstat(place.path)
-    except OutsideWorkspace:
-        raise
-    except OSError:
-        return None
-    if stat.S_ISREG(st.st_mode) and st.st_nlink > 1:
+    if st is not None and stat.S_ISREG(st.st_mode) and st.st_nlink > 1:
         reason = f"{place.shown} has {st.st_nlink} names (hard links); changing it here parts it from the others"
         return Judgement("ask", reason, RULE_LINKED)
     return None
