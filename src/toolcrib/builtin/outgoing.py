@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field
 
 from ..boundary.network.exchange import Hop
+from ..boundary.network.url import DEFAULT_PORTS, scheme_of
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
@@ -32,8 +33,10 @@ Resolve = Callable[..., str]
 
 
 def _bare(url: str) -> str:
-    if not url[:1].isalpha() or url[-1].isspace():
-        raise ValueError("the URL should begin with https:// and have nothing around it")
+    scheme = scheme_of(url)
+    slashes = scheme not in DEFAULT_PORTS or url.startswith("//", len(scheme) + 1)
+    if scheme is None or not slashes or url[-1].isspace():
+        raise ValueError("the URL should begin with https://, as in https://example.com/page, with nothing around it")
     return url
 
 

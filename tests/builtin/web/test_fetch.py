@@ -34,6 +34,12 @@ async def test_a_url_with_something_around_it(web):
         assert got["url"] == site.url("/x")
 
 
+@pytest.mark.parametrize("text", ["foo", "example.com:80/x", "https:example.com", ""])
+async def test_what_is_no_url_is_an_invalid_argument(web, text):
+    answer = await web.call("web_fetch", url=text)
+    assert answer.error_kind == "invalid" and "https://example.com/page" in answer.for_llm
+
+
 async def test_the_main_text_of_a_page_as_json(web):
     site = web.page(ARTICLE)
     got = await web.fetch(site.url("/x"))

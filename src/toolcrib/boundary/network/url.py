@@ -51,13 +51,12 @@ def parse_url(text: str) -> Target:
     """Return the target of an http or https URL. Raises AddressRefused, with what is wrong and what to write
     instead."""
     _no_traps(text)
-    found = _SCHEME.match(text)
-    scheme = found.group(1).lower() if found is not None else ""
-    if found is None or (scheme not in DEFAULT_PORTS and _PORT_FOLLOWS.match(text, found.end())):
+    scheme = scheme_of(text)
+    if scheme is None:
         raise AddressRefused(f"the URL names no scheme; write https://{clip(text, 80)}", RULE_SCHEME)
     if scheme not in DEFAULT_PORTS:
         raise AddressRefused(f"{scheme}: is not a scheme for requests; use http or https", RULE_SCHEME)
-    rest = text[found.end() :]
+    rest = text[len(scheme) + 1 :]
     if not rest.startswith("//"):
         raise AddressRefused(f"two slashes are missing after {scheme}:", RULE_MALFORMED)
     rest = rest[2:]
@@ -65,6 +64,13 @@ def parse_url(text: str) -> Target:
     authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
     host, port = _split_port(_without_userinfo(authority))
     return Target(scheme, parse_host(host), DEFAULT_PORTS[scheme] if port is None else port, _path(tail))
+
+
+def scheme_of(text: str) -> str | None:
+    """Return the scheme that a text begins with, in lower case; None if it is no URL."""
+    found = _SCHEME.match(text)
+    scheme = found.group(1).lower() if found is not None else ""
+    return None if found is None or (scheme not in DEFAULT_PORTS and _PORT_FOLLOWS.match(text, found.end())) else scheme
 
 
 def _no_traps(text: str) -> None:
