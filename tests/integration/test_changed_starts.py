@@ -71,7 +71,7 @@ async def test_file_tools_ask(world: World, mode: str) -> None:
         ("write_file", {"path": "tools/json.py", "content": "evil"}),
         ("edit_file", {"path": "notify.sh", "old_text": "secret", "new_text": "evil"}),
         ("delete_file", {"path": "vault.sh"}),
-        ("delete_file", {"path": "tools"}),
+        ("delete_file", {"path": "tools", "recursive": True}),
         ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: tools/a/b.py\n+evil\n*** End Patch\n"}),
     ]
     async with world.open(mode=mode, start_servers=False) as box:

@@ -82,7 +82,7 @@ async def test_a_file_tool_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     async with ground.open("bubblewrap") as box:
         for path in ("pets.json", "jobs.db", "jobs.db-wal", "logs/calls.jsonl", "token.txt"):
             assert (await box.call("write_file", {"path": path, "content": elsewhere})).is_error
-        assert (await box.call("delete_file", {"path": "logs"})).is_error
+        assert (await box.call("delete_file", {"path": "logs", "recursive": True})).is_error
         assert not (await box.call("write_file", {"path": "logs/other", "content": "x"})).is_error
     assert len(ground.asked) == 6
     assert any("where the requests of the API pets go, with their secrets" in reason for reason in ground.asked)

@@ -39,7 +39,7 @@ def plants(project: Project) -> list[tuple[str, dict[str, object]]]:
         ("edit_file", {"path": f"{site}/those_of_the_tests.pth", "old_text": "/", "new_text": "//", "occurrence": 1}),
         ("apply_patch", {"patch": patch}),
         ("delete_file", {"path": ".venv/bin/python"}),
-        ("delete_file", {"path": ".venv"}),
+        ("delete_file", {"path": ".venv", "recursive": True}),
     ]
 
 

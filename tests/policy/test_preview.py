@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.preview import MAX_PREVIEW, addresses, fit, preview_of, visible
+from toolcrib.toolbox import Toolbox
 
 
 def tool(preview=None):
@@ -50,6 +51,24 @@ def test_a_preview_that_fails_shows_the_arguments():
     text = shown({"path": "a"}, broken)
     assert "(no preview: gone)" in text
     assert '"path": "a"' in text
+
+
+async def test_what_can_only_fail_is_not_asked_about(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "c.toml").write_text('[rules]\ndeny = ["Read(private/**)"]\n')
+    work = tmp_path / "work"
+    (work / "private").mkdir(parents=True)
+    (work / "folder").mkdir()
+    (work / "way").symlink_to("private")
+    async with Toolbox.open(workspace=work, config=tmp_path / "c.toml") as box:
+        for path, said in (("nope", "File not found: nope"), ("folder", "pass recursive=true"), ("folder/x", "/x")):
+            output = await box.call("delete_file", {"path": path})
+            assert output.error_kind == "tool" and said in output.for_llm
+        assert box.approvals.pending() == []
+        for path in ("private/nope", "way/nope", "private/a/b"):  # what is there is not for the model to know
+            assert (await box.call("delete_file", {"path": path})).error_kind == "pending"
+        (work / "gone").write_text("x")
+        assert (await box.call("delete_file", {"path": "gone"})).error_kind == "pending"
 
 
 def test_addresses_are_shown_as_dns_reads_them():

@@ -238,9 +238,7 @@ class FileTools(JournaledTools):
         shown = self.ws.relative(path)
         call = call_id_of(ctx, self.journal)
         with explained(self.ws, path):
-            st = self.ws.lstat(path)
-            if stat.S_ISDIR(st.st_mode) and not recursive:
-                raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
+            st = self._to_delete(path, recursive)
             asked = self._asked.pop((ctx.session_id, shown), None)
             trashed = self._trash(path, "delete_file", ctx, call)
             if asked is not None and _grew(trashed, asked):
@@ -251,6 +249,14 @@ class FileTools(JournaledTools):
         return (
             f"Deleted {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''} (moved to the trash; undo: toolcrib undo {call})"
         )
+
+    def _to_delete(self, path: str, recursive: bool) -> os.stat_result:
+        """Return what is to be deleted. Raises OSError or ToolError for what cannot be."""
+        st = self.ws.lstat(path)
+        if stat.S_ISDIR(st.st_mode) and not recursive:
+            shown = self.ws.relative(path)
+            raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
+        return st
 
     # Before a call
 
@@ -283,11 +289,16 @@ class FileTools(JournaledTools):
         return [PlannedFile(self.ws.relative(path), before, after)]
 
     def _preview_delete(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        shown = self.ws.relative(str(args["path"]))
+        path = str(args["path"])
+        shown = self.ws.relative(path)
         try:
-            st = self.ws.lstat(shown)
-        except OSError as error:
-            return f"delete {shown} ({error.strerror})"
+            with explained(self.ws, path):
+                st = self._to_delete(path, args.get("recursive") is True)
+        except ToolError as error:
+            hides = hidden_below(self._hider, "list_dir", self.ws, ".")
+            if hides is None or not (hides(shown) or hides(os.path.realpath(self.ws.root / shown))):
+                raise
+            return f"delete {shown} ({error})"  # what is there is not for the model to know
         if stat.S_ISLNK(st.st_mode):
             return f"delete the link {shown} (what it points to stays)"
         if not stat.S_ISDIR(st.st_mode):

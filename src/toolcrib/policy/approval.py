@@ -20,7 +20,7 @@ from ..core.bound import Redact, clean_id, map_texts
 from ..core.call import Call
 from ..core.context import SHARED, ToolContext
 from ..core.dataclass import dataclass
-from ..core.errors import InvalidArguments
+from ..core.errors import InvalidArguments, ToolError
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.interfaces import Grant
 from ..core.output import ToolOutput
@@ -141,7 +141,10 @@ class ApprovalService:
                 "person already. Ask for fewer things, or wait until some are answered."
             )
             return ToolOutput.error(text, "denied", meta={"rule": rule})
-        asked = await self._request(request, question, now, line=line, live=approver is not None)
+        try:
+            asked = await self._request(request, question, now, line=line, live=approver is not None)
+        except ToolError as error:  # a yes could not make it run
+            return ToolOutput.error(str(error), "tool")
         if asked is None:
             text = (
                 f"{request.tool.name} was not run: it needs approval, and the question would hide a part of it that "
@@ -251,9 +254,12 @@ class ApprovalService:
         arguments has written the call."""
         if request.tool.preview is None or decision.arguments is not None:
             return False
-        now = await shared_threads.run(
-            preview_of, request.tool, request.arguments, request.ctx, request_id, self.redact
-        )
+        try:
+            now = await shared_threads.run(
+                preview_of, request.tool, request.arguments, request.ctx, request_id, self.redact
+            )
+        except ToolError:
+            return True
         return now != shown
 
     async def _take_back(self, request_id: str) -> None:
@@ -278,7 +284,8 @@ class ApprovalService:
     async def _request(
         self, request: Call, question: Question, now: float, *, line: str, live: bool
     ) -> ApprovalRequest | None:
-        """Store a request. None if the question would hide more than secrets."""
+        """Store a request. None if the question would hide more than secrets. Raises ToolError if the call can only
+        fail."""
         hidden = False
 
         def shown_part(text: str) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core.bound import Redact
 from ..core.context import ToolContext
+from ..core.errors import ToolError
 from ..core.text import clip, lazy_regex
 from ..core.tool import Tool
 from .plain import plain, plain_line
@@ -29,7 +30,8 @@ _ADDRESSES = ("url", "uri", "endpoint", "address")
 def preview_of(
     tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, request_id: str, redact: Redact | None = None
 ) -> str:
-    """Return the tool's own preview, or its arguments; safe to print, and short. May read files: run it in a thread."""
+    """Return the tool's own preview, or its arguments; safe to print, and short. May read files: run it in a thread.
+    Raises ToolError for a call that can only fail."""
     text: str | None = None
     told = (
         ""
@@ -42,6 +44,8 @@ def preview_of(
     if tool.preview is not None:
         try:
             text = tool.preview(arguments, ctx)
+        except ToolError:
+            raise
         except Exception as error:
             log.debug("no preview of %s", tool.name, exc_info=True)
             text = f"(no preview: {error})\n{_as_json(arguments)}"

@@ -132,17 +132,17 @@ async def test_all_questions_come_together(folder: Path) -> None:
 
 async def test_a_call_that_waits_is_asked_about_once_while_the_others_go_on(folder: Path) -> None:
     code = "import asyncio\nasync def reads():\n    for i in range(9):\n        await read_file('a.txt', limit=i + 1)\n"
-    code += "twice = [delete_file(path='b.txt') for i in range(2)]\nawait asyncio.gather(reads(), *twice)"
+    code += "twice = [write_file(path='.envrc', content='plain') for i in range(2)]\nawait asyncio.gather(reads(), *twice)"
     async with opened(folder) as box:
         waits = await run(box, code)
         assert len(waits.meta["approvals"]) == 1
-        assert waits.for_user.count("delete b.txt (14 bytes)") == 1 and "14 bytes" not in waits.for_llm
+        assert waits.for_user.count("+plain") == 1 and "+plain" not in waits.for_llm
         box.audit.flush()
-        assert len(box.audit.query(tool="delete_file", limit=100)) == 2
+        assert len(box.audit.query(tool="write_file", limit=100)) == 2
         (request,) = waits.meta["approvals"]
         box.approvals.resolve(request, True, approver="me")
         (second,) = (await run(box, code)).meta["approvals"]  # a yes is for one call
-        assert second != request and not (folder / "work" / "b.txt").exists()
+        assert second != request and (folder / "work" / ".envrc").exists()
 
 
 async def test_an_error_has_the_words_for_the_model(folder: Path) -> None:
