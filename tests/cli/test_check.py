@@ -35,7 +35,9 @@ def test_one_call(cli: Cli) -> None:
     row = cli.json("check", "delete_file", "path=a.txt", "--json", code=3)
     assert (row["verdict"], row["category"]) == ("ask", "destructive")
     assert cli("check", "read_file", "path=../x", code=3).stdout.startswith("deny")
-    assert cli("check", "nope", code=3).stdout.startswith("deny")
+    for call in (["nope"], ["read_file", "pth=x"], ["exec", "command=ls", "working_dir=nope"]):  # as the call says it
+        assert cli("check", *call, code=3).stdout.startswith("invalid  ")
+        assert cli.json("check", *call, "--json", code=3)["verdict"] == "deny"
     assert (cli.work / "a.txt").exists()
 
 

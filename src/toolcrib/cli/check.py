@@ -82,7 +82,7 @@ def check(
 
 def _show(name: str, found: Check) -> None:
     """Print the verdict and the tool, then the rule and the reason."""
-    verdict = show.paint(found.verdict, show.VERDICTS[found.verdict])
+    verdict = show.paint(found.verdict if found.step else "invalid", show.VERDICTS[found.verdict])
     about = f"{name} ({found.category})" if found.category else name
     print(f"{verdict}  {show.plain_line(about)}")
     for label, text in (("rule", found.rule), ("reason", found.reason)):

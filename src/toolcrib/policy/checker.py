@@ -23,7 +23,7 @@ from ..core.registry import ToolRegistry
 from ..core.text import clip
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
-from ..core.verdict import Judgement
+from ..core.verdict import MISSING, Judgement
 from .addresses import WEB_TOOLS, judge_url
 from .policy import Check, Policy
 
@@ -160,7 +160,8 @@ def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPT
             return Check("allow", category, None, "nothing in its arguments speaks against it")
     except Exception as error:
         return Check("deny", category, None, f"the check of this call failed: {error}", 1)
-    return Check(judgement.verdict, category, judgement.rule, judgement.reason)
+    step = 0 if judgement.rule == MISSING else 4
+    return Check(judgement.verdict, category, judgement.rule, judgement.reason, step)
 
 
 def _by_path(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, found: Judgement | None) -> Judgement | None:

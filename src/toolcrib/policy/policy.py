@@ -52,7 +52,8 @@ strictest one is the first."""
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in docs/security.md.
+    """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in docs/security.md;
+    0 for a call that is not forbidden, but cannot be made.
 
     `others` are further questions about the call: a session approval for one question does not cover the next. `wall`
     is what a command can do at most, if it is allowed for that reason. `hosts`: what a yes opens, or a rule has opened.
@@ -160,11 +161,13 @@ class Policy:
             return Check("deny", category, None, f"the check of this call failed: {error}", 1)
         # 1: denied by a rule, a hook, the judgement of its arguments, or the mode
         for found in (ruled, hooked, judgement):
-            if found is not None and found.verdict == "deny":
+            if found is not None and found.verdict == "deny" and found.rule != MISSING:
                 return Check("deny", category, found.rule, found.reason, 1)
         table = MODES[self.mode][tool.category]
         if table == "deny":
             return self._outside_mode(category)
+        if judgement is not None and judgement.rule == MISSING:
+            return Check("deny", category, MISSING, judgement.reason, 0)
         hosts = judgement.hosts if judgement is not None else ()
         # 2: a setting, a rule or the tool itself wants to ask
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
@@ -348,7 +351,7 @@ class Policy:
         if verdict.verdict == "deny":
             if approved is not None and self.approval_service is not None:  # or every repetition ends here
                 await self.approval_service.void(approved, request.call_id)
-            if verdict.rule == MISSING:
+            if verdict.step == 0:
                 return ToolOutput.error(f"{request.tool.name} was not run: {verdict.reason}", "invalid")
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
