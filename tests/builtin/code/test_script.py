@@ -132,7 +132,7 @@ async def test_all_questions_come_together(folder: Path) -> None:
 
 async def test_a_call_that_waits_is_asked_about_once_while_the_others_go_on(folder: Path) -> None:
     code = "import asyncio\nasync def reads():\n    for i in range(9):\n        await read_file('a.txt', limit=i + 1)\n"
-    code += "twice = [write_file(path='.envrc', content='plain') for i in range(2)]\nawait asyncio.gather(reads(), *twice)"
+    code += "twice = [write_file('.envrc', 'plain') for i in range(2)]\nawait asyncio.gather(reads(), *twice)"
     async with opened(folder) as box:
         waits = await run(box, code)
         assert len(waits.meta["approvals"]) == 1
