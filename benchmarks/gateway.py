@@ -431,7 +431,8 @@ def _way(
 ) -> Way:
     state = folder / f"state-{name}"
     homes = {"XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(folder / "config")}
-    return Way(name, command, (*command, *http), tool, {**os.environ, **homes, **env}, state)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}  # with byte code
+    return Way(name, command, (*command, *http), tool, {**kept, **homes, **env}, state)
 
 
 def main() -> None:
