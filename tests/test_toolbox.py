@@ -35,6 +35,8 @@ from toolcrib.core.wings import has_wing
 from toolcrib.record.undoing import undo
 from toolcrib.toolbox.reloading import prepare_reload
 
+from .garbage import garbage_of
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -48,6 +50,19 @@ def folder(tmp_path, monkeypatch):
 
 async def yes(request):
     return Decision(True, approver="test")
+
+
+@pytest.mark.parametrize("backend", ["auto", "none"])
+async def test_calls_leave_nothing_to_the_collector(folder, backend):
+    async def progress(*_):
+        pass
+
+    settings = make_settings({"workspace": str(folder), "sandbox": {"backend": backend}})
+    async with Toolbox.open(settings=settings, approve=yes) as box:
+        ctx = dataclasses.replace(box.context, on_progress=progress)
+        for name, arguments in (("exec", {"command": "true"}), ("read_file", {"path": "notes.txt"})):
+            assert not (await box.call(name, arguments, ctx)).is_error
+            assert await garbage_of(lambda name=name, arguments=arguments: box.call(name, arguments, ctx)) == []
 
 
 async def test_the_main_job(folder):

@@ -35,6 +35,7 @@ _SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _CAPBSET_DROP, _SET_SECUREBITS, _CAP_AMBIENT, _AMBIENT_CLEAR = 24, 28, 47, 4
 _NO_ROOT = 0b1111  # SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked (linux/securebits.h)
 _CAPABILITY_VERSION_3 = 0x20080522
+_CapabilityWords = ctypes.c_uint32 * 6  # effective, permitted and inheritable: the lower halves, then the upper
 
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -213,11 +214,10 @@ def drop_capabilities(dropped: Iterable[int] = ALL_CAPABILITIES) -> None:
     if dropped is ALL_CAPABILITIES:
         libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
         libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
-    header, data = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
+    header, words = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), _CapabilityWords()
     kept = ~sum(1 << capability for capability in dropped)
-    if libc.capget(header, data) != 0:
+    if libc.capget(header, words) != 0:
         raise _error("capabilities were not read")
-    words = struct.unpack("=6I", data.raw)  # effective, permitted and inheritable: the lower halves, then the upper
     left = [word & (kept >> 32 * (number // 3)) & 0xFFFFFFFF for number, word in enumerate(words)]
     if libc.capset(header, struct.pack("=6I", *left)) != 0:
         raise _error("capabilities were not dropped")

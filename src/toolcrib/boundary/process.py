@@ -187,11 +187,12 @@ class Process:
         """Spawn if that has not happened yet, and watch the command from here on."""
         if not self._launched:
             self.launch()
-        if self._child is None:
+        child, self._child = self._child, None  # its callbacks have this object
+        if child is None:
             self.fail(self.error or RuntimeError("the command was interrupted while it was started"))
             return
         try:
-            self._attend(self._started(self._child.result()))
+            self._attend(self._started(child.result()))
         except BaseException as error:
             self.fail(error)
 

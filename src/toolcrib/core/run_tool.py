@@ -12,7 +12,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from .bound import LONG, is_long, safe
-from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage]
+from .context import Progress, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import SandboxUnavailable, ToolError, ToolExecutionDenied
 from .events import CallProgress
@@ -43,7 +43,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
     _set(own, "__dict__", fields)
     timeout = tool.timeout
     if stages.events.eager or (stages.redact is not None and own.on_progress is not None):
-        fields["on_progress"] = _reporter(stages, tool, own)
+        fields["on_progress"] = _reporter(stages, tool, call_id, own.on_progress)
     if stages.secrets is not None or own.secret_of is not None:
         fields["secret_of"] = None if stages.secrets is None else functools.partial(stages.secrets, tool)
     asking = made = None
@@ -165,13 +165,13 @@ async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _reporter(stages: Stages, tool: Tool, own: ToolContext) -> Any:
+def _reporter(stages: Stages, tool: Tool, call_id: str, door: Progress | None) -> Any:
     """Reports progress as an event and to the caller, without secrets."""
-    door, events = own.on_progress, stages.events
+    events = stages.events
 
     async def report(done: float, total: float | None, message: str | None) -> None:
         message = None if message is None else without_secrets(stages, message)
-        events.emit(CallProgress(own.call_id or "", tool.name, done, total, message))
+        events.emit(CallProgress(call_id, tool.name, done, total, message))
         if door is not None:
             await door(done, total, message)
 

@@ -17,6 +17,8 @@ from toolcrib.builtin.code.stubs import described, functions_of, stubs_text
 from toolcrib.core.errors import ConfigError
 from toolcrib.sources.mcp.connector import McpFailure
 
+from ...garbage import garbage_of
+
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -34,6 +36,11 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return {"workspace": tmp_path / "work", "config": path, "builtin": False}
 
     return write
+
+
+async def test_calls_leave_nothing_to_the_collector(config: Any) -> None:
+    async with Toolbox.open(**config({"tools": ["echo"]}, category="network_read")) as box:
+        assert await garbage_of(lambda: box.call("mcp_raw_echo", {"a": 1})) == []
 
 
 async def test_a_call_asks_and_is_recorded(config: Any) -> None:

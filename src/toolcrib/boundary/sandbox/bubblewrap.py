@@ -126,8 +126,15 @@ class BubblewrapSandbox:
         inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": _TMP}
         if outlet is not None:
             inner = outlet.environment(inner)
+        notes, refused = list[str](), list[str]()
+
+        def appeared() -> list[str]:
+            notes.extend(handshake.notes())
+            refused.extend(outlet.refused() if outlet is not None else ())
+            return self._writable.appeared(guards)
+
         # The command inherits the environment. In the arguments, every user could read the granted secrets.
-        spawn = Spawn(
+        return Spawn(
             argv=[*arguments, "--", *argv],
             cwd="/",
             env=inner,
@@ -135,15 +142,10 @@ class BubblewrapSandbox:
             handshake=handshake,
             failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
+            appeared=appeared,
+            notes=notes,
+            refused=refused,
         )
-
-        def appeared() -> list[str]:
-            spawn.notes += handshake.notes()
-            spawn.refused += outlet.refused() if outlet is not None else ()
-            return self._writable.appeared(guards)
-
-        spawn.appeared = appeared
-        return spawn
 
     @property
     def opens_hosts(self) -> bool:

@@ -183,16 +183,16 @@ async def call_tool(connection: Connection, progress: ProgressFnT, name: str, ar
         request = mcp_types.CallToolRequest(
             params=mcp_types.CallToolRequestParams(name=name, arguments=arguments, **more)
         )
-        try:
-            raw = await send_raw(connection.client.session, request, progress)
-            asks = raw.get("resultType") == "input_required"
-            return mcp_types.InputRequiredResult.model_validate(raw, by_name=False) if asks else raw
-        except MCPError as error:
-            if error.code != HEADER_MISMATCH or listed:
-                raise
-        listed = True  # the schema says which arguments travel in headers: read it, and send once more
-        await read_tools(connection.client, [])
-        return await send(more)
+        while True:
+            try:
+                raw = await send_raw(connection.client.session, request, progress)
+                asks = raw.get("resultType") == "input_required"
+                return mcp_types.InputRequiredResult.model_validate(raw, by_name=False) if asks else raw
+            except MCPError as error:
+                if error.code != HEADER_MISMATCH or listed:
+                    raise
+            listed = True  # the schema says which arguments travel in headers: read it, and send once more
+            await read_tools(connection.client, [])
 
     return await _rounds(connection, send)
 

@@ -128,7 +128,13 @@ class LandlockSandbox:
             _end_with_us(watched, pid)
             os.write(release, b"\n")
 
-        spawn = Spawn(
+        notes = list[str]()
+
+        def appeared() -> list[str]:
+            notes.extend(counted.notes())
+            return self._writable.appeared(guards)
+
+        return Spawn(
             argv=started_as,
             cwd=str(cwd),
             env=inner,
@@ -137,14 +143,9 @@ class LandlockSandbox:
             confined=functools.partial(_threads(self._filter, limits)().start, ruleset),
             started=started,
             cleanup=cleanup,
+            appeared=appeared,
+            notes=notes,
         )
-
-        def appeared() -> list[str]:
-            spawn.notes += counted.notes()
-            return self._writable.appeared(guards)
-
-        spawn.appeared = appeared
-        return spawn
 
     def _lean(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Spawn:
         """Return a reading command for backends without a sandbox: it gets rules and the filter, and else what they
