@@ -36,7 +36,8 @@ def test_mistakes_say_what_is_wrong(cli: Cli) -> None:
     assert "not found" in cli("rules", "test", "nothing", code=2).stderr
     assert "no tool here is meant by it; did you mean Bash?" in cli("rules", "add", "deny", "Basch(rm *)").stderr
     assert "did you mean" not in cli("rules", "add", "deny", "mine(x)").stderr
-    assert "no tool here is meant by it; did you mean Bash?" in cli("rules", "try", "Basch(rm *)").stderr
+    for tried, meant in (("Basch(rm *)", "Bash"), ("ls", "Bash(ls *)"), ("bash", "Bash"), ("readfile", "read_file")):
+        assert f"no tool here is meant by it; did you mean {meant}?" in cli("rules", "try", tried).stderr
     assert "warning" not in cli("rules", "add", "deny", "Bash(rm *)").stderr
 
 

@@ -239,6 +239,7 @@ class RuleSet:
         """Return warnings about rules that can never match, with the reason, and about rules that name no existing
         tool."""
         from ...core.near import near
+        from ..shell.table import lookup
 
         tools = list(tools)
         found: list[str] = []
@@ -248,6 +249,8 @@ class RuleSet:
                 found.append(f"{rule}: can never match: {why}")
             elif not any(self._bind(rule, tool) for tool in tools):
                 meant = near(rule.tool, [*CLAUDE, *(tool.name for tool in tools)])
+                if rule.spec is None and meant != ["Bash"] and lookup(rule.tool):
+                    meant = [f"Bash({rule.tool} *)"]
                 found.append(f"{rule}: no tool here is meant by it{f'; did you mean {meant[0]}?' if meant else ''}")
         return found
 
