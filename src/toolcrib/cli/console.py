@@ -121,7 +121,8 @@ def _jobs(options: RecordOptions) -> dict[str, Any]:
     from .jobs.jobs import opened_jobs
     from .jobs.schedule import opened_schedules
 
-    return {"jobs": partial(opened_jobs, options), "schedules": partial(opened_schedules, options)}
+    return {"jobs": partial(opened_jobs, options), "schedules": partial(opened_schedules, options),
+            "engine": lambda: options.settings(quiet=True).jobs.engine}  # fmt: skip
 
 
 def _goes_on(options: RecordOptions, row: ApprovalRow) -> str | None:

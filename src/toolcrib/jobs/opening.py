@@ -32,6 +32,13 @@ def open_engine(where: str, *, create: bool = True) -> JobEngine:
     return DurableEngine(where if "://" in where else f"sqlite:///{os.path.abspath(where)}", create=create)
 
 
+def no_workers(engine: str) -> str:
+    """Return that no worker runs, and how to start one with this engine of the settings."""
+    if engine == MEMORY:
+        return 'There are no workers: jobs.engine is "memory". With jobs.engine = "dbos": toolcrib worker'
+    return "No worker runs now. Start one: toolcrib worker"
+
+
 @contextlib.contextmanager
 def _asking_no_program() -> Generator[None]:
     """Answer croniter, which DBOS imports, how many bits this interpreter has: `platform.architecture` would ask the

@@ -56,7 +56,7 @@ def test_a_job_is_cancelled_and_one_that_failed_runs_again(room: Room, console: 
     asyncio.run(with_engine(room, waits))
     console.enter()
     text = console.ask("GET", "jobs").text
-    assert "none runs now" in text
+    assert "No worker runs now" in text
     assert "no worker takes it" in text
     assert "there was no rocket" in text
     assert "looked at failed" in console.ask("GET", "job?id=failed").text
@@ -91,8 +91,8 @@ def test_where_no_worker_ever_was_a_message_says_how_to_start_one(room: Room) ->
         raise UnknownName("there are no jobs here")
 
     form = SentForm({"id": "s", "text": "go on"}, "me", lambda: room.box.state.record)
-    sent = send_by_worker(form, jobs, lambda: nullcontext(room.box))
-    with pytest.raises(ToolError, match="start `toolcrib worker`, then send it again"):
+    sent = send_by_worker(form, jobs, "dbos", lambda: nullcontext(room.box))
+    with pytest.raises(ToolError, match=r"Start one: toolcrib worker\. Then send it again"):
         asyncio.run(sent)
 
 
@@ -114,6 +114,13 @@ def test_a_job_that_is_a_session_is_paused_there(room: Room, console: Open) -> N
         made = job_page(OneJob(JobStatus(job, "running", 1.0), {}, "", session), Frame("jobs", "secret"))
         assert ("A call cannot be paused" in made) == (not session)
         assert (f'To pause it, pause <a href="session?id={session}">' in made) == bool(session)
+
+
+def test_with_the_engine_in_memory_no_page_says_to_start_a_worker(room: Room, schedule: Schedule) -> None:
+    frame = Frame("jobs", "secret")
+    needs = "needs jobs.engine = &quot;dbos&quot;", "With jobs.engine = &quot;dbos&quot;: toolcrib worker"
+    assert needs[0] in schedules_page(ScheduleList([schedule], False), "memory", frame)
+    assert needs[1] in jobs_page(JobList([], {}), "memory", frame)
 
 
 @pytest.fixture
@@ -170,10 +177,10 @@ def test_hostile_texts() -> None:
         pages = []
         for state in ("failed", "parked", "running"):
             status = JobStatus(job, state, 1.0, 2.0, 3.0, 1, text, {"text": text}, text, (text, f"approval:{text}"))  # type: ignore[arg-type]
-            pages += [jobs_page(JobList([status], {}, text), frame), job_page(OneJob(status, {}, text), frame)]
+            pages += [jobs_page(JobList([status], {}, text), "dbos", frame), job_page(OneJob(status, {}, text), frame)]
         run = ScheduledRun(1, "failed", text, text=text)
         found = Schedule(text, Every(60, 0), job, due=5, runs=(run,))
-        pages.append(schedules_page(ScheduleList([found], False), frame))
+        pages.append(schedules_page(ScheduleList([found], False), "dbos", frame))
         for made in pages:
             found_tags = Tags(made)
             assert found_tags.tags <= ALLOWED | OUTSIDE, text

@@ -100,11 +100,10 @@ async def listed(
 
 async def workers(options: Options, db: Database = None) -> None:
     """List the workers that run now, and which jobs each takes."""
+    from ...jobs.opening import no_workers
 
     found: dict[str, Served] = {}
-    none = "No worker runs now. Start one: toolcrib worker"
-    if with_database(options.settings(quiet=True), db).jobs.engine == "memory":
-        none = 'There are no workers: jobs.engine is "memory". With jobs.engine = "dbos": toolcrib worker'
+    none = no_workers(with_database(options.settings(quiet=True), db).jobs.engine)
     with suppress(NoJobs):
         async with opened_jobs(options, db) as (engine, _):
             found = await engine.workers()

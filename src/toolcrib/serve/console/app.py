@@ -52,8 +52,8 @@ class ConsoleSources:
     list of changes. `build` makes a toolbox of the workspace to look at, `open` one to call tools. `findings` are those
     of `toolcrib doctor`.
     `continue_with` returns the command with which an answered request goes on. `jobs` and `schedules` open those of the
-    workspace. `untrusted` reads the files that a person may trust. `has_servers` says whether this process has the
-    servers that others use.
+    workspace; `engine` is the setting `jobs.engine`. `untrusted` reads the files that a person may trust. `has_servers`
+    says whether this process has the servers that others use.
     """
 
     records: Callable[[], Sequence[Where]]
@@ -65,6 +65,7 @@ class ConsoleSources:
     continue_with: Callable[[ApprovalRow], str | None] = lambda row: None
     jobs: OpenJobs = no_jobs
     schedules: OpenSchedules = no_jobs
+    engine: Callable[[], str] = lambda: "dbos"
     untrusted: Untrusted = list
     has_servers: bool = False
 
@@ -159,7 +160,7 @@ class ConsoleViews:
     async def session(self, request: Request) -> Response:
         """Show one session, after doing what a form says."""
         sources, state = self._sources, self._sources.state()
-        given, said = await self._done(request, act_on_session, state, sources.jobs, sources.build)
+        given, said = await self._done(request, act_on_session, state, sources.jobs, sources.engine(), sources.build)
         return await self._shown(
             request, "sessions", lambda frame: session_page(read_session(state, given), frame), said
         )
@@ -167,7 +168,7 @@ class ConsoleViews:
     async def jobs(self, request: Request) -> Response:
         """Show the jobs."""
         found = await read_jobs(self._sources.jobs)
-        return await self._shown(request, "jobs", lambda frame: jobs_page(found, frame))
+        return await self._shown(request, "jobs", lambda frame: jobs_page(found, self._sources.engine(), frame))
 
     async def job(self, request: Request) -> Response:
         """Show one job, after doing what a form says."""
@@ -179,10 +180,12 @@ class ConsoleViews:
     async def schedules(self, request: Request) -> Response:
         """Show the schedules, after doing what a form says."""
         sources = self._sources
-        _, said = await self._done(request, act_on_schedule, sources.schedules)
-        return await self._shown(
-            request, "schedules", lambda frame: schedules_page(read_schedules(sources.schedules), frame), said
-        )
+        _, said = await self._done(request, act_on_schedule, sources.schedules, sources.engine())
+
+        def shown(frame: Frame) -> str:
+            return schedules_page(read_schedules(sources.schedules), sources.engine(), frame)
+
+        return await self._shown(request, "schedules", shown, said)
 
     async def rules(self, request: Request) -> Response:
         """Show the rules and try one, after doing what a form says."""

@@ -44,8 +44,10 @@ async def read_jobs(jobs: OpenJobs) -> JobList:
         return JobList([], {}, str(error))
 
 
-def jobs_page(jobs: JobList, frame: Frame) -> str:
-    """Return the list."""
+def jobs_page(jobs: JobList, engine: str, frame: Frame) -> str:
+    """Return the list, with this engine of the settings."""
+    from ...jobs.opening import no_workers
+
     rows = [_line(each, jobs.workers) for each in jobs.found]
     workers = [f"{name} ({', '.join(filter(None, serves.workspaces))})" for name, serves in jobs.workers.items()]
     return page(
@@ -53,7 +55,7 @@ def jobs_page(jobs: JobList, frame: Frame) -> str:
         "Jobs",
         live(
             "jobs",
-            el("p", "workers: ", "; ".join(workers) or "none runs now. Start one: toolcrib worker"),
+            el("p", f"workers: {'; '.join(workers)}" if workers else no_workers(engine)),
             el("ul", rows, class_="rows") if rows else el("p", jobs.fault or "There are no jobs."),
             name="Jobs, the newest first",
         ),
@@ -202,10 +204,12 @@ async def act_on_job(sent: SentForm, jobs: OpenJobs) -> str:
     raise ToolError("the form names no act")
 
 
-async def send_by_worker(sent: SentForm, jobs: OpenJobs, build: Build) -> str:
-    """Submit a message to a session as a job, and return a sentence for the person. Raises ToolcribError."""
+async def send_by_worker(sent: SentForm, jobs: OpenJobs, kind: str, build: Build) -> str:
+    """Submit a message to a session as a job, and return a sentence for the person. `kind` is the setting jobs.engine.
+    Raises ToolcribError."""
     from ...jobs.bodies import MessageBody
     from ...jobs.engine import Job
+    from ...jobs.opening import no_workers
     from ...jobs.placing import placement
 
     ident, text = sent.get("id"), sent.get("text").strip()
@@ -220,4 +224,4 @@ async def send_by_worker(sent: SentForm, jobs: OpenJobs, build: Build) -> str:
             await shared_threads.run(sent.note, "send by a worker", f"{ident}: {text}")
             return f"Submitted as {await engine.submit(await shared_threads.run(job))}."
     except UnknownName:
-        raise ToolError("no worker was ever started here; start `toolcrib worker`, then send it again") from None
+        raise ToolError(f"{no_workers(kind)}. Then send it again") from None

@@ -34,8 +34,8 @@ def read_schedules(schedules: OpenSchedules) -> ScheduleList:
         return ScheduleList(opened.list(), opened.has_worker(time.time()))
 
 
-def schedules_page(schedules: ScheduleList, frame: Frame) -> str:
-    """Return the page."""
+def schedules_page(schedules: ScheduleList, engine: str, frame: Frame) -> str:
+    """Return the page, with this engine of the settings."""
     from ...jobs.cron_tools import no_worker
 
     none = el("p", "There are no schedules. `toolcrib schedule add` makes one.")
@@ -44,7 +44,7 @@ def schedules_page(schedules: ScheduleList, frame: Frame) -> str:
         "Schedules",
         live(
             "schedules",
-            el("p", no_worker(), class_="fault") if schedules.found and not schedules.has_worker else None,
+            el("p", no_worker(engine), class_="fault") if schedules.found and not schedules.has_worker else None,
             [_schedule(each, frame) for each in schedules.found] or none,
             name="Schedules, the one that is due next first",
         ),
@@ -89,8 +89,10 @@ def _run(run: ScheduledRun) -> Markup:
               f" {one_line(run.text)}")  # fmt: skip
 
 
-def act_on_schedule(sent: SentForm, schedules: OpenSchedules) -> str:
+def act_on_schedule(sent: SentForm, schedules: OpenSchedules, engine: str) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
+    from ...jobs.cron_tools import no_worker
+
     name, act = sent.get("name"), sent.get("act")
     if act not in ("run", "pause", "resume"):
         raise ToolError("the form names no act")
@@ -98,7 +100,7 @@ def act_on_schedule(sent: SentForm, schedules: OpenSchedules) -> str:
         opened.get(name)
         sent.note(f"{act} the schedule", name)
         if act == "run":
-            worker = "" if opened.has_worker(time.time()) else " No worker runs now: toolcrib worker"
+            worker = "" if opened.has_worker(time.time()) else f" {no_worker(engine)}"
             return f"{opened.run(name).name} runs as soon as a worker looks for it.{worker}"
         found = opened.pause(name) if act == "pause" else opened.resume(name)
     return f"{found.name} is paused." if act == "pause" else f"{found.name} goes on."

@@ -327,10 +327,10 @@ def _acts(ident: str, turns: int, frame: Frame) -> list[Child]:
     ]  # fmt: skip
 
 
-async def act_on_session(sent: SentForm, state: StateFolder, jobs: OpenJobs, build: Build) -> str:
+async def act_on_session(sent: SentForm, state: StateFolder, jobs: OpenJobs, engine: str, build: Build) -> str:
     """Do what a form says, and return a sentence for the person. Raises ToolcribError."""
     if sent.get("act") == "work":
-        return await send_by_worker(sent, jobs, build)
+        return await send_by_worker(sent, jobs, engine, build)
     return await shared_threads.run(_act, sent, state)
 
 
