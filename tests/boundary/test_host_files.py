@@ -52,20 +52,33 @@ def test_a_module_that_python_loads_at_every_start(tmp_path: Path) -> None:
     assert found is not None and found.rule == RULE_PROTECTED
 
 
-@pytest.mark.parametrize("how", ["PYTHONPATH", "editable"])
+FINDER = """class Finder:
+    __module__ = "__editable___project_finder"
+    def find_spec(self, name, path=None, target=None):
+        from importlib.util import spec_from_file_location
+        return spec_from_file_location(name, {}) if name == "keyring_of_project" else None
+sys.meta_path.append(Finder())
+"""
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "editable", "finder"])
 def test_the_command_loads_no_module_of_the_project(tmp_path: Path, how: str) -> None:
     """Optional modules are looked for while Toolcrib runs: none may come from the project."""
     marker = tmp_path / "marker"
-    for name in ("keyring", "uvloop", "apprise", "tomllib"):
+    for name in ("keyring", "uvloop", "apprise", "tomllib", "keyring_of_project"):
         (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write({name!r})\n")
+    before = {
+        "PYTHONPATH": "", "editable": f"sys.path.insert(0, {str(tmp_path)!r})\n",
+        "finder": FINDER.format(repr(str(tmp_path / "keyring_of_project.py"))),
+    }  # fmt: skip
     code = (
-        f"import sys; {'' if how == 'PYTHONPATH' else f'sys.path.insert(0, {str(tmp_path)!r});'}"
+        f"import sys\n{before[how]}"
         "sys.argv = ['toolcrib', '--version']\n"
         "from toolcrib.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "import tomllib\n"
-        "try: import keyring\n"
+        "try: import keyring, keyring_of_project\n"
         "except ImportError: print('none')\n"
     )
     env = {**os.environ, **({"PYTHONPATH": str(tmp_path)} if how == "PYTHONPATH" else {})}

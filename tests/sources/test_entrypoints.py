@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,31 @@ async def test_tools_change_what_a_plugin_loads_from_a_project_only_after_a_ques
     assert await unasked(*loaded, "app.py", "doc/x.py") == ["app.py", "doc/x.py"]
     await room.open()
     assert await unasked(*loaded) == loaded
+
+
+async def test_a_plugin_is_found_where_an_editable_installation_has_it(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a finder, as that of setuptools, and with what it imports from other folders."""
+    room.put("ws/a/tc_ten/__init__.py", f"import tc_eleven\nfrom tc_twelve import x\n{TOOLS}")
+    room.put("ws/b/tc_eleven.py", "")
+    room.put("ws/c/tc_twelve/__init__.py", "import tc_thirteen\nx = 1")
+    room.put("ws/d/tc_thirteen.py", "")
+    room.put("info/tc_ten.egg-info/PKG-INFO", "Metadata-Version: 2.1\nName: tc-ten\nVersion: 1.0\n")
+    room.put("info/tc_ten.egg-info/entry_points.txt", "[toolcrib.tools]\nadd = tc_ten:add\n")
+    mapping = {"tc_ten": "ws/a/tc_ten/__init__.py", "tc_twelve": "ws/c/tc_twelve/__init__.py"}
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+            return spec_from_file_location(name, room.root.parent / mapping[name]) if name in mapping else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    for folder in ("ws/b", "ws/d", "info"):
+        monkeypatch.syspath_prepend(str(room.root.parent / folder))
+    box = await room.open(plugins={"enabled": True})
+    for path, verdict in {
+        "a/tc_ten/__init__.py": "ask", "a/tc_ten/new.py": "ask", "b/tc_eleven.py": "ask", "c/tc_twelve/x.py": "ask",
+        "d/tc_thirteen.py": "ask", "a/other.py": "allow",
+    }.items():  # fmt: skip
+        assert (await box.check("write_file", {"path": path, "content": "x"})).verdict == verdict, path

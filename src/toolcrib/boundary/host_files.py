@@ -13,6 +13,7 @@ import os
 import site
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 from ..core.homes import config_home, state_home
 from .host_file import HostFile, both_names, modules_named
@@ -101,11 +102,14 @@ def host_file_at(root: str, path: str, files: Iterable[HostFile] = ()) -> HostFi
 
 
 _left_out: list[str] = []
+_finders_left_out: list[Any] = []
 
 
 def leave_project_out() -> None:
     """Take the folders that are not part of our environment off the path of imports: a project's own (an editable
     installation, PYTHONPATH). A tool could put a module there that we look for. It is for a process that is ours."""
+    _finders_left_out.extend(each for each in sys.meta_path if "editable" in str(getattr(each, "__module__", "")))
+    sys.meta_path[:] = [each for each in sys.meta_path if each not in _finders_left_out]
     own = [os.path.realpath(path) for path in (*_prefixes(), site.getusersitepackages(), _ABOVE_PACKAGE)]
     foreign = [each for each in sys.path if not within_any(os.path.realpath(each), own)]
     sys.path[:] = [each for each in sys.path if each not in foreign]
@@ -116,7 +120,9 @@ def let_project_in() -> list[str]:
     """Put these folders back, at the end, for Python plugins that a person enabled: a project may have its own. Return
     the real paths of all folders that modules come from and that are not part of our environment."""
     sys.path.extend(_left_out)
+    sys.meta_path.extend(_finders_left_out)
     _left_out.clear()
+    _finders_left_out.clear()
     ours = own_environment()
     return [each for each in dict.fromkeys(map(os.path.realpath, sys.path)) if not within_any(each, ours)]
 

@@ -368,14 +368,24 @@ def _imports(script: str, folder: str) -> Iterator[str]:
 
 def _modules_named(text: str, folder: str) -> Iterator[str]:
     """Yield what a text of Python imports by name from a folder."""
+    for top in sorted(_names_imported(text)):
+        path = os.path.join(folder, top)
+        yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
+        yield from shadows_of(path)
+
+
+def names_imported_by(module: str) -> set[str]:
+    """Return the names of what the file of a module, or a package, imports."""
+    files = _python_files(module) if os.path.isdir(module) else [module]
+    return {name for file in files for name in _names_imported(_text_of(file))}
+
+
+def _names_imported(text: str) -> set[str]:
     names: set[str] = set()
     for module, imported, modules in _PYTHON_IMPORT.findall(text):
         names.update([module.lstrip("."), *re.findall(r"\w+", imported if module.strip(".") == "" else "")])
         names.update(each.split(" as ")[0].strip() for each in modules.split(","))
-    for top in sorted({name.split(".")[0] for name in names if name}):
-        path = os.path.join(folder, top)
-        yield f"{path}.py"  # if it is not there, it must not appear: it would take the place of a module elsewhere
-        yield from shadows_of(path)
+    return {name.split(".")[0] for name in names if name}
 
 
 def _read_by(names: Iterable[str], named: str, folder: str) -> Iterator[tuple[str, str]]:

@@ -12,9 +12,10 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from ...boundary.host_file import STARRED, HostFile, new_modules_of, shadows_of
-from ...boundary.host_files import let_project_in
-from ...boundary.scripts import imported_by
+from ...boundary.host_file import STARRED, HostFile, both_names, new_modules_of, shadows_of
+from ...boundary.host_files import let_project_in, own_environment
+from ...boundary.programs import within_any
+from ...boundary.scripts import imported_by, names_imported_by
 from ...core.errors import ToolcribError, ToolDefinitionError
 from ...core.registry import ToolRegistry
 from ...core.text import one_line
@@ -41,20 +42,36 @@ def load_entry_points(
 def plugin_files(allowed: Collection[str], blocked: Collection[str]) -> Iterator[HostFile]:
     """Yield what a change would make other code of a plugin run, in the folders that are not part of our environment: a
     project's own (an editable installation, PYTHONPATH). Nothing is imported."""
-    from importlib.machinery import PathFinder
-
-    folders = let_project_in()
-    for folder in folders:
+    for folder in let_project_in():
         yield HostFile(os.path.join(folder, "*", "entry_points.txt"), _WHY, True)  # in any *.dist-info, in any case
         yield from new_modules_of(folder, _WHY)
     found: dict[str, None] = {}
-    for module in {point.module.partition(".")[0] for point in permitted(allowed, blocked)}:
-        spec = PathFinder.find_spec(module, folders)
-        for place in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
-            if place:
+    named = {point.module.partition(".")[0] for point in permitted(allowed, blocked)}
+    seen, pending = set(named), list(named)
+    while pending:
+        module = pending.pop()
+        for place in _places(module):
+            outside = not within_any(place, own_environment())
+            if outside:
                 found |= dict.fromkeys([place, *(shadows_of(place) if place.endswith(".py") else ())])
                 found |= dict.fromkeys(imported_by(place, os.path.dirname(place)))
+            if outside or module in named:  # it may import what comes from another folder
+                pending += (names := names_imported_by(place) - seen)
+                seen |= names
     yield from (HostFile(path, _WHY, path.endswith(STARRED)) for path in found)
+
+
+def _places(module: str) -> tuple[str, ...]:
+    """Return the file or folders that a module comes from, wherever Python finds it: the finder of an editable
+    installation has its own folders."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(module)
+    except Exception:  # a finder of others, or a module without a spec
+        return ()
+    places = (spec and (spec.submodule_search_locations or [spec.origin])) or ()
+    return both_names(place for place in places if place and os.path.isabs(place))
 
 
 def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
