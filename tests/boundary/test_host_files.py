@@ -78,7 +78,7 @@ def test_the_command_loads_no_module_of_the_project(tmp_path: Path, how: str) ->
         "try: main()\n"
         "except SystemExit: pass\n"
         "import tomllib\n"
-        "try: import keyring, keyring_of_project\n"
+        f"try: import {'keyring_of_project' if how == 'finder' else 'keyring'}\n"
         "except ImportError: print('none')\n"
     )
     env = {**os.environ, **({"PYTHONPATH": str(tmp_path)} if how == "PYTHONPATH" else {})}
