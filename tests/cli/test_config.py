@@ -36,6 +36,10 @@ def test_a_first_setting(cli: Cli) -> None:
     }  # fmt: skip
     cli("config", "unset", "mode")
     assert "is not set there" in cli("config", "unset", "mode", code=2).stderr
+    assert "VALUE is empty" in cli("config", "set", "mode", "", code=2).stderr
+    cli("config", "unset", "limits.calls")
+    assert "[limits]" not in own(cli) and "\n\n\n" not in own(cli)
+    assert "[rules]" in own(cli)
 
 
 @pytest.mark.parametrize(

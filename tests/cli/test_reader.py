@@ -116,7 +116,7 @@ def test_negative_numbers_are_values_and_words() -> None:
         (["grow", "a", "--cuont", "1"], "no option --cuont; did you mean --count?"),
         (["grow", "a", "--coun=1"], "did you mean --count?"),
         (["grow"], "NAME is missing"),
-        (["grow", " "], "NAME is missing"),
+        (["grow", " "], "NAME is empty"),
         (["grow", "a", "-c", "many"], "'many' is not a whole number"),
         (["grow", "a", "-c", "0"], "smallest value is 1"),
         (["grow", "a", "--color", "green"], "it can be red or blue, not 'green'"),

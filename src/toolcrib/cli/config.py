@@ -92,7 +92,10 @@ def edited(options: Options, project: Project = False) -> int:
 def set_(
     options: Options,
     key: Key,
-    value: Annotated[list[str], Argument(metavar="VALUE", help="A text, number, true, false or JSON; a list: a,b.")],
+    value: Annotated[
+        list[str],
+        Argument(metavar="VALUE", help="A text ('\"\"' is an empty one), number, true, false or JSON; a list: a,b."),
+    ],
     project: Project = False,
 ) -> None:
     """Change a setting in your own configuration file. Everything else in it stays, comments too."""

@@ -221,7 +221,7 @@ class _Parser(argparse.ArgumentParser):
         for each in self._words:
             taken = rest[:] if each.repeated else rest[:1]
             if each.required and not any(word.strip() for word in taken):
-                self.error(f"{each.metavar} is missing")
+                self.error(f"{each.metavar} is {'empty' if taken else 'missing'}")
             if not taken:
                 break
             del rest[: len(taken)]

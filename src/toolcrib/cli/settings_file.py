@@ -75,15 +75,20 @@ def with_setting(text: str, suffix: str, path: Keys, value: Any) -> str:
 
 
 def without_setting(text: str, suffix: str, path: Keys) -> str:
-    """The file without a setting or a section. Raises ConfigError where it has none, or the file cannot be changed."""
+    """The file without a setting or a section; a section in which nothing is left goes, too. Raises ConfigError where
+    the file has none, or cannot be changed."""
     values = _without(parsed(text, suffix), path)
     if suffix == ".json":
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     lines = _lines(text)
     kept = [
-        line for line, at in zip(lines, _where(lines), strict=True) if not any(each[: len(path)] == path for each in at)
-    ]
-    left = "".join(kept).rstrip("\n")
+        (line, at[0]) for line, at in zip(lines, _where(lines), strict=True)
+        if not any(each[: len(path)] == path for each in at)
+    ]  # fmt: skip
+    section = path[:-1]
+    if section and not any(line.strip() for line, table in kept if table == section and not _header(line)):
+        kept = [(line, table) for line, table in kept if table != section]
+    left = "".join(line for line, _ in kept).rstrip("\n")
     return checked(f"{left}\n" if left else "", values)
 
 

@@ -103,7 +103,7 @@ def test_a_question_is_answered_from_another_command(cli: Cli, tmp_path: Path) -
     assert "'ANSWER'" in asked
     assert "(1 request, " in first.stderr
     for command in ("answer", "steer"):
-        assert "TEXT is missing" in cli("sessions", command, "last", " ", code=2).stderr
+        assert "TEXT is empty" in cli("sessions", command, "last", " ", code=2).stderr
     cli("sessions", "answer", "last", "red")
     assert cli("run", "--session", "last").stdout == "Red it is.\n"
     assert "does not wait" in cli("sessions", "answer", "last", "red", code=2).stderr
@@ -245,7 +245,9 @@ def test_no_model_says_what_to_do(cli: Cli) -> None:
 
 def test_a_session_without_a_message_wants_a_task(cli: Cli, script: str) -> None:
     cli("run", "--model", script, "x", code=3)
-    assert "has the turns 0 to " in cli("sessions", "fork", "last", "--before", "9", code=2).stderr
+    for command in (["fork", "last", "--before", "9"], ["rewind", "last", "9"]):
+        said = cli("sessions", *command, code=2).stderr
+        assert "has no turn 9: it has the turns 0 to " in said and "`toolcrib sessions show " in said
     empty = cli.json("sessions", "fork", "last", "--before", "0", "--json")["id"]
     assert "give it a task" in cli("run", "--session", empty, code=2).stderr
 

@@ -118,7 +118,7 @@ def fork(
     source = store.get(session)
     turns = len(store.turns(source.id))
     if before is not None and not 0 <= before <= turns:
-        raise Usage(f"{source.id} has {_turns(turns)}")
+        raise _no_turn(source.id, before, turns)
     copy = store.fork(source.id, before)
     show.say(f"Forked as {copy.id}; go on with: toolcrib run --session {copy.id} '…'")
     if options.json:
@@ -135,7 +135,7 @@ def rewind(
 
     found = _session(options, session)
     if not 0 <= turn < len(found.entries):
-        raise Usage(f"{found.id} has {_turns(len(found.entries))}")
+        raise _no_turn(found.id, turn, len(found.entries))
     options.confirm(f"Remove the turns {turn} to {len(found.entries) - 1} and take back their changes?", "not rewound")
     settings = options.settings(quiet=True)
     with options.open(settings, start_servers=False, warm_up=False) as box:
@@ -205,8 +205,10 @@ def go_on(options: RecordOptions, request: ApprovalRow) -> str | None:
     return f"toolcrib run --session {row.id}{elsewhere}"
 
 
-def _turns(count: int) -> str:
-    return f"the turns 0 to {count - 1}" if count else "no turns"
+def _no_turn(session: str, turn: int, count: int) -> Usage:
+    where = f"the turns 0 to {count - 1}; `toolcrib sessions show {session}` shows them"
+    has = f"it has {where if count else 'none'}"
+    return Usage(f"{session} has no turn {turn}: {has}")
 
 
 def _store(options: Options) -> Any:
