@@ -1,4 +1,4 @@
-"""Which exit code does a command end with? Every code of the command line is chosen here."""
+"""Which exit code does a command end with? Those of an agent's turn are in `agent/run`."""
 
 from __future__ import annotations
 
