@@ -421,6 +421,7 @@ async def test_our_own_folders_are_refused_wherever_they_lie(host: Host) -> None
         assert await host.decides("Read", {"file_path": path}) == "deny", path
     assert await host.decides("LS", {"path": str(state_home())}) == "deny"
     assert await host.decides("Glob", {"pattern": "*", "path": str(state_home())}) == "deny"
+    assert await host.decides("Glob", {"pattern": f"{state_home()}/*"}) == "deny"
     assert await host.decides("Read", {"file_path": "/etc/hostname"}) == "pass"
 
 
@@ -431,11 +432,15 @@ async def test_a_folder_of_keys_is_not_listed(host: Host, tmp_path: Path, monkey
     (home / ".ssh").mkdir(parents=True)
     (home / "docs").mkdir()
     (home / "link").symlink_to(".ssh")
-    for path in (str(home / ".ssh"), "~/.ssh/", str(home / "link"), "~/.gnupg"):
+    (home / ".ssh/id_rsa").touch()
+    (host.work / "keys").symlink_to(home / ".ssh")
+    for path in (str(home / ".ssh"), "~/.ssh/", str(home / "link"), "~/.gnupg", "keys"):
         assert await host.decides("LS", {"path": path}) == "deny", path
         assert await host.decides("Glob", {"pattern": "*", "path": path}) == "deny", path
     for path in (str(home / "docs"), str(home)):
         assert await host.decides("LS", {"path": path}) == "pass", path
+    host.config.write_text('mode = "autonomous"')  # it answers the question about a secret, and allows nothing outside
+    assert await host.decides("Read", {"file_path": "keys/id_rsa"}) == "deny"
     host.name = "gemini"
     assert await host.decides("list_directory", {"path": str(home / ".ssh")}) == "deny"
 

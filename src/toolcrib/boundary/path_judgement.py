@@ -17,7 +17,7 @@ from .protected_names import (
     protected_below,
     protected_by,
 )
-from .sensitive_names import SensitiveName, sensitive_by
+from .sensitive_names import sensitive_by
 from .workspace import Workspace
 from .workspace_paths import ReadOnlyRoot, WorkspacePath
 from .workspace_roots import PathLike
@@ -28,19 +28,6 @@ RULE_READ_ONLY = "path:read-only"
 RULE_SECRET = "path:secret"  # noqa: S105
 RULE_PROTECTED = "path:protected"
 RULE_LINKED = "path:hard-link"
-
-
-def why_sensitive(ws: Workspace, path: PathLike) -> SensitiveName | None:
-    """Return the table's entry for the path or for the file that it leads to."""
-    found = sensitive_by(ws.relative(path))
-    if found is not None:
-        return found
-    try:
-        return sensitive_by(ws.real(path))
-    except OutsideWorkspace:  # is an OSError too
-        raise
-    except OSError:
-        return None
 
 
 def made_by(ws: Workspace, paths: Iterable[PathLike]) -> frozenset[Path]:
@@ -112,15 +99,27 @@ def judge_path(
             verdict = _judge_write(ws, place, along)
             if verdict is not None:
                 return verdict
-        if read:
-            secret = why_sensitive(ws, path)
-            if secret is not None:
+        if read or not write:
+            real = _leads_to(ws, path)
+            secret = (sensitive_by(place.shown) or (real and sensitive_by(real))) if read else None
+            if secret:
                 return Judgement("ask", f"{place.shown} may hold secrets: {secret.reason}", RULE_SECRET)
     except OutsideWorkspace as error:
         return Judgement("deny", str(error), RULE_OUTSIDE)
     except ToolError as error:
         return Judgement("deny", str(error))
     return None
+
+
+def _leads_to(ws: Workspace, path: PathLike) -> str | None:
+    """Return the file that a path leads to; None if it is not there. Raises OutsideWorkspace if it lies outside: no yes
+    to the name of a secret may hide that."""
+    try:
+        return ws.real(path)
+    except OutsideWorkspace:  # is an OSError too
+        raise
+    except OSError:
+        return None
 
 
 def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) -> Judgement | None:

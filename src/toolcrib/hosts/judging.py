@@ -30,6 +30,7 @@ from ..core.pipeline import authorize
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.checker import bare_check
+from ..policy.rules.file_patterns import files_of
 from .answers import ASKS, CHANGES, Decision, HookAnswer, refusal, reply
 from .hook_events import HostEvent, Json
 from .mapping import calls_of, is_known
@@ -211,8 +212,8 @@ def _left_out(box: Toolbox, call: Call) -> str | None:
 
 def _is_private(box: Toolbox, call: Call) -> bool:
     """Return whether a call reads or lists one of our own folders."""
-    path = os.path.expanduser(str(call.arguments.get("path", ".")))
-    return PrivateFolders.ours().holds(os.path.realpath(os.path.join(box.workspace.root, path)))
+    files = files_of(call.tool, call.arguments, str(box.workspace.root))
+    return any(PrivateFolders.ours().holds(file.real) for file in files)
 
 
 async def _check(box: Toolbox, call: Call) -> Check:
