@@ -43,6 +43,17 @@ async def test_calls_leave_nothing_to_the_collector(config: Any) -> None:
         assert await garbage_of(lambda: box.call("mcp_raw_echo", {"a": 1})) == []
 
 
+async def test_only_a_call_that_would_start_its_server_is_judged_in_a_thread(config: Any) -> None:
+    for _ in range(2):  # the first one starts the server for its list, the second one has the list from the disk
+        async with Toolbox.open(**config({"tools": ["echo"]}, category="network_read")) as box:
+            tool = box.registry.find("mcp_raw_echo")
+            assert tool is not None
+            before = tool.judge_blocks
+            await box.call("mcp_raw_echo", {})
+            assert not tool.judge_blocks
+    assert before
+
+
 async def test_a_call_asks_and_is_recorded(config: Any) -> None:
     asked: list[Any] = []
 

@@ -26,10 +26,17 @@ _C = ToolCategory
 class McpTool(Tool):
     """A tool of an MCP server."""
 
+    would_start: Callable[[], bool] | None = None
+
     def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run, shown: str | None = None) -> None:
         """Create the tool. `shown` is its name for MCP clients, if only MCP allows that name."""
         super().__init__(_spec(name, listed, config, shown))
         self.listed, self._run = listed, run
+
+    @property
+    def judge_blocks(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether its judge reads files: those of a server that the call would start."""
+        return self.would_start is not None and self.would_start()
 
     @functools.cached_property
     def _schema(self) -> Json:

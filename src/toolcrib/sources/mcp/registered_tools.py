@@ -134,7 +134,7 @@ class RegisteredTools:
             tool = McpTool(name, listed, config, server.call, shown)
             tool.definition = Definition(f"{server.identity} {listed.digest}")
             if server.start is not None:
-                tool.judge, tool.judge_blocks = functools.partial(server.judge, listed), True  # it reads files
+                tool.judge, tool.would_start = functools.partial(server.judge, listed), server.would_start
             if self._pins is not None and listed.kind == "tool":
                 tool.needs_review = self._pins.doubt(server.identity, config.name, listed)
                 tool.unaccepted = tool.needs_review is not None

@@ -112,9 +112,13 @@ class Upstream:
             faults=listing.faults if listing else (),
         )  # fmt: skip
 
+    def would_start(self) -> bool:
+        """Return whether a call would start its command now."""
+        return self.start is not None and not self.connectors.live
+
     def doubt(self) -> StartDoubt | None:
         """Return what has changed in its files since it was trusted, if it would have to be started."""
-        if self.start is None or self.connectors.live:
+        if self.start is None or not self.would_start():
             return None
         return self.services.starts.doubt(self.start)
 
