@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.boundary.openat2 import has_openat2
-from toolcrib.boundary.path_judgement import judge_path, why_sensitive
+from toolcrib.boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET, judge_path
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.boundary.workspace_paths import ChangedMeanwhile, LinkRefused, NotRegularFile, ReadOnlyRoot
 from toolcrib.core.errors import ConfigError, OutsideWorkspace, ToolError
@@ -275,7 +275,7 @@ def test_judging_secrets_and_protected_names(ws):
     for path in (".env", "link", "sub/server.pem", "home/.ssh/config", "id_ed25519", "id_rsa.old"):
         verdict = judge_path(ws, path)
         assert verdict is not None and verdict.verdict == "ask", path
-        assert why_sensitive(ws, path) is not None
+        assert verdict.rule == RULE_SECRET
     for path in (".env.example", "id_ed25519.pub", "id_mapping.py", "a.txt", "environment.py"):
         assert judge_path(ws, path) is None, path
     for path in (".git/hooks/pre-commit", ".git/config", ".git", "lib/.git/hooks/x", ".GIT/hooks/x", "toolcrib.toml"):
@@ -283,6 +283,12 @@ def test_judging_secrets_and_protected_names(ws):
         assert verdict is not None and verdict.verdict == "ask", path
     for path in (".gitignore", "hooks/x", "a.txt"):
         assert judge_path(ws, path, read=False, write=True) is None, path
+    (ws.root.parent / "away" / ".ssh").mkdir(parents=True)
+    (ws.root / "away").symlink_to("../away")
+    for how in ({}, {"write": True}, {"read": False, "write": True}, {"read": False}):
+        for path in ("away/.ssh/config", "away/.ssh", "away/other"):
+            verdict = judge_path(ws, path, **how)
+            assert verdict is not None and verdict.rule == RULE_OUTSIDE, (path, how)
 
 
 PIECES = st.sampled_from(["..", ".", "", "sub", "deep", "a.txt", "out", "in", "abs", "loop", "\u202e", "x" * 300, "~"])
