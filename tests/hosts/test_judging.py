@@ -461,6 +461,16 @@ async def test_a_write_through_a_link_is_judged_by_what_it_reaches(host: Host) -
     (host.work / "home").symlink_to(host.work.parent)
     (host.work.parent / ".bashrc").touch()
     assert "is outside the workspace" in (await host.says(host.event(True, "Delete", {"path": "home/.bashrc"}))).stdout
+    server = host.work / "src" / "server.py"
+    server.touch()
+    (host.work / "way").symlink_to("src")
+    with host.config.open("a") as config:
+        config.write(f'\n[mcp_servers.x]\ncommand = "python3"\nargs = ["{server}"]\n')
+    for path in ("src/server.py", "way/server.py"):
+        assert "MCP server x runs" in (await host.says(host.event(True, "Delete", {"path": path}))).stdout
+    host.config.write_text("")
+    said = (await host.says(host.event(True, "Delete", {"path": "src/none"}))).stdout
+    assert "File not found" in said and "Analyze the error" not in said  # what we say to models
 
 
 async def test_a_search_leaves_out_what_git_ignores(host: Host) -> None:

@@ -23,7 +23,7 @@ from ..core.call import Call
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments, ToolcribError, ToolError
 from ..core.events import finished
-from ..core.finish import without_secrets
+from ..core.finish import HINT, without_secrets
 from ..core.interfaces import Grant
 from ..core.output import LABELS, ToolOutput
 from ..core.pipeline import authorize
@@ -168,7 +168,7 @@ async def _judge(box: Toolbox, event: HostEvent, call: Call, *, alone: bool) -> 
     if isinstance(decided, ToolOutput):
         verdict = "ask" if decided.error_kind == "pending" else "deny"
         _record(box, call, decided, verdict, rule=decided.meta.get("rule"))
-        return "deny", decided.for_llm, None
+        return "deny", decided.for_llm.removesuffix(HINT), None
     if (decided.approval_id is not None or not call.tool.is_read_only) and (waiting := box.audit.intent(call, decided)):
         await waiting
     only_by_mode = (decided.rule or "").startswith("mode:") and not call.tool.is_read_only

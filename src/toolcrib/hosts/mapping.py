@@ -65,16 +65,22 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
 
 
 def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Calls:
-    """Yield a write of each file that a write reaches through a link: hosts follow links, and our own tools do not."""
+    """Yield a change of each file that a change reaches through a link: hosts follow links, and our own tools do not."""
     top = workspace_of(event)
     for name, given in calls:
-        paths = [given["path"]] if name in ("write_file", "edit_file") else []
+        paths = [given["path"]] if name in ("write_file", "edit_file", "delete_file") else []
         if name == "apply_patch":
             paths = [path for part in parse_patch(given["patch"]) for path in part.names]
         for path in paths:
             whole = os.path.normpath(os.path.join(event.cwd or top, os.path.expanduser(path)))
             plain = f"{os.path.realpath(top)}{whole[len(top) :]}" if whole.startswith(f"{top}/") else whole
-            if "\0" not in path and (real := os.path.realpath(whole)) != plain:
+            if "\0" in path:
+                continue
+            if name == "delete_file":  # a link itself is deleted, not its target
+                folder, last = os.path.split(whole)
+                if (real := os.path.join(os.path.realpath(folder), last)) != plain:
+                    yield name, {"path": real}
+            elif (real := os.path.realpath(whole)) != plain:
                 yield "write_file", {"path": real, "content": given.get("content") or given.get("new_text") or ""}
 
 
