@@ -65,7 +65,7 @@ def calls_of(event: HostEvent) -> list[tuple[str, dict[str, Any]]] | None:
 
 
 def _behind_links(calls: list[tuple[str, dict[str, Any]]], event: HostEvent) -> Calls:
-    """Yield a change of each file that a change reaches through a link: hosts follow links, and our own tools do not."""
+    """Yield a change of each file that a call changes through a link: hosts follow links, and our own tools do not."""
     top = workspace_of(event)
     for name, given in calls:
         paths = [given["path"]] if name in ("write_file", "edit_file", "delete_file") else []

@@ -82,3 +82,14 @@ def test_a_link_does_not_move_with_its_folder(tmp_path: Path) -> None:
     assert find_protected_paths(tmp_path, tmp_path, frozenset()).pinned == {
         f"{tmp_path}/{at}" for at in ("env", "p", "p/a")
     }
+
+
+def test_names_are_found_where_case_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file system of Linux that can be had everywhere ignores case, so the look for a name is what ignores it."""
+    make(tmp_path, ".ENVRC", ".Git/Hooks/x", "Sub/Toolcrib.TOML", "note")
+    folded = {str(path).casefold() for path in tmp_path.rglob("*")}
+    monkeypatch.setattr(os.path, "lexists", lambda path: str(path).casefold() in folded)
+    found = {f"{base}/{name}" for base, name in protected_search.Search(str(tmp_path)).names()}
+    assert {f"{tmp_path}/.envrc", f"{tmp_path}/.git/hooks", f"{tmp_path}/Sub/toolcrib.toml"} <= found
+    monkeypatch.undo()
+    assert list(protected_search.Search(str(tmp_path)).names()) == []  # here these are other names

@@ -27,7 +27,7 @@ for _name in NAMES:
     _BY_FIRST.setdefault(_name.partition("/")[0], []).append(_name)
 _FIRST = frozenset(_BY_FIRST)
 _ABOVE = frozenset(first for first, names in _BY_FIRST.items() if first not in names)
-_LOOKED_AT = _FIRST.union(REPOSITORY_NAMES, ("HEAD", "objects"))
+_LOOKED_AT = {name.casefold(): name for name in (*_FIRST, *REPOSITORY_NAMES, "HEAD", "objects")}
 
 # The depth of the search for nested repositories and projects before a command. A deeper repository is not protected.
 DEPTH = 3
@@ -67,8 +67,9 @@ def _list(folder: str) -> _Listed:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name in _LOOKED_AT:
-                    names.append(entry.name)
+                name = _LOOKED_AT.get(entry.name.casefold())
+                if name == entry.name or (name is not None and os.path.lexists(f"{folder}/{name}")):
+                    names.append(name)  # where case does not count, `.ENVRC` is `.envrc`
                 if entry.is_symlink():
                     links.append(entry.name)
                 elif entry.is_dir(follow_symlinks=False):
