@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary import git_index
 from toolcrib.boundary.git_index import leading_out, linked_folders
+from toolcrib.boundary.own_files import beginning_of
 
 FORMS = [["--index-version", "2"], ["--index-version", "3"], ["--index-version", "4"], ["--split-index"]]
 
@@ -103,3 +105,21 @@ def test_a_tracked_file_behind_a_link(tmp_path: Path) -> None:
     assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: False) == "out/x/f"
     (tmp_path / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1x")
     assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) == "index"
+
+
+def test_an_index_is_read_again_only_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(path: str, size: int) -> bytes:
+        read.append(path)
+        return beginning_of(path, size)
+
+    monkeypatch.setattr(git_index, "beginning_of", noted)
+    monkeypatch.setattr(git_index, "SETTLED_NS", -(10**12))  # else it must be some seconds old
+    git(tmp_path, "init", "-q")
+    for name, times in (("f", 1), ("g", 2)):
+        (tmp_path / name).touch()
+        git(tmp_path, "add", name)
+        for _ in range(3):
+            assert leading_out(str(tmp_path), f"{tmp_path}/.git", lambda path: True) is None
+        assert len(read) == times

@@ -10,6 +10,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from .own_files import beginning_of
 
@@ -32,7 +33,11 @@ def linked_folders(folder: str, git: str = "") -> list[str]:
         return []
     found: dict[str, None] = {}
     for name in names:
-        for path in _read(f"{git}/{name}", len(names) > 1):
+        try:
+            inside = _read(_repositories, f"{git}/{name}", len(names) > 1)
+        except OSError:
+            continue
+        for path in inside:
             inner = f"{folder}/{path}"
             if inner not in found and os.path.lexists(f"{inner}/.git"):
                 found[inner] = None
@@ -44,42 +49,50 @@ def _files(git: str) -> list[str]:
     return ["index", *(name for name in os.listdir(git) if name.startswith("sharedindex."))]
 
 
-def _read(path: str, shared: bool) -> tuple[str, ...]:
-    """Return the names in an index that may be repositories."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
+def _read(reading: Any, path: str, *how: bool) -> Any:
+    """Return what `reading` finds in an index, which is read again when it has changed. Raises OSError."""
+    status = os.stat(path)
     mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     settled = status.st_ctime_ns < time.time_ns() - SETTLED_NS
-    return (_read_once if settled else _read_once.__wrapped__)(path, shared, *mark)
+    return (reading if settled else reading.__wrapped__)(path, *how, *mark)
 
 
 @functools.lru_cache(100)
-def _read_once(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
+def _repositories(path: str, shared: bool, *_state: int) -> tuple[str, ...]:
+    """Return the names in an index that may be repositories."""
     return tuple(os.fsdecode(name) for name, link in _entries(beginning_of(path, _MAX_BYTES), shared) if link or shared)
+
+
+@functools.lru_cache(100)
+def _outline(path: str, *_state: int) -> tuple[str | None, dict[str, str]]:
+    """Return a name in an index with `..` or from `/`, and each folder with its first name. Raises ValueError."""
+    index = beginning_of(path, _MAX_BYTES)
+    folders: dict[bytes, bytes] = {b"": b""}
+    for name, _ in _whole(index) if index[:4] == b"DIRC" else ():
+        if name[:1] == b"/" or (b".." in name and b".." in name.split(b"/")):
+            return os.fsdecode(name), {}
+        above = name.rpartition(b"/")[0]
+        while above not in folders:
+            folders[above] = name
+            above = above.rpartition(b"/")[0]
+    return None, {os.fsdecode(above): os.fsdecode(name) for above, name in folders.items() if above}
 
 
 def leading_out(tree: str, git: str, inside: Callable[[str], bool]) -> str | None:
     """Return what in an index makes git read a file outside its work tree: a name with `..` or from `/`, which git
     takes as it is, or one behind a link (`git grep` follows it). None if nothing does."""
     try:
-        indexes = [beginning_of(f"{git}/{name}", _MAX_BYTES) for name in _files(git)]
-        names = [path for index in indexes if index[:4] == b"DIRC" for path, _ in _whole(index)]
+        found = [_read(_outline, f"{git}/{name}") for name in _files(git)]
     except OSError:
         return None
     except ValueError:
         return "index"
-    seen = {b""}
-    for name in names:
-        if name[:1] == b"/" or (b".." in name and b".." in name.split(b"/")):
-            return os.fsdecode(name)
-        above = name.rpartition(b"/")[0]
-        while above not in seen:
-            seen.add(above)
-            if os.path.islink(path := f"{tree}/{os.fsdecode(above)}") and not inside(os.path.realpath(path)):
-                return os.fsdecode(name)
-            above = above.rpartition(b"/")[0]
+    for leads, folders in found:
+        if leads is not None:
+            return leads
+        for above, name in folders.items():
+            if os.path.islink(path := f"{tree}/{above}") and not inside(os.path.realpath(path)):
+                return name
     return None
 
 

@@ -68,7 +68,7 @@ def _list(folder: str) -> _Listed:
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = _LOOKED_AT.get(entry.name.casefold())
-                if name == entry.name or (name is not None and os.path.lexists(f"{folder}/{name}")):
+                if name is not None and (name == entry.name or os.path.lexists(f"{folder}/{name}")):
                     names.append(name)  # where case does not count, `.ENVRC` is `.envrc`
                 if entry.is_symlink():
                     links.append(entry.name)
