@@ -226,7 +226,6 @@ openssl > dgst md5 sha1 sha256 sha512 x509 crl asn1parse verify | read* | -md5 -
   -checkend= -modulus -CAfile=read | single harmful
 openssl > base64 | read* | -d -e -A -a -in=read | single harmful
 docker podman > help - | text*
-history | none | -# -c!log -d=!log -w!log -a!log -s!log -r=read -n=read
 """
 
 # Further options with which a program only prints what it is.

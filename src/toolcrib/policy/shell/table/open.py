@@ -32,6 +32,7 @@ cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=wr
 pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
 sensors | text* | -s!system --set!system | unknown
 fc | text* | -e=program | execute
+history | text* | -c!log -d=!log -w!log -a!log -s!log -r=read -n=read | unknown
 lastlog | maybe* | -C!log -S!log --clear!log --set!log | unknown
 journalctl | text* | --vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log | unknown
 fuser | list* | -k!kill-all --kill!kill-all -s | unknown

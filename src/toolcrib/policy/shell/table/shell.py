@@ -21,10 +21,10 @@ _UNKNOWN = Word((None,))
 _WHOLE = "prints the whole environment"
 # Options that bash and zsh understand in the same way.
 _DECLARED = frozenset("aAfgiIlnprtux")
-_SET = frozenset("abefhkmnoptuvxBCEH")
+_SET = frozenset("befhkmnoptuvxBCEH")  # and not `-a`: programs would obey what is set from now on
 _SET_NAMES = words(
     """
-    allexport braceexpand emacs errexit errtrace hashall histexpand history ignoreeof interactive-comments keyword
+    braceexpand emacs errexit errtrace hashall histexpand history ignoreeof interactive-comments keyword
     monitor noclobber noexec noglob nolog notify nounset onecmd pipefail posix verbose vi xtrace
     """
 )
@@ -37,10 +37,16 @@ def declare(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, "has an option that zsh reads in another way", "shell:other-shell")
     if call.has("-i"):
         yield Effect("unknown", None, "makes assignments evaluate their text", "shell:arithmetic")
+    exported = call.name == "export" or call.has("-x")
     for word in call.operands:
-        yield from declared(word, call.name == "export" or call.has("-x"))
+        yield from declared(word, exported)
         if call.has("-p") and "=" not in word.start:
             yield from _printed(word)
+        elif (
+            exported and "=" not in word.start and word.text not in (None, "PATH")
+        ):  # any value was not judged for this
+            if any(each.kind == "session" for each in assignment(word.start, _UNKNOWN, True)):
+                yield Effect("unknown", word, f"sets {word.text} for programs, which may obey it", "shell:variable")
         elif word.text in ("PATH", "path") and call.name != "export":  # in a function it is not set any more
             yield from assignment(word.text, _UNKNOWN)
     if not call.operands:
@@ -80,7 +86,9 @@ def options(call: SortedWords) -> Iterator[Effect]:
     """set and shopt: they change options; alone they print every variable."""
     texts = [word.text or "" for word in call.command.args]
     if call.name == "set" and _sets_other(texts):
-        yield Effect("unknown", None, "sets an option that zsh reads in another way", "shell:other-shell")
+        yield Effect(
+            "unknown", None, "sets an option that changes later commands, or is another one in zsh", "shell:other-shell"
+        )
     if not texts and call.name == "set":
         yield Effect("unknown", None, _WHOLE, "shell:environment")
     if "history" in texts and any(text.startswith("+") for text in texts):
