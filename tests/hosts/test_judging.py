@@ -261,6 +261,16 @@ async def test_unknown_tools_ask_and_harmless_ones_pass(host: Host) -> None:
     assert decision(said) == "ask" and "it is a tool of claude, and what it does is not known" in said.stdout
     assert await host.decides("Bash", {"cmd": ["ls"]}) == "ask"  # not as documented
     assert await host.decides("Read", {}) == "ask"
+    for mode in ("observer", "assistant"):
+        host.config.write_text(f'mode = "{mode}"\n[approval]\npolicy = "always_require"\n')
+        assert await host.decides("TodoWrite", {"todos": []}) == "pass"
+        assert await host.decides("Skill", {"skill": "deploy"}) == "pass"
+    host.config.write_text(
+        '[rules]\ndeny = ["Skill"]\nask = ["Task"]\n[[hooks]]\naction = "block"\ntool = "TodoRead"\n'
+    )
+    assert await host.decides("Skill", {"skill": "deploy"}) == "deny"
+    assert await host.decides("Task", {"prompt": "x"}) == "ask"
+    assert await host.decides("TodoRead", {}) == "deny"
     assert await host.decides("TodoWrite", {"todos": []}) == "pass"
     assert await host.says({"hook_event_name": "SessionStart"}) == HookAnswer()
 

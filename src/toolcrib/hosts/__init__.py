@@ -20,8 +20,8 @@ __all__ = ["HOSTS", "EventError", "HookAnswer", "HostEvent", "HostName", "Unread
 
 
 def concerns_us(event: HostEvent) -> bool:
-    """Return whether an event is about a call that can do something: the others get no opinion."""
-    return event.moment in ("before", "after") and calls_of(event) != []
+    """Return whether an event is about a call that may be refused, or that did something: the others get no opinion."""
+    return event.moment == "before" or (event.moment == "after" and calls_of(event) != [])
 
 
 async def answer(event: HostEvent, settings: Settings) -> HookAnswer:

@@ -85,6 +85,10 @@ async def answer(event: HostEvent, settings: Settings) -> HookAnswer:
 def _calls(box: Toolbox, event: HostEvent) -> list[Call]:
     """Return the calls as our tools', with the host's arguments. A tool that we do not know is one of its own."""
     known = calls_of(event)
+    if known == []:  # it touches nothing: only a rule or a hook that means it has a say
+        call = _call(event, _unknown(event, category="memory"), dict(event.arguments), box)
+        found = box.policy.check(call.tool, call.arguments, call.ctx)
+        return [] if found.verdict == "allow" or found.rule == "approval.policy" else [call]
     if known is not None:
         try:  # a tool whose extra is not installed is judged by its name
             return [_call(event, box.registry.find(name) or _unknown(event, name), given, box) for name, given in known]
@@ -108,7 +112,7 @@ def _inherit_labels(box: Toolbox, session: str | None) -> None:
     box.flow.inherit(LABELS[untrusted, private], session)
 
 
-def _unknown(event: HostEvent, name: str = "") -> Tool:
+def _unknown(event: HostEvent, name: str = "", **more: Any) -> Tool:
     origin = ToolOrigin("mcp", event.server, event.tool) if event.server else None
     shown = name or (f"mcp__{event.server}__{event.tool}" if event.server else event.tool)
     names: tuple[str, ...] = ()
@@ -119,7 +123,7 @@ def _unknown(event: HostEvent, name: str = "") -> Tool:
     schema = {"type": "object", "additionalProperties": True}
     spec = ToolSpec(
         name=shown, names=names, description=f"A tool of {event.host}.", parameters=schema, origin=origin,
-        source=source, tested=True,
+        source=source, tested=True, **more,
     )  # fmt: skip
     return Tool(spec)
 
