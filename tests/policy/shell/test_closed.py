@@ -85,6 +85,15 @@ def test_a_variable_that_programs_get_asks_however_it_is_exported() -> None:
     assert allowed(plain) == plain
 
 
+def test_a_variable_of_the_environment_asks_when_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = ["VOLTA_HOME=./x", "read VOLTA_HOME < f", ": ${VOLTA_HOME:=./x}", "for VOLTA_HOME in ./x; do node -v; done"]
+    commands = [f"{each}; node -v" for each in sets]
+    assert allowed(commands) == commands
+    monkeypatch.setenv("VOLTA_HOME", "/opt/volta")
+    assert allowed(commands) == []
+    assert verdict("while read -r _ name; do echo a; done < f") == "allow"
+
+
 def allowed(commands: Iterable[str]) -> list[str]:
     """Those that are: each would be a test of its own, but they are many."""
     return [command for command in commands if verdict(command) == "allow"]

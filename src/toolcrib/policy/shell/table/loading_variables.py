@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from ....core.text import lazy_regex
@@ -62,7 +63,7 @@ SEARCHED = words(
 
 # Harmless with any value.
 PLAIN = words(
-    "LANG TERM COLUMNS LINES COLORTERM NO_COLOR CLICOLOR FORCE_COLOR LS_COLORS GREP_COLORS GREP_COLOR USER LOGNAME"
+    "LANG TERM COLUMNS LINES COLORTERM NO_COLOR CLICOLOR FORCE_COLOR LS_COLORS GREP_COLORS GREP_COLOR USER LOGNAME _"
 )
 
 # Harmless with a value that is neither a path nor an option nor code.
@@ -104,10 +105,11 @@ _SAFE_PATH = lazy_regex(
 def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effect]:
     """Yield the effects that setting a variable has on the programs that run after it.
 
-    `exported` says that the variable certainly reaches them. A name that is not known here may then be one that they
-    obey: it asks.
+    `exported` says that the variable certainly reaches them; one that this process has from the environment does, too.
+    A name that is not known here may then be one that they obey: it asks.
     """
     base = name.partition("[")[0].rstrip("+")
+    exported = exported or base in os.environ
     if base == "IFS" and value.text is not None and not value.text.strip(" \t\n"):
         return
     if base in ZSH_INTEGERS and value.parts != NUMBER and value.text != "" and not _NUMBER.fullmatch(value.text or ""):
