@@ -70,7 +70,8 @@ def test_the_workspace_by_its_full_name(place: CommandPlace) -> None:
 def test_links_are_followed_before_a_verdict(place: CommandPlace) -> None:
     for command, verdict in (
         ("cat out/hosts", "ask"), ("cat out/shadow", "deny"), ("echo x > out/x", "deny"), ("rm -rf src/deep/", "deny"),
-        ("cat inner/a.py", "allow"), ("echo x > inner/b.py", "ask"), ("cat out/../x", "ask"),
+        ("cat inner/a.py", "allow"), ("echo x > inner/b.py", "ask"), ("cat out/../x", "ask"), ("echo out/*", "ask"),
+        ("echo inner/*", "allow"), ("echo src/*", "allow"), ("[ -e src/deep/k* ]", "ask"),
     ):  # fmt: skip
         assert judge_command(command, place).verdict == verdict, command
 
@@ -138,7 +139,17 @@ def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> 
 
 
 @pytest.mark.parametrize(
-    "command", ["cat *", "head -n1 src/*", "grep -r x src/*", "cat **/deep", "ls *", "cat < [[:alpha:]]*", "cat [^1]*"]
+    "command",
+    [
+        "cat *",
+        "head -n1 src/*",
+        "grep -r x src/*",
+        "cat **/deep",
+        "ls *",
+        "cat < [[:alpha:]]*",
+        "cat [^1]*",
+        "echo */x*",
+    ],
 )
 def test_a_pattern_may_select_a_link_that_leads_outside(command: str, place: CommandPlace) -> None:
     found = judge_command(command, replace(place, on_disk=True))

@@ -38,6 +38,9 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
                 PATHISH.match(word.start) or word.source[:1] == "~"
             ):  # bash lists the folder, whatever the program does later
                 found.append(Effect("list", word))
+            elif word.glob and "/" in word.start and None not in word.parts:  # a link may lead out of the workspace
+                folder = word.start.rpartition("/")[0]
+                found.append(Effect("list", Word((folder,), folder, not {*folder}.isdisjoint("*?["))))
     return tuple(found)
 
 
