@@ -398,3 +398,16 @@ async def test_methods_of_one_class_are_read_once() -> None:
     assert one.arguments is two.arguments
     assert one.arguments is not other.arguments
     assert [await call(each, {"number": 2}) for each in (one, two, other)] == ["3", "7", "11"]
+
+
+async def test_annotations_that_a_program_changes_count_for_tools_that_are_made_later() -> None:
+    class Room:
+        def count(self, things: Any) -> int:
+            """Count them."""
+            return len(things)
+
+    first = tool(Room().count, category="memory")
+    assert await call(first, {"things": "abc"}) == "3"
+    Room.count.__annotations__["things"] = list[int]
+    assert "things" in await call(tool(Room().count, category="memory"), {"things": "abc"})
+    assert await call(first, {"things": "abc"}) == "3"

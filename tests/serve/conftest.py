@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp import Client
 from mcp_types import ElicitResult
@@ -20,10 +18,13 @@ from toolcrib.core.tool import Tool, tool
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
-# Each client would read the system's certificates anew, 20 ms, though these tests speak plain HTTP.
-httpx2._transports.default.create_ssl_context = functools.cache(httpx2.create_ssl_context)
-
 ERAS = ["legacy", "2026-07-28"]
+
+
+@pytest.fixture(autouse=True)
+def no_certificates(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client would read the system's certificates anew, 20 ms, though these tests speak plain HTTP."""
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(params=ERAS)

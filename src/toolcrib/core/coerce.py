@@ -30,7 +30,7 @@ from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .json_schema import member_validator
 from .schema import WRAPPERS
 from .text import lazy_regex
-from .violations import JSON_TYPES, Json, kind_of, properties_of, resolve
+from .violations import JSON_TYPES, TYPE_KINDS, Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
 """Most values that one coercion converts, about 0.3 s; the rest stay. A validator that is made for it counts as many as
@@ -234,11 +234,33 @@ def _options(node: Json) -> list[Any]:
     return cast("list[Any]", options) if isinstance(options, list) else []
 
 
+def _folded(text: str) -> str:
+    """Return a text as options are compared with it."""
+    return text.strip().casefold()
+
+
 def _option(text: str, node: Json) -> str:
     """Return the option that is this text but for its case, if it is the only one; else the text."""
     options = _options(node)
-    same = [each for each in options if isinstance(each, str) and each.casefold() == text.strip().casefold()]
+    same = [each for each in options if isinstance(each, str) and each.casefold() == _folded(text)]
     return same[0] if len(same) == 1 and text not in options else text
+
+
+def beyond_coercion(value: Any, kind: str, options: str) -> bool:
+    """Return whether the table has no conversion for a value that did not fit. `kind` and `options` are what pydantic
+    says is wrong, and was expected. Only a shortcut: False is always correct."""
+    if isinstance(value, str):
+        text = value.strip()
+        if kind == "value_error":
+            return False
+        if kind in ("literal_error", "enum") and (not text.isalnum() or _folded(text) in options.casefold()):
+            return False  # as in `_option`
+        return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
+    if kind == "string_type" and isinstance(value, int | float):
+        return False
+    if isinstance(value, float):
+        return not value.is_integer()
+    return isinstance(value, int) or (kind in TYPE_KINDS and isinstance(value, dict | list))
 
 
 def _kinds(node: Json) -> set[str]:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from .errors import InvalidArguments, ToolDefinitionError, Violation
@@ -20,7 +20,7 @@ from .functions import Docstring, Parameters
 from .json_schema import compile_schema
 from .nesting import check_depth, deepest, is_opaque, nodes
 from .text import lazy_regex
-from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, resolve, typed_violations
+from .violations import MISSING_KINDS, UNKNOWN_KINDS, Json, resolve, typed_violations
 
 if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
@@ -30,6 +30,7 @@ COMPOSING = ("$ref", "$dynamicRef", "anyOf", "allOf", "oneOf", "if", "not", "dep
 """Keywords that add properties from elsewhere: with one of them, a key cannot be called unknown."""
 
 
+Beyond = Callable[[Any, str, str], bool]
 MANY_ERRORS = 1_000
 """With more errors than this only the first of each array is reported: pydantic collects all, even 500,000."""
 
@@ -117,8 +118,11 @@ class TypedArguments:
             return [Violation("", str(error)[:500])]
         return typed_violations(self._errors(error, text), text, self.schema)
 
-    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
-        """The violations, if no repair or coercion can help; else None. Only a shortcut: None is always correct."""
+    def final(
+        self, error: ValueError, text: str | bytes, aliases: Mapping[str, str], beyond: Beyond
+    ) -> list[Violation] | None:
+        """The violations, if no repair or coercion can help; else None. Only a shortcut: None is always correct.
+        `beyond` returns whether a value that did not fit has no conversion."""
         if not self.closed or not isinstance(error, self._failure) or error.error_count() > MANY_ERRORS:
             return None
         errors = error.errors(include_url=False)
@@ -130,7 +134,7 @@ class TypedArguments:
                 key = item["loc"][-1]
                 if len(item["loc"]) == 1 and (key in aliases or key in WRAPPERS):
                     return None
-            elif kind == "json_invalid" or not _beyond_coercion(value, kind, item.get("ctx", {}).get("expected", "")):
+            elif kind == "json_invalid" or not beyond(value, kind, item.get("ctx", {}).get("expected", "")):
                 return None
         return typed_violations(errors, text, self.schema)
 
@@ -161,23 +165,6 @@ def _no_schema(owner: str, error: Exception) -> ToolDefinitionError:
 
 WRAPPERS = ("arguments", "input", "parameters")
 """Keys that models wrap all arguments in."""
-
-
-def _beyond_coercion(value: Any, kind: str, options: str) -> bool:
-    """Return whether the table in `coerce` has no conversion for a value that did not fit. `options` is what pydantic
-    says was expected."""
-    if isinstance(value, str):
-        text = value.strip()
-        if kind == "value_error":
-            return False
-        if kind in ("literal_error", "enum") and (not text.isalnum() or text.casefold() in options.casefold()):
-            return False  # it may be an option in another case
-        return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
-    if kind == "string_type" and isinstance(value, int | float):
-        return False
-    if isinstance(value, float):
-        return not value.is_integer()
-    return isinstance(value, int) or (kind in TYPE_KINDS and isinstance(value, dict | list))
 
 
 def _is_object(text: str | bytes) -> bool:
@@ -354,7 +341,9 @@ class RawArguments:
             return self._compiled.violations(error.value)
         return error.violations if isinstance(error, InvalidArguments) else [Violation("", f"not valid JSON: {error}")]
 
-    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
+    def final(
+        self, error: ValueError, text: str | bytes, aliases: Mapping[str, str], beyond: Beyond
+    ) -> list[Violation] | None:
         return None
 
 

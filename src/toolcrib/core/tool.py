@@ -158,9 +158,9 @@ class Tool(ToolFields):
         if self._local_names or not inspect.ismethod(handler):
             return read()
         known, key = _OF_METHODS.setdefault(handler.__func__, {}), (kind, self.name, handler.__doc__)
-        if key not in known:
-            known[key] = read()
-        return known[key]
+        if key not in known or known[key][0] != handler.__annotations__:  # a program may have changed them
+            known[key] = dict(handler.__annotations__), read()
+        return known[key][1]
 
     def prepare(self) -> None:
         """Build now what could fail later. Raises ToolDefinitionError."""
@@ -242,7 +242,9 @@ class Tool(ToolFields):
             try:
                 return expected.parse(text), text
             except ValueError as error:
-                wrong = expected.final(error, text, self.aliases)
+                from .coerce import beyond_coercion
+
+                wrong = expected.final(error, text, self.aliases, beyond_coercion)
             if wrong is not None:
                 raise InvalidArguments(wrong)
         return self._bind_slowly(text)
