@@ -94,6 +94,30 @@ def test_a_variable_of_the_environment_asks_when_it_is_set(monkeypatch: pytest.M
     assert verdict("while read -r _ name; do echo a; done < f") == "allow"
 
 
+def test_what_runs_between_commands_asks() -> None:
+    """It sets variables after the judgement has read them, and before the shell expands them."""
+    reads = "x=a.txt; cat $x"
+    assert allowed([
+        *(f"trap 'x=.env' {when}; {reads}" for when in ("DEBUG", "ERR", "CHLD", "$y")),
+        f"trap -- 'x=.env' DEBUG; {reads}",
+        f"f() {{ trap 'x=.env' EXIT; }}; f; {reads}", f"f() {{ trap 'x=.env' RETURN; }}; f; {reads}",
+        *(f"{hook}() {{ x=.env; }}; {reads}" for hook in ("TRAPDEBUG", "TRAPZERR", "chpwd", "periodic")),
+    ]) == []  # fmt: skip
+    plain = [f"trap 'echo done' EXIT INT TERM; {reads}", f"trap - DEBUG; {reads}", f"trap '' INT; {reads}"]
+    assert allowed(plain) == plain
+
+
+def test_a_variable_that_zsh_sets_is_not_known() -> None:
+    pairs = [
+        ("psvar", "PSVAR=.env"),
+        ("PROMPT3", "PS3=.env"),
+        ("MATCH", "[[ .env =~ .* ]]"),
+        ("match", "[[ .env =~ .* ]]"),
+    ]
+    assert allowed(f"{name}=a.txt; {sets}; cat ${name}" for name, sets in pairs) == []
+    assert verdict("match=a; echo $match") == "allow"
+
+
 def allowed(commands: Iterable[str]) -> list[str]:
     """Those that are: each would be a test of its own, but they are many."""
     return [command for command in commands if verdict(command) == "allow"]

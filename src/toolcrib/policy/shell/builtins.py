@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .expansion import expression, other_shell, runs_later
+from .expansion import expression, other_shell, other_time, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, Value, known
+from .table.wordlist import words
 from .unsure import Unsure
 
 Directories: TypeAlias = tuple[str | None, ...]
@@ -237,6 +238,17 @@ def _alias(reader: ScriptWalk, command: Command) -> None:
             reader.state.aliases[name] = value
 
 
+def _trap(reader: ScriptWalk, command: Command) -> None:
+    """trap: what runs between commands may set what they were read with; in a function zsh runs it at its end."""
+    given = operands(command)
+    ends = reader.function is None and all(word.text in _ENDS for word in given[1:])
+    if given and given[0].text not in ("", "-") and not ends:
+        other_time(reader, command.source)
+
+
+_ENDS = words("EXIT 0 INT TERM HUP QUIT SIGINT SIGTERM SIGHUP SIGQUIT")
+
+
 def _source(reader: ScriptWalk, command: Command) -> None:
     """source: a file may change anything; text that is known has been read already."""
     rest = operands(command)
@@ -260,5 +272,6 @@ _BY_NAMES: dict[str, Builtin] = {
     "shift": _shift,
     "alias": _alias,
     "source .": _source,
+    "trap": _trap,
 }
 BUILTINS = {name: builtin for names, builtin in _BY_NAMES.items() for name in names.split()}

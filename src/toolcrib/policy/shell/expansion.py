@@ -118,6 +118,13 @@ def other_shell(reader: ScriptWalk, what: str) -> None:
     reader.problem(Unsure(f"bash and zsh read `{what}` in different ways", what, "shell:other-shell"))
 
 
+def other_time(reader: ScriptWalk, what: str) -> None:
+    """Note commands that the shell runs between others, or when a folder changes: they may set any variable."""
+    reader.problem(
+        Unsure("it runs commands between others, which may change what these mean", what, "shell:other-time")
+    )
+
+
 def indexed(name: str, pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
     """Note a subscript: one that is not `@`, `*` or a number is evaluated, and shells count elements from 0 or 1."""
     other_shell(reader, f"{name}[…]")

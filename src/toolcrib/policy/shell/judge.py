@@ -45,7 +45,7 @@ _HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read",
 # Questions that a wall answers in which a command can only read: it prints what it may see, or fails.
 _READING = words(
     "shell:unknown-option shell:unknown-use shell:unknown-path shell:arithmetic shell:check shell:named shell:variable "
-    "shell:environment shell:other-shell"
+    "shell:environment shell:other-shell shell:other-time"
 )
 # The shell's own commands, for which only its own variables count.
 _IN_SHELL = words("export declare typeset local readonly echo printf cd test [ : true false set unset read")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...core.text import lazy_regex
 from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
@@ -32,6 +33,8 @@ SPECIAL_BUILTINS = frozenset(
 
 # What is as it was before, after a statement that could not be read.
 _SURROUNDINGS = ("state", "via", "stdin", "function", "background", "forks", "conditions", "scripts")
+
+_HOOK = lazy_regex(r"TRAP[A-Z]|chpwd|periodic|precmd|preexec|zsh")  # zsh calls functions of these names by itself
 
 
 class Reader(ScriptWalk):
@@ -135,6 +138,8 @@ class Reader(ScriptWalk):
             case tree.Arithmetic():
                 expansion.arithmetic(node.pieces, self)
             case tree.Function():
+                if _HOOK.match(node.name):
+                    expansion.other_time(self, node.name)
                 self.state.functions[node.name] = ((node,), True)
                 self.defined.append(node)
             case _:

@@ -174,6 +174,9 @@ class State:
 _SPECIAL = frozenset({"PWD", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS",
     "EPOCHREALTIME", "BASHPID", "FUNCNAME",
     "BASH_COMMAND", "DIRSTACK", "GROUPS", "UID", "EUID", "PPID", "BASH_SUBSHELL", "OPTIND", "OPTARG", "REPLY", "_",
+    # and what zsh sets: pairs of names for one value, parts of a match
+    "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend", "status", "pipestatus", "reply", "psvar", "PSVAR", "fignore",
+    "FIGNORE", "watch", "WATCH", "mailpath", "prompt", "PROMPT", "PROMPT2", "PROMPT3", "PROMPT4", "PS3", "ERRNO", "TTY",
     "BASH_ARGV0", "SHELLOPTS", "BASHOPTS", "HISTCMD", "PIPESTATUS", "BASH_REMATCH", "MAPFILE", "COPROC"})  # fmt: skip
 
 
