@@ -256,7 +256,7 @@ class Hour:
     ("where", "extras"),
     [
         ("project", True),
-        ("home", False),
+        pytest.param("home", False, marks=pytest.mark.slow),
         pytest.param("home", True, marks=pytest.mark.slow),
         pytest.param("project", False, marks=pytest.mark.slow),
     ],

@@ -94,7 +94,9 @@ def installs(project: Project, command: str, name: str) -> None:
     assert not (project.site / "later.pth").exists(), later
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    "name", [each if each == "bubblewrap" else pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS]
+)
 def test_an_installation_works_after_one_yes(project: Project, name: str) -> None:
     """`uv` is a script here that unpacks a wheel, as the real one does."""
     make_wheel(project.ws / "wheels")

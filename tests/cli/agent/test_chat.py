@@ -326,7 +326,7 @@ def tmux(cli: Cli, tmp_path: Path) -> Iterator[Callable[..., Tmux]]:
         each.close()
 
 
-@pytest.mark.parametrize("columns", [100, 40])
+@pytest.mark.parametrize("columns", [pytest.param(100, marks=pytest.mark.slow), 40])
 def test_a_conversation_in_tmux(cli: Cli, script: Callable[..., str], tmux: Callable[..., Tmux], columns: int) -> None:
     cli.write("notes.txt", "alpha\n")
     plan = {"items": [{"text": "look", "status": "doing"}, {"text": "remove", "status": "pending"}]}

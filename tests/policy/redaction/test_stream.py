@@ -47,7 +47,7 @@ def written(data: bytes, size: int) -> bytes:
     st.sampled_from([PIECE, PIECE + HELD, 2 * PIECE]),
     st.sampled_from([1000, 4096, 70_000]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_wherever_the_pieces_end(secret: str, shift: int, edge: int, size: int) -> None:
     before = ("an ordinary line of text\n" * 20_000)[: edge + shift - 1] + "\n"
     text = written(f"{before}{secret}\n{'more ' * 30_000}".encode(), size).decode()

@@ -70,12 +70,10 @@ WORD_PIECES = [
 SETUP = "x=v s='ab cd' e= n=QR r=s c='p:q *'"
 
 
-@pytest.mark.parametrize(
-    ("seed", "words"), [(9, 300), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((9, 800), (10, 20_000)))]
-)
-def test_known_words_are_bashs_own(seed: int, words: int) -> None:
+@pytest.mark.parametrize("words", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_known_words_are_bashs_own(words: int) -> None:
     """Words made of pieces of every kind of quoting and expansion, many to a process."""
-    rng = random.Random(seed)
+    rng = random.Random(9)
     texts = ["".join(rng.choices(WORD_PIECES, k=rng.randint(1, 6))) for _ in range(words)]
     known: list[tuple[str, list[str]]] = []
     for text in texts:
@@ -131,16 +129,14 @@ def compare(texts: list[str], directory: Path) -> int:
     return ran
 
 
-@pytest.mark.parametrize("texts", [800, pytest.param(2_500, marks=pytest.mark.slow)])
-def test_random_signs(tmp_path: Path, texts: int) -> None:
+def test_random_signs(tmp_path: Path) -> None:
     rng = random.Random(7)
-    assert compare([text_of_signs(rng) for _ in range(texts)], tmp_path) > texts // 25
+    assert compare([text_of_signs(rng) for _ in range(800)], tmp_path) > 32
 
 
-@pytest.mark.parametrize("texts", [100, pytest.param(250, marks=pytest.mark.slow)])
-def test_random_scripts(tmp_path: Path, texts: int) -> None:
+def test_random_scripts(tmp_path: Path) -> None:
     rng = random.Random(8)
-    assert compare([script(rng) for _ in range(texts)], tmp_path) > texts // 3
+    assert compare([script(rng) for _ in range(100)], tmp_path) > 33
 
 
 @pytest.mark.slow

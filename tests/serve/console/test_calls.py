@@ -130,6 +130,7 @@ def test_a_call_appears_by_itself(page: Any, look: Any) -> None:
     assert page.locator("#calls > li").count() == PER_PAGE  # the page does not grow
 
 
+@pytest.mark.slow
 def test_a_hundred_calls_a_second_do_not_make_the_page_grow(room: Room, page: Any, look: Any) -> None:
     for number in range(2 * PER_PAGE):
         look(f"a{number}")

@@ -140,7 +140,7 @@ def test_there_are_enough() -> None:
     assert len(set(HOSTILE)) >= 60
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.slow)])
 def test_questions(room: Room, page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     rows = {each: room.ask(each, session=each[:50], channel=each[:50], agent_id=each[:50]) for each in HOSTILE}
@@ -170,6 +170,7 @@ def test_questions(room: Room, page: Any, width: int) -> None:
     assert seen == len(HOSTILE)
 
 
+@pytest.mark.slow
 def test_calls(room: Room, page: Any) -> None:
     @tool(category="memory", read_only=True)
     def fail(how: str) -> str:
@@ -199,6 +200,7 @@ def test_calls(room: Room, page: Any) -> None:
     unharmed(page)
 
 
+@pytest.mark.slow
 def test_names_of_files(room: Room, page: Any) -> None:
     for each in FileTools(room.box.workspace, room.box.journal).tools():
         if each.name == "write_file":

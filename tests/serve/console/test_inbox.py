@@ -234,6 +234,7 @@ def test_several_without_a_script(room: Room, console: Open) -> None:
     assert [room.row(row["id"])["state"] for row in rows] == ["pending", "pending"]
 
 
+@pytest.mark.slow
 def test_many_are_shown_by_fifty(room: Room, page: Any) -> None:
     rows = [room.ask(f"rocket {number:03}") for number in range(PER_PAGE + 10)]
     page.get_by_text("10 more wait.").wait_for()
@@ -308,6 +309,7 @@ def test_the_session_that_asks_and_those_that_began_it(room: Room, page: Any) ->
     page.get_by_role("heading", name="plan the <b>launch</b>").wait_for()
 
 
+@pytest.mark.slow
 def test_many_pages_share_one_stream(room: Room, page: Any) -> None:
     page.locator("#waiting").wait_for()
     streams: list[str] = []
