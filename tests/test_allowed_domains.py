@@ -112,6 +112,7 @@ async def test_what_is_not_known_runs_without_the_domain(tmp_path: Path, served:
     assert plain.for_llm.startswith("204")
 
 
+@pytest.mark.slow
 async def test_the_corpora_ask_no_more_often_with_a_domain(tmp_path: Path) -> None:
     """Harmless commands are allowed as often; of the attacks none is allowed that was not, and none has a network."""
     corpus = Path(__file__).parent / "policy" / "shell" / "corpus"

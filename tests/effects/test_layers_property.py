@@ -146,7 +146,7 @@ def test_a_folder_in_a_folder_that_was_made_again_is_new() -> None:
     check("mkdir -p ./dir/sub/x", "rm -rf ./dir; mkdir -p ./dir/sub; echo new > ./dir/a")
 
 
-@settings(_CHECKS, max_examples=30)
+@settings(_CHECKS, max_examples=12)
 @given(scripts(links=False), scripts())
 def test_scripts(before: str, script: str) -> None:
     check(before, script)

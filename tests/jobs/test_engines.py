@@ -15,7 +15,7 @@ from toolcrib.jobs.memory import MemoryEngine
 DONE = JobOutcome("done")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 async def engine(request: pytest.FixtureRequest) -> AsyncIterator[JobEngine]:
     engine: JobEngine = MemoryEngine(first_pause=0.01)
     if request.param != "memory":

@@ -563,7 +563,7 @@ def test_the_lock_of_a_removed_file_is_no_lock(folder: Path, monkeypatch: pytest
 
 def test_a_process_that_ends_at_once_ends_well(folder: Path) -> None:
     text = CUT_OFF.replace("yes=True", "yes=True, builtin=True")
-    for _ in range(5):
+    for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", text, "1 + 1"], cwd=folder / "work", capture_output=True, text=True, check=False
         )

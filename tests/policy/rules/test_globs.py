@@ -115,7 +115,7 @@ def repository(tmp_path_factory):
     return root, env
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pattern=_pattern, paths=st.lists(_path, min_size=20, max_size=60, unique_by=tuple))
 def test_the_same_paths_are_meant_as_by_git(repository, pattern, paths):
     root, env = repository

@@ -88,7 +88,7 @@ def history(box: Toolbox, rng: random.Random, count: int) -> list[PastCall]:
 
 def test_no_suggestion_allows_what_was_ever_denied(box: Toolbox) -> None:
     rng = random.Random(19)
-    for _ in range(int(os.environ.get("HISTORIES", "40"))):
+    for _ in range(int(os.environ.get("HISTORIES", "15"))):
         calls = history(box, rng, rng.randrange(5, 40))
         for each in suggestions(calls, box.policy):
             only = box.rules.only([each.rule])

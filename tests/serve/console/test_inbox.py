@@ -156,6 +156,7 @@ def test_keys(room: Room, page: Any) -> None:
     wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
 
 
+@pytest.mark.slow
 def test_words_that_were_meant_as_a_reason_answer_nothing(room: Room, page: Any) -> None:
     row = room.ask("one")
     shown(page, row["id"])
@@ -170,6 +171,7 @@ def test_words_that_were_meant_as_a_reason_answer_nothing(room: Room, page: Any)
     assert room.row(row["id"])["state"] == "pending"
 
 
+@pytest.mark.slow
 def test_the_focus_stays_where_something_is_wrong_and_goes_on_after_an_answer(room: Room, page: Any) -> None:
     rows = [room.ask("one"), room.ask("two"), room.ask("three")]
     item = shown(page, rows[1]["id"])
@@ -185,6 +187,7 @@ def test_the_focus_stays_where_something_is_wrong_and_goes_on_after_an_answer(ro
     assert page.evaluate("document.activeElement.id") == rows[2]["id"]
 
 
+@pytest.mark.slow
 def test_who_types_a_reason_learns_that_somebody_else_answered(room: Room, page: Any) -> None:
     row = room.ask("one")
     shown(page, row["id"]).get_by_label("Reason").fill("half a sen")
@@ -198,6 +201,7 @@ def test_who_types_a_reason_learns_that_somebody_else_answered(room: Room, page:
     assert page.get_by_text(f"Approved launch ({row['id']})").count() == 1
 
 
+@pytest.mark.slow
 def test_several_at_once(room: Room, page: Any) -> None:
     rows = [room.ask(f"rocket {number}") for number in range(4)]
     shown(page, rows[3]["id"])
@@ -261,6 +265,7 @@ def test_answers_are_shown_however_many_wait(room: Room, console: Open) -> None:
     assert "denied</strong> by cli:ann: no" in console.ask("GET", "inbox").text
 
 
+@pytest.mark.slow
 def test_what_the_rule_would_have_allowed_comes_when_it_is_opened(room: Room, page: Any) -> None:
     for number in range(7):
         row = room.ask("a rocket", session=f"earlier {number}")
