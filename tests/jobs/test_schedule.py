@@ -66,14 +66,14 @@ def compare(expression: str, zone: str, begin: int, end: int) -> None:
     theirs = set(independent(expression, zone, begin, end))
     follows = any(field.startswith("*") for field in expression.split()[:2])
     for moment in ours - theirs:
-        assert follows
-        assert zone == "Australia/Lord_Howe"
-        assert datetime.fromtimestamp(moment, ZoneInfo(zone)).fold == 1
+        assert follows, expression
+        assert zone == "Australia/Lord_Howe", expression
+        assert datetime.fromtimestamp(moment, ZoneInfo(zone)).fold == 1, expression
     for moment in theirs - ours:
         if follows:
-            assert next_change(moment - 60, moment, ZoneInfo(zone)) == moment
+            assert next_change(moment - 60, moment, ZoneInfo(zone)) == moment, expression
         else:
-            assert datetime.fromtimestamp(moment, ZoneInfo(zone)).fold == 1
+            assert datetime.fromtimestamp(moment, ZoneInfo(zone)).fold == 1, expression
 
 
 def test_there_are_forty_expressions() -> None:
@@ -82,9 +82,11 @@ def test_there_are_forty_expressions() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("expression", [*SELDOM, *OFTEN])
-def test_three_years_agree_with_an_independent_library(expression: str, zone: str) -> None:
-    compare(expression, zone, at("2026-01-01", zone), at("2029-01-01", zone))
+def test_years_agree_with_an_independent_library(zone: str) -> None:
+    """Three years, and one of what is due several times a day."""
+    for expressions, end in ((SELDOM, "2029-01-01"), (OFTEN, "2027-01-01")):
+        for expression in expressions:
+            compare(expression, zone, at("2026-01-01", zone), at(end, zone))
 
 
 @pytest.mark.parametrize("zone", ZONES[1:])
