@@ -100,7 +100,7 @@ CASES = [  # settings, what is planted, what the person does
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("by", ["the repository", "the person"])
+@pytest.mark.parametrize("by", ["the repository", pytest.param("the person", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("settings", "planted", "does"), CASES)
 def test_what_git_runs_is_protected_before_it_is_there(
     person: Person, settings: str, planted: str, does: str, by: str

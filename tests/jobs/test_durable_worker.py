@@ -43,7 +43,7 @@ def start(tmp_path: Path, nursery: subprocess.Popen[str]) -> Iterator[Callable[.
         worker.kill()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue("jobs_file" if request.param == "sqlite" else "jobs_postgres")
 

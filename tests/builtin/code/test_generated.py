@@ -19,7 +19,7 @@ from toolcrib.core.output import LABELS
 pytest.importorskip("pydantic_monty")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COUNT = int(os.environ.get("CODE_SCRIPTS", "100"))
+COUNT = int(os.environ.get("CODE_SCRIPTS", "40"))
 OWN = {"seq", "time", "call_id", "session_id", "duration", "intent", "hash"}
 """Columns that are different in each row."""
 
