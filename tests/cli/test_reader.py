@@ -112,6 +112,9 @@ def test_negative_numbers_are_values_and_words() -> None:
     ("words", "says"),
     [
         (["gorw"], "no command 'gorw'; did you mean grow?"),
+        (["things", "xyz", "x"], "no command 'xyz'; there are: list"),
+        (["grow", "ls", "-la"], "no option -la; what belongs together is quoted: 'ls -la'"),
+        (["grow", "-la", "ls"], "no option -la\n"),
         (["grow", "a", "--color", "blu"], "it can be red or blue, not 'blu'; did you mean blue?"),
         (["grow", "a", "--cuont", "1"], "no option --cuont; did you mean --count?"),
         (["grow", "a", "--coun=1"], "did you mean --count?"),

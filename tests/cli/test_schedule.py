@@ -71,7 +71,7 @@ def test_next_tries_a_text(cli: Cli) -> None:
     ("words", "code", "said"),
     [
         (["soon", "hi"], 2, "'soon' is not a schedule"),
-        (["every 1h"], 2, "give exactly one"),
+        (["every 1h"], 2, "`toolcrib schedule add 'every 1h' 'MESSAGE'`, or --tool NAME"),
         (["every 1h", "hi", "--tool", "glob", "--args", '{"pattern": "*"}'], 2, "give exactly one"),
         (["every 1h", "hi", "--tz", "Mars"], 2, "unknown time zone 'Mars'"),
         (["every 1h", "--tool", "glob", "--args", "{}"], 2, "missing required pattern"),

@@ -17,7 +17,7 @@ from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 
-OFF = "plugins are off, so none of these is loaded; plugins.enabled = true turns them on"
+OFF = "plugins are off, so none of these is loaded; `toolcrib config set plugins.enabled true` turns them on"
 
 
 def listed(options: Options) -> None:

@@ -156,9 +156,11 @@ def read(
         if name not in command.summaries and command.otherwise and alone:
             name, rest = command.otherwise, [name, *rest]
         if name not in command.summaries:
-            tool = f"; `{path} call {name}` calls a tool" if "call" in command.summaries else ""
+            known = f"; there are: {', '.join(command.summaries)}"
+            if "call" in command.summaries:
+                known = f"; `{path} call {name}` calls a tool"
             meant = did_you_mean(name, [*command.summaries, *parser.flags])
-            parser.error(f"there is no command {name!r}{meant or tool}")
+            parser.error(f"there is no command {name!r}{meant or known}")
         return read(command.load(name), f"{path} {name}", rest, values)
     values |= parser.arguments(rest)
     for name in before.keys() - {p.name for p in parameters}:
@@ -210,7 +212,11 @@ class _Parser(argparse.ArgumentParser):
         found, left = self.parse_known_args(words[:end])
         for word in left:
             if word.startswith("-") and word != "-" and not _NEGATIVE.fullmatch(word):
-                self.error(f"there is no option {word.partition('=')[0]}{did_you_mean(word, self.flags)}")
+                meant = did_you_mean(word, self.flags)
+                before = words[words.index(word) - 1] if word != words[0] else "-"
+                if not meant and word[1] != "-" and before in left and not before.startswith("-"):
+                    meant = f"; what belongs together is quoted: '{before} {word}'"
+                self.error(f"there is no option {word.partition('=')[0]}{meant}")
         values = vars(found)
         return values, values.pop("rest", [*left, *words[end + 1 :]])
 

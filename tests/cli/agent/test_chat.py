@@ -75,7 +75,7 @@ def test_what_is_not_trusted_is_said_at_the_beginning(cli: Cli, script: Callable
 
 
 def test_a_session_in_which_nothing_was_said_is_not_kept(cli: Cli, script: Callable[..., str]) -> None:
-    done = cli("chat", "--model", script({"text": "x"}), stdin="/help\n/tools\n/new\n/exit\nnot read\n")
+    done = cli("chat", "--model", script({"text": "x"}), stdin="/help\n/tools\n/new\n/quit\nnot read\n")
     assert "/rewind [N]" in done.stdout
     assert "read_file" in done.stdout
     assert cli.json("sessions", "--json") == []

@@ -259,10 +259,10 @@ def command_of(text: str) -> ChatCommand | None:
     if word is None:
         return None
     name = word.group()
-    found = COMMANDS.get(name)
+    found = COMMANDS.get("/exit" if name == "/quit" else name)
     if found is None:
         meant = near(name, COMMANDS)
-        raise Usage(f"there is no command {name}; {f'do you mean {meant[0]}?' if meant else '/help lists them'}")
+        raise Usage(f"there is no command {name}; {f'did you mean {meant[0]}?' if meant else '/help lists them'}")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -119,6 +120,10 @@ async def add(
                 show.error(f"{tool} was not scheduled: {check.reason}")
                 return REFUSED if check.step else USAGE
             ctx = replace(box.context, channel=channel, chat_id=chat)
+            if not text and call is None:
+                raise Usage(
+                    f"what is to be done? `toolcrib schedule add {shlex.quote(when)} 'MESSAGE'`, or --tool NAME"
+                )
             try:
                 job = await scheduling.job_of(" ".join(text or []) or None, call, channel, ctx, by_model=False)
             except ToolError as error:
