@@ -30,6 +30,7 @@ def test_a_server_of_ones_own_can_be_stopped_and_started(own_postgres: Cluster) 
         psycopg.connect(url).close()
 
 
+@pytest.mark.slow
 def test_the_shared_server_ends_with_its_last_user_even_after_a_kill(tmp_path: Path, postgres_url: str) -> None:
     (tmp_path / "test_it.py").write_text(
         "import os\n\n\ndef test_it(postgres_cluster):\n"

@@ -44,7 +44,10 @@ class Misjudging:
         return Grant("test", wall=self.wall)
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "none"])
+BACKENDS = ["bubblewrap", pytest.param("landlock", marks=pytest.mark.slow), "none"]
+
+
+@pytest.fixture(params=BACKENDS)
 async def box(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenToolbox]:
     root = tmp_path / "workspace"
     root.mkdir()
@@ -346,7 +349,7 @@ async def test_where_nobody_is_asked_the_settings_hold(tmp_path: Path) -> None:
 # --- what rules deny
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "none"])
+@pytest.fixture(params=BACKENDS)
 async def ruled(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenToolbox]:
     root = tmp_path / "workspace"
     (root / "notes").mkdir(parents=True)
@@ -457,7 +460,7 @@ async def test_a_link_with_the_name_of_a_secret_hides_what_it_leads_to_and_stops
 # --- the person's doors
 
 
-@pytest.fixture(params=["bubblewrap", "landlock", "none"])
+@pytest.fixture(params=BACKENDS)
 async def unattended(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenToolbox]:

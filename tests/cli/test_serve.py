@@ -157,6 +157,7 @@ def test_a_signal_is_heard_while_a_server_starts(cli: Cli) -> None:
         child.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_servers_end_with_a_gateway_that_is_killed(cli: Cli) -> None:
     """Also one that ignores the end of its input and SIGTERM, and what it has started."""

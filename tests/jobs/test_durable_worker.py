@@ -178,6 +178,7 @@ async def test_a_sqlite_file_has_one_worker(start: Callable[..., Worker], tmp_pa
         await engine.aclose()
 
 
+@pytest.mark.slow
 async def test_a_stopped_worker_writes_nothing_when_it_wakes(
     jobs_postgres: str, start: Callable[..., Worker], tmp_path: Path
 ) -> None:
