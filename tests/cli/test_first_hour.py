@@ -103,6 +103,7 @@ STEPS = [
     Step("call", err="toolcrib: [FILE.py] NAME is missing\nTry `toolcrib call --help`.\n", code=2),
     Step("call list_dir private", code=2,
          err="toolcrib: 'private': arguments are written key=value …; list_dir takes path, … path=private\n"),
+    Step("call list_dir 'my files'", code=2, err="toolcrib: …, for example path='my files'\n"),
     Step("call exec 'wc -c shop.py'", "10 shop.py\n", "Exit code: 0\n"),
     Step("call exec command=ls working_dir=nope", code=2,
          err="toolcrib: exec was not run: there is no folder 'nope' to run it in; make it first, or leave "

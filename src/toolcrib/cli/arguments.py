@@ -85,7 +85,7 @@ def named(
     if len(needed) == 1 and needed[0] not in arguments:
         return {needed[0] if key == ALONE else key: value for key, value in arguments.items()}
     takes = needed or list(tool.schema.get("properties", ()))
-    known = f"{', '.join(takes)}, for example {takes[0]}={alone}" if takes else "nothing"
+    known = f"{', '.join(takes)}, for example {takes[0]}={shlex.quote(str(alone))}" if takes else "nothing"
     raise Usage(f"{alone!r}: {_WRITTEN}; {name} {'needs' if needed else 'takes'} {known}")
 
 
