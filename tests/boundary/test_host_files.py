@@ -114,3 +114,10 @@ def test_what_python_would_load_before_ours_asks(tmp_path: Path, how: str) -> No
         (folder / name).write_text(f"open({str(marker)!r}, 'a').write('x')\nraise SystemExit\n")
     subprocess.run([*start, "--version"], capture_output=True, env=env, cwd=ws)
     assert marker.exists() == (how in ("PYTHONPATH", "-m"))
+
+
+def test_a_file_that_the_host_runs_is_meant_in_any_case() -> None:
+    file = HostFile("/w/tools/server.py", "it runs")
+    for path in ("/w/tools/server.py", "/w/Tools", "/w/tools/Server.PY"):
+        assert file.is_touched_by(path)
+    assert not file.is_touched_by("/w/tools/server")

@@ -39,8 +39,10 @@ class HostFile:
         return not self.only or path[self.path.index("*") :].split("/")[0].split(".")[0] in self.only
 
     def is_touched_by(self, path: str) -> bool:
-        """Return whether a change of this path (absolute, no links in it) would change the file, or what is above."""
-        return self.covers(path) or beneath(self.path, path)
+        """Return whether a change of this path (absolute, no links in it) would change the file, or what is above. Case
+        is folded everywhere, as for protected names."""
+        own, changed = self.path.casefold(), path.casefold()
+        return self.covers(path) or beneath(own, changed) or (not self.many and beneath(changed, own))
 
     def there(self) -> list[str]:
         """Return the paths that it means: of several files those that exist, and links that lead to them."""

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.policy.rules.file_patterns import parse_glob
+from toolcrib.policy.rules import file_patterns
+from toolcrib.policy.rules.file_patterns import File, file_pattern, ignores_case, parse_glob
 
 
 def glob(spec, wide=False):
@@ -138,3 +139,25 @@ def test_any_text_is_a_pattern_or_a_configuration_error(text):
         glob(text).match("/w/a/b")
     except ConfigError:
         pass
+
+
+def test_case_does_not_count_where_the_file_system_ignores_it(tmp_path, monkeypatch):
+    work = tmp_path / "Work"
+    (work / "Notes").mkdir(parents=True)
+    assert not ignores_case(str(work))  # as on nearly every file system of Linux
+    ignores_case.cache_clear()
+    monkeypatch.setattr(os.path, "lexists", lambda path: path.casefold() == f"{work}/notes".casefold())
+    assert ignores_case(str(work))
+    monkeypatch.undo()
+    home = str(tmp_path)
+
+    def pattern(spec, allow=False):
+        return file_pattern(spec, str(work), str(work), home, allow=allow)
+
+    for spec, path in (("private/**", "PRIVATE/x"), ("Private/[A-C]*", "private/bx"), ("*.PEM", "a/b.pem")):
+        one = File(f"{str(work).upper()}/{path}", f"{work}/{path}", "read")
+        assert pattern(spec).refuses(one) and not pattern(spec, allow=True).allows(one)
+    assert pattern("a/b/**").reaches_below(f"{work}/A")
+    monkeypatch.setattr(file_patterns, "ignores_case", lambda folder: False)
+    assert not pattern("private/**").refuses(File(f"{work}/PRIVATE/x", f"{work}/PRIVATE/x", "read"))
+    ignores_case.cache_clear()

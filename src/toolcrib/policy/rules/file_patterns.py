@@ -9,10 +9,12 @@ reference. A path is walked once with the set of possible positions in the patte
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from ...core.dataclass import dataclass
@@ -123,10 +125,27 @@ class FilePattern:
 def file_pattern(spec: str, workspace: str, base: str, home: str, *, allow: bool) -> FilePattern:
     """Return the pattern of a rule. Raises ConfigError for an invalid one.
 
+    Where the workspace's file system ignores case, so does a rule that refuses or asks.
     Links in a rule that allows do not extend it: it must name real folders.
     """
-    glob = parse_glob(spec, workspace, base, home, wide=not allow)
-    return FilePattern(tuple(dict.fromkeys([glob, glob.real(follow=not allow)])))
+    fold = not allow and ignores_case(workspace)
+    glob = parse_glob(spec.casefold() if fold else spec, workspace, base, home, wide=not allow)
+    globs = dict.fromkeys([glob, glob.real(follow=not allow)])
+    return FilePattern(tuple(replace(each, base=each.base.casefold(), fold=True) if fold else each for each in globs))
+
+
+@functools.lru_cache(100)
+def ignores_case(folder: str) -> bool:
+    """Return whether names in a folder are the same in another case, as usually on macOS. Seen by an entry of it, or by
+    its own name."""
+    with contextlib.suppress(OSError):
+        names = frozenset(os.listdir(folder))
+        for name in names:
+            if name.isascii() and (other := name.swapcase()) != name and other not in names:
+                return os.path.lexists(f"{folder}/{other}")
+        above, own = os.path.split(folder)
+        return own.swapcase() != own and os.path.samefile(folder, f"{above}/{own.swapcase()}")
+    return False
 
 
 # --- one pattern
@@ -148,10 +167,11 @@ class PathGlob:
     segments: tuple[Segment, ...]
     plain: tuple[str, ...] = ()
     directory: bool = False
+    fold: bool = False  # where case does not count; the pattern is in lower case then
 
     def match(self, path: str, is_dir: bool = False) -> bool:
         """Return whether the pattern matches an absolute, normalised path, or a directory above it."""
-        base = self.base
+        base, path = self.base, path.casefold() if self.fold else path
         if path == base:
             return not self.segments
         if not path.startswith(base if base.endswith("/") else f"{base}/"):
@@ -166,6 +186,7 @@ class PathGlob:
 
     def reaches_below(self, path: str) -> bool:
         """Return whether the pattern could match something below this directory."""
+        path = path.casefold() if self.fold else path
         folder = path if path.endswith("/") else f"{path}/"
         if self.base == path or self.base.startswith(folder):
             return True
