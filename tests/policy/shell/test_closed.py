@@ -174,6 +174,9 @@ def test_what_is_not_listed_asks() -> None:
         "ifconfig lo down",
         "ifconfig lo 1.2.3.4", "route add default gw x", "hostname x", "timedatectl set-time x", "date -s x",
         "date 0101",
+        # what zsh takes for no name, or for an entry of the list of folders; scripts that take a pattern for a file
+        "typeset -", "export -", "declare -x -", "pushd a && cd +1 && cat ../x",
+        "bzgrep -v .env -", "zstdgrep -v .env -",
         # what the person typed, in an interactive shell and in fish
         "history", "history 5",
         # arithmetic, arrays and indirect expansion on data

@@ -44,7 +44,7 @@ def _cd(reader: ScriptWalk, command: Command) -> Directories:
         target = next((word.text for name, word in command.assigns if name == "HOME"), known(state.get("HOME")))
     elif (
         target == "-"
-        or (command.name == "pushd" and (target or "").startswith("+"))
+        or (target or "").startswith("+")  # an entry of the list of folders; in bash only for pushd
         or any(name == "CDPATH" for name, _ in command.assigns)
         or (state.get("CDPATH") is not None and target is not None and not target.startswith(("/", "./", "../")))
     ):

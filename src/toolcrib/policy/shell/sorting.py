@@ -59,9 +59,9 @@ class _Sorter:
             if self.waiting is not None:
                 self._give(*self.waiting, word)
                 self.waiting = None
-                if word.many:  # it may be several words, or no word at all
-                    self.unsure = True
-                    self.operands.append(word)
+                if word.many or word.glob:  # it may be several words, or no word at all
+                    self.unsure |= word.many
+                    self.operands += (word, word)
                 continue
             start = word.start
             if word.glob and start[:1] in ("*", "?", "["):

@@ -63,7 +63,7 @@ grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=rea
   --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case --invert-match --word-regexp \
   --line-regexp --count --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages \
   --with-filename --no-filename --line-number --null --text --recursive | @grep
-zgrep bzgrep xzgrep zstdgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
+zgrep xzgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
   --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-columns= \
   --replace= --sort= --color= --after-context= --before-context= --context= --files --type-list --hidden --no-ignore \

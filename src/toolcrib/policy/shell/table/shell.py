@@ -49,7 +49,7 @@ def declare(call: SortedWords) -> Iterator[Effect]:
                 yield Effect("unknown", word, f"sets {word.text} for programs, which may obey it", "shell:variable")
         elif word.text in ("PATH", "path") and call.name != "export":  # in a function it is not set any more
             yield from assignment(word.text, _UNKNOWN)
-    if not call.operands:
+    if all(word.text == "-" for word in call.operands):  # which zsh takes for the end of the options
         yield Effect("unknown", None, _WHOLE, "shell:environment")
 
 
