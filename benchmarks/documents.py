@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.builtin.documents.conftest import Reading, docx, paragraph, pdf, png, text_page, xlsx
-from tests.builtin.documents.test_reader import bombs, packed
+from tests.builtin.documents.test_document_reader import bombs, packed
 
 
 def documents() -> Iterator[tuple[str, bytes, dict]]:
