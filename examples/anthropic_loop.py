@@ -23,7 +23,7 @@ async def main(task: str) -> None:
         while True:
             message = await client.messages.create(model=model, max_tokens=8000, messages=messages, tools=tools)
             messages.append({"role": "assistant", "content": message.content})
-            outputs = await box.call_many(message)  # text is passed over; no output where there was no call
+            outputs = await box.call_many(message)  # text is ignored; no output where there was no call
             if not outputs:
                 print("".join(block.text for block in message.content if block.type == "text"))
                 return

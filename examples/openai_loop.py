@@ -24,7 +24,7 @@ async def main(task: str) -> None:
             reply = await client.chat.completions.create(model=model, messages=messages, tools=tools)
             message = reply.choices[0].message
             messages.append(message)
-            outputs = await box.call_many(message)  # text is passed over; no output where there was no call
+            outputs = await box.call_many(message)  # text is ignored; no output where there was no call
             if not outputs:
                 print(message.content)
                 return
