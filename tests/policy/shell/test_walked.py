@@ -42,7 +42,7 @@ SHOWS = [
     "find . ! -name '*.py' -exec cat {} +", "find . -name '*.py' -o -exec cat {} +",
     "find . -exec cat {} + -name '*.py'", "find . -iname '*.P*' -exec cat {} +", "tar -cO .", "tar c .",
     "cat cfg/*", "cat */*", "cat cfg/p*", "cat cfg/[^x]*", "cat cfg/[[:alpha:]]*", "head -n1 cfg/*",
-    "head -n cfg/* README.md", "cut -d cfg/* -f1",
+    "head -n cfg/* README.md", "grep -v cfg/* README.md", "cut -d cfg/* -f1",
     "cd cfg && cat *", "for f in cfg/*; do cat \"$f\"; done", "for d in */; do grep -r x $d; done",
     "diff -r cfg src", "diff cfg src", "awk 1 cfg/*", "busybox grep -r x .", "timeout 5 grep -r x .",
     "ls; grep -r x . | head", "grep -r x --exclude=.env .", "grep -r x --exclude='*[v]' --exclude='*.pem' .",

@@ -74,9 +74,10 @@ class _Sorter:
                 if self.before:
                     self.odd.append((self.before, word))
                     self.before = ""
-                self.operands.append(word)
+                self._operand(word)
             elif start == "--" and word.text == "--":
-                self.operands += words[index + 1 :]
+                for rest in words[index + 1 :]:
+                    self._operand(rest)
                 return
             else:
                 self.before = ""
@@ -86,6 +87,12 @@ class _Sorter:
             if stop_at_operand:
                 self.operands += words[index + 1 :]
                 return
+
+    def _operand(self, word: Word) -> None:
+        """Note an operand. A pattern may be several files, of which a program with a role for each takes the second
+        for something else: `uniq [ab]` writes to `b`, `grep * f` reads all but the first."""
+        several = word.glob and not word.one_name and " " in self.program.operands
+        self.operands += (word, word) if several else (word,)
 
     def _give(self, name: str, option: ProgramOption, value: Word | None) -> None:
         once = value is not None and self.program.closed and not option.repeats
