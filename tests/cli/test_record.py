@@ -251,7 +251,7 @@ def test_undo_loses_nothing(cli: Cli) -> None:
 
 
 def test_two_words_are_no_id(cli: Cli) -> None:
-    assert "there is no command 'rm'\n" in cli("log", "rm", "x", code=2).stderr
+    assert "there is no command 'rm'; there are: show" in cli("log", "rm", "x", code=2).stderr
     assert "there is no command 'shwo'; did you mean show?" in cli("sessions", "shwo", "x", code=2).stderr
     assert "has no call x" in cli("log", "x", "--json", code=2).stderr
 
