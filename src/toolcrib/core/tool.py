@@ -82,6 +82,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+@functools.cache
+def _beyond_coercion() -> Callable[[Any, str, str], bool]:
+    from .coerce import beyond_coercion  # once: the statement alone takes a tenth of an answer to bad arguments
+
+    return beyond_coercion
+
+
 class Tool(ToolFields):
     """A function that a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
 
@@ -242,9 +249,7 @@ class Tool(ToolFields):
             try:
                 return expected.parse(text), text
             except ValueError as error:
-                from .coerce import beyond_coercion
-
-                wrong = expected.final(error, text, self.aliases, beyond_coercion)
+                wrong = expected.final(error, text, self.aliases, _beyond_coercion())
             if wrong is not None:
                 raise InvalidArguments(wrong)
         return self._bind_slowly(text)
