@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -34,10 +36,28 @@ async def test_unused_memory_is_given_back_until_the_server_ends(monkeypatch: py
     assert len(given) <= count + 1 and set(given) == {0}
 
 
-async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_requests_leave_in_cycles_is_freed_with_another_c_library_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Left:
+        pass
+
+    monkeypatch.setattr(module, "TRIM_SECONDS", 0)
     monkeypatch.setattr(module, "_of_malloc", lambda _: None)
-    with trimming():
-        await asyncio.sleep(0)
+    freed = asyncio.Event()
+    frozen = gc.get_freeze_count()
+    gc.disable()
+    try:
+        with trimming():
+            assert gc.get_freeze_count() > frozen
+            left = Left()
+            left.itself = left  # type: ignore[attr-defined]
+            weakref.finalize(left, freed.set)
+            del left
+            await asyncio.wait_for(freed.wait(), 10)
+    finally:
+        gc.enable()
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")
