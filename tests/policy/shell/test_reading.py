@@ -56,6 +56,7 @@ RM = ["rm", "-rf", "/"]
         "X='rm -rf /'; $X",
         "X='rm -rf /'; eval $X",
         "X=r Y=m; $X$Y -rf /",
+        "X=rm; ${X:=b} -rf /; ${X=b} -rf /",
         'X=rm; ${X} -rf "${Y:-/}"; Y=/; ${X:-ls} -rf ${Y}',
         'set -- rm -rf /; "$@"',
         "set -- / rm; $2 -rf $1",

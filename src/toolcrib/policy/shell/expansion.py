@@ -154,6 +154,7 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
         other_shell(reader, f"${piece.zsh}…" if sign else f"${name}{piece.zsh}")
         if sign or name == '"':
             return ("$" if sign else "",), True
+    value = reader.state.parameter(name)
     if piece.subscript is not None:
         indexed(name, piece.subscript, reader)
     if op:
@@ -162,18 +163,16 @@ def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:
             raise Unsure("an expansion runs what a variable holds", name)
         if op == ":":
             arithmetic(piece.arg, reader)
-        if op not in _COMMON or not (len(piece.arg) == 0 or _is_plain(*piece.arg)):
+        if op not in _COMMON or not _is_plain(piece.arg):
             other_shell(reader, f"${{{piece.prefix}{name}{op}…}}")
-        if op in (":=", "="):
+        if op in (":=", "=") and not known(value):
             reader.state.vars[name] = UNKNOWN
             reader.assigned(name)
-    if piece.prefix == "!":
-        other_shell(reader, f"${{!{name}…}}")
     if piece.prefix != "#" and op not in (":+", "+"):
         uses(reader, name)
     if piece.prefix == "!":
+        other_shell(reader, f"${{!{name}…}}")
         uses(reader, None)
-    value = reader.state.parameter(name)
     if op in _DEFAULTS and known(value) and piece.subscript is None:
         return value or UNKNOWN, False
     if op or piece.prefix or piece.subscript is not None:
@@ -188,9 +187,11 @@ def is_operated(piece: Piece) -> bool:
     )
 
 
-def _is_plain(first: Piece, *rest: Piece) -> bool:
+def _is_plain(argument: tuple[Piece, ...]) -> bool:
     """Return whether the text behind an operator has one meaning in all shells, and nothing in it is expanded."""
-    return not rest and isinstance(first, Lit) and _PLAIN_ARGUMENT.fullmatch(first.text) is not None
+    return len(argument) < 2 and all(
+        isinstance(each, Lit) and _PLAIN_ARGUMENT.fullmatch(each.text) for each in argument
+    )
 
 
 def uses(reader: ScriptWalk, name: str | None) -> None:
