@@ -117,7 +117,7 @@ def test_the_tests_of_the_house_pass_without_any_wing(tmp_path: Path) -> None:
     without(list(WINGS), tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", f"not ({LONG})",
-         *(f"tests/{name}" for name in HOUSE)],
+         f"--basetemp={tmp_path / 'base'}", *(f"tests/{name}" for name in HOUSE)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=600,
         check=False,
     )  # fmt: skip

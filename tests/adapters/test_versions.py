@@ -27,7 +27,7 @@ def test_an_adapter_works_with(name: str, newest: bool, tmp_path: Path) -> None:
     )
     tests = f"tests/adapters/test_{name.replace('-', '_')}.py"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests], cwd=ROOT, check=False, text=True,
-        capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}", tests],
+        cwd=ROOT, check=False, text=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]

@@ -29,7 +29,7 @@ def run(folder: Path, *more: str, dice: int = 2) -> tuple[int, str]:
     (folder / "test_game.py").write_text(TEST.replace("DICE", str(dice)))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider",
-         "-o", "asyncio_mode=auto", *more],
+         "-o", "asyncio_mode=auto", f"--basetemp={folder / 'base'}", *more],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
