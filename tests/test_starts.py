@@ -81,31 +81,34 @@ def starts(tree: ast.AST, module: str) -> set[str]:
 
 
 @functools.cache
-def trees() -> dict[str, ast.Module]:
-    return {module_of(path): ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
-
-
-@functools.cache
-def in_source() -> set[str]:
-    return {found for module, tree in trees().items() for found in starts(tree, module)}
+def in_source() -> tuple[set[str], set[str]]:
+    """What starts something, and what asks where a program is. No tree is kept: all of them are millions of objects."""
+    found, asked = set[str](), set[str]()
+    for path in SRC.rglob("*.py"):
+        module, text = module_of(path), path.read_text()
+        tree = ast.parse(text)
+        found |= starts(tree, module)
+        if any(name in text for _, name in ONLY_IN_PROGRAMS):
+            asked |= {
+                f"{module} {node.attr}"
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and (node.value.id, node.attr) in ONLY_IN_PROGRAMS
+            }
+    return found, asked
 
 
 def test_every_start_is_in_the_table() -> None:
     listed = {where for start in STARTS for where in start.where}
-    assert in_source() - listed == set(), "add it to boundary/host_starts.py, with the reason why the host may run it"
-    assert listed - in_source() == set(), "boundary/host_starts.py names what is no longer there"
+    found, _ = in_source()
+    assert found - listed == set(), "add it to boundary/host_starts.py, with the reason why the host may run it"
+    assert listed - found == set(), "boundary/host_starts.py names what is no longer there"
 
 
 def test_programs_are_looked_up_in_one_place() -> None:
-    found = {
-        f"{module} {node.attr}"
-        for module, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and (node.value.id, node.attr) in ONLY_IN_PROGRAMS
-    }
-    assert found == {
+    _, asked = in_source()
+    assert asked == {
         "boundary.programs executable",  # the answer
         "boundary.sandbox.outlet executable",  # the interpreter without its environment
     }
