@@ -9,7 +9,7 @@ from ..boundary.network.settings import Domain, GuardSettings
 from ..core.dataclass import dataclass
 from ..core.exposure import LIST_LIMIT
 from ..core.settings import AnyPath, Bounds, Checked, Count, OneOrMore, Seconds, Section
-from ..core.text import matches
+from ..core.text import is_web_url, matches
 from ..core.tightening import Fewer, More, Only, Smaller
 from ..policy.settings import Expression
 
@@ -23,7 +23,7 @@ def _providers(names: tuple[str, ...]) -> None:
 
 
 def _http_address(url: str) -> None:
-    if url and not url.startswith(("https://", "http://")):
+    if url and not is_web_url(url):
         raise ValueError("should be a URL like https://search.example.com")
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ..boundary.network.special_addresses import METADATA
 from ..core.dataclass import dataclass
 from ..core.settings import Checked, Prepared, Section
+from ..core.text import is_web_url
 
 ANYONE = "*"
 
@@ -30,15 +31,9 @@ def _approvers(ids: tuple[str, ...]) -> None:
 
 
 def _url(url: str) -> None:
-    parts = urlsplit("")
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_web_url(url):
         raise ValueError("should be a URL like https://example.com/hook")
-    if any(str(address) == parts.hostname for address in METADATA):
+    if any(str(address) == urlsplit(url).hostname for address in METADATA):
         raise ValueError("is the address of a cloud metadata service")
 
 

@@ -36,6 +36,17 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def is_web_url(text: str) -> bool:
+    """Return whether a text from the settings is an http or https URL with a host and a possible port."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # http://[x, http://x:99999
+        return False
+
+
 def matches(names: str | Iterable[str], patterns: Iterable[str]) -> bool:
     """Return whether one of the names fits one of the patterns, as in settings that name tools: `mcp_github_*`, `exec`.
 

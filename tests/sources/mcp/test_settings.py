@@ -29,7 +29,9 @@ def test_defaults() -> None:
         ({"url": "https://x", "sandbox": "read-only"}, "only a local server"),
         ({"command": "x", "sandbox": "unrestricted"}, '"read-only", "workspace-write" or "none"'),
         ({"command": "x", "comand": "y"}, "comand: there is no such setting"),
-        ({"url": "127.0.0.1:9/mcp"}, "should begin with http:// or https://"),
+        ({"url": "127.0.0.1:9/mcp"}, "should be a URL like https://example.com/mcp"),
+        ({"url": "http://"}, "should be a URL like https://example.com/mcp"),
+        ({"url": "http://h:99999/"}, "should be a URL like https://example.com/mcp"),
     ],
 )
 def test_what_makes_no_sense(given: dict[str, Any], message: str) -> None:

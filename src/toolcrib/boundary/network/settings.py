@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.settings import AnyPath, Bounds, Checked, Converted, Section
-from ...core.text import lazy_regex
+from ...core.text import is_web_url, lazy_regex
 from ...core.tightening import Fewer
 from .host_names import matches, parse_host
 from .special_addresses import Address, Network
@@ -78,12 +77,7 @@ def domain_pattern(text: str) -> str:
 
 
 def _proxy(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if url and not usable:
+    if url and not is_web_url(url):
         raise ValueError("should be a URL like http://proxy.example:3128")
     return url or None
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, Converted, NotASetting, Seconds, Section, check, snake
-from ...core.text import lazy_regex
+from ...core.text import is_web_url, lazy_regex
 from ...core.variables import expand
 
 TRANSPORTS: Mapping[str, str] = {
@@ -33,8 +33,8 @@ def _transport(text: str) -> str:
 
 
 def _address(url: str) -> None:
-    if url and "${" not in url and not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url!r} should begin with http:// or https://")
+    if url and "${" not in url and not is_web_url(url):
+        raise ValueError(f"{url!r} should be a URL like https://example.com/mcp")
 
 
 def _server_name(name: str) -> None:
