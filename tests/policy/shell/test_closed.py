@@ -228,11 +228,22 @@ def test_no_handler_forgets_an_option_that_is_not_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ['x=(touch y); "${x[@]}"', "x=RM; ${x,,} -rf /", "x=rm.y; ${x%.y} -rf /", "n=c; ${!n} -rf /", "${x:1} a"]
-)
+    "command", ['x=(touch y); "${x[@]}"', "x=RM; ${x,,} -rf /", "x=rm.y; ${x%.y} -rf /", "n=c; ${!n} -rf /", "${x:1} a",
+    "/bin/r[m] -rf /", "/???/?m -rf /", "sudo /???/?m -rf /"],
+)  # fmt: skip
 def test_a_program_whose_name_is_computed_asks_in_a_sandbox_too(command: str) -> None:
     found = judge_command(command, WALLED)
     assert (found.verdict, found.rule, found.unknown) == ("ask", "shell:computed-name", False), found
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["coproc rm -rf /", "coproc x { rm -rf /; }", "select x in a; do rm -rf /; done", "[[ -v 'a[$(rm -rf /)]' ]]",
+    "x='a[$(rm -rf /)]'; echo $((x))", "unset 'a[$(rm -rf /)]'", "ls; select x in a; do ls; done"],
+)  # fmt: skip
+def test_what_is_not_read_asks_in_a_sandbox_too(command: str) -> None:
+    found = judge_command(command, WALLED)
+    assert (found.verdict, found.unknown) == ("ask", False), found
 
 
 @pytest.mark.parametrize(

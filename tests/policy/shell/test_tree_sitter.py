@@ -18,7 +18,6 @@ from toolcrib.policy.shell.reading import read_script
 LOST = [
     ("echo a\\\n#b; touch lost", "a comment after a line continuation, where bash reads on"),
     ("cat <<E\n${a:-b} `touch lost`\nE\n", "backticks after an expansion in a here-document"),
-    ("coproc foo { touch lost; }; wait", "the body of a coprocess"),
     ("! ! touch lost", "a command negated twice"),
 ]
 """Scripts that make a file `lost`, and what hides that from tree-sitter-bash 0.25.1."""

@@ -68,9 +68,7 @@ def assigned_value(reader: ScriptWalk, assign: Assign) -> Value:
         read_array(reader, assign)
         return UNKNOWN
     value = expansion.single(assign.value.pieces, reader, assignment=True)
-    text = known(value)
-    if text is not None and expansion.runs_later(text):
-        expansion.expression(text, reader)
+    expansion.runs_later(known(value), reader)
     if assign.subscript is not None:
         return UNKNOWN
     if assign.append:

@@ -1,4 +1,4 @@
-"""Follow the shell's own commands: how they change directories, variables, aliases and functions.
+"""Follow the shell's own commands: how they change directories, variables and functions.
 
 Each function takes the reader and the command. It changes the state to the one after success, and may return the
 directories in which the command may have failed, like `Reader.node`; without them it did not go anywhere.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .expansion import expression, other_shell, other_time, runs_later
+from .expansion import other_shell, other_time, runs_later
 from .lexer import NAME
 from .parts import Command, Word
 from .script_walk import ScriptWalk
@@ -77,8 +77,7 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
     local = command.name == "local" and reader.function is None
     plain = not reader.via and not set(options) - set("axrgp") and not local
     for word in command.args:
-        if word.text is not None:
-            _expression(reader, word.text)
+        runs_later(word.text, reader)
         match = NAME.match(word.start)
         if word.many or not word.start:
             state.forget_variables()
@@ -103,19 +102,12 @@ def _expanded_again(reader: ScriptWalk, word: Word, options: str) -> None:
     if value is None and ("a" in options or "A" in options):
         raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
     if value is not None and value.lstrip().startswith("(") and re.search(r"[$`]|[<>]\(", value):
-        expression(value, reader)
-        raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
+        raise Unsure("the elements of an array are read from text", word.source, "shell:evaluated")
 
 
 def _behind(word: Word, at: int) -> Value:
     """Return a word's value without its first characters."""
     return (word.start[at:], *word.parts[1:])
-
-
-def _expression(reader: ScriptWalk, text: str) -> None:
-    """Read the commands that a subscript in a word would run."""
-    if runs_later(text):
-        expression(text, reader)
 
 
 def _names(reader: ScriptWalk, command: Command) -> None:
@@ -125,7 +117,7 @@ def _names(reader: ScriptWalk, command: Command) -> None:
         if word.text is None:
             state.forget_variables()
             continue
-        _expression(reader, word.text)
+        runs_later(word.text, reader)
         for name in NAME.findall(word.text):
             state.set(name, UNKNOWN)
     for name in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
@@ -155,8 +147,7 @@ def _printf(reader: ScriptWalk, command: Command) -> None:
 def _test(reader: ScriptWalk, command: Command) -> None:
     """test and [: -v evaluates a subscript."""
     for word in command.args:
-        if word.text is not None:
-            _expression(reader, word.text)
+        runs_later(word.text, reader)
 
 
 def _redefine(reader: ScriptWalk, command: Command) -> None:
@@ -169,7 +160,7 @@ def _redefine(reader: ScriptWalk, command: Command) -> None:
 def _shopt(reader: ScriptWalk, command: Command) -> None:
     """shopt: some options change how this script would have to be read."""
     harmless = {"extglob", "nullglob", "failglob", "globstar", "nocasematch", "lastpipe",
-                "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
+                "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
     names = [word.text for word in command.args if word.text is None or not word.text.startswith("-")]
     letters = "".join(word.text for word in command.args if word.text is not None and word.text.startswith("-"))
     if ("s" in letters or None in names) and not set(names) <= harmless:
@@ -227,17 +218,6 @@ def _shift(reader: ScriptWalk, command: Command) -> None:
     state.arguments = state.arguments[1:] if state.arguments is not None and not command.args else None
 
 
-def _alias(reader: ScriptWalk, command: Command) -> None:
-    """alias: it defines text that replaces a word in later lines."""
-    for word in command.args:
-        name, equals, value = (word.text or "").partition("=")
-        if word.text is None or (equals and not name):
-            # From now on some name is an alias for unknown text.
-            reader.emit(Command((Word(UNKNOWN, word.source),), source=word.source))
-        elif equals:
-            reader.state.aliases[name] = value
-
-
 def _trap(reader: ScriptWalk, command: Command) -> None:
     """trap: what runs between commands may set what they were read with; in a function zsh runs it at its end."""
     given = operands(command)
@@ -270,7 +250,6 @@ _BY_NAMES: dict[str, Builtin] = {
     "read": _read,
     "set": _set,
     "shift": _shift,
-    "alias": _alias,
     "source .": _source,
     "trap": _trap,
 }

@@ -9,7 +9,6 @@ import re
 from itertools import groupby
 
 from ...core.text import lazy_regex
-from .grammar import parse_text
 from .lexer import NAME
 from .script_walk import ScriptWalk
 from .shell_state import NUMBER, OUTER, SECRET_NAME, UNKNOWN, State, Value, is_number, known
@@ -17,7 +16,6 @@ from .tree import Arith, Lit, Param, Piece, Proc, Subst
 from .unsure import Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
-_NUMBER = lazy_regex(r"-?[0-9]+")
 _DEFAULTS = frozenset({":-", ":=", ":?", "-", "=", "?"})  # what all shells have, as the next ones
 _COMMON = _DEFAULTS | {":+", "+", "#", "##", "%", "%%"}
 _PLAIN_ARGUMENT = lazy_regex(r"[\w ./:@,*?+|=;&-]*")
@@ -85,10 +83,7 @@ def arithmetic(pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
     state = reader.state
     changes = _CHANGES.search(text) is not None
     for name in set(NAME.findall(text)):
-        current = known(state.get(name))
-        if current is not None and not _NUMBER.fullmatch(current):
-            expression(current, reader)
-            state.forget()
+        runs_later(known(state.get(name)), reader)
         first = re.search(rf"\b{name}\b\s*(=(?!=))?", text)
         if not is_number(state.get(name)) and (first is None or not first[1]):
             evaluates(reader, name)
@@ -132,15 +127,10 @@ def indexed(name: str, pieces: tuple[Piece, ...], reader: ScriptWalk) -> None:
         arithmetic(pieces, reader)
 
 
-def expression(text: str, reader: ScriptWalk) -> None:
-    """Read the substitutions in text that bash evaluates as an arithmetic expression or a subscript."""
-    if "$" in text or "`" in text:
-        single(parse_text(text), reader)
-
-
-def runs_later(text: str) -> bool:
-    """Return whether text contains a subscript that runs something when bash evaluates it (`a[$(cmd)]`)."""
-    return 0 <= text.find("[") < max(text.rfind("$("), text.rfind("`"))
+def runs_later(text: str | None, reader: ScriptWalk) -> None:
+    """Note text with a subscript that runs something when bash evaluates it (`a[$(cmd)]`). What it runs is not read."""
+    if text is not None and 0 <= text.find("[") < max(text.rfind("$("), text.rfind("`")):
+        reader.problem(Unsure("it holds text that runs something when it is evaluated", text, "shell:evaluated"))
 
 
 def parameter(piece: Param, reader: ScriptWalk) -> tuple[Value, bool]:

@@ -1,32 +1,13 @@
-"""Read what a script's own functions and aliases run when they are called."""
+"""Read what a script's own functions run when they are called."""
 
 from __future__ import annotations
 
 from .parts import Command, Stdin
 from .script_walk import ScriptWalk
-from .tree import Function, Simple
+from .tree import Function
 from .unsure import Unsure
 
 MAX_CALLS = 20  # the largest depth of functions that call functions
-
-
-def read_alias(reader: ScriptWalk, node: Simple) -> None:
-    """Read a command with its alias expanded, too.
-
-    Bash expands aliases only if an option says so, so both readings count. Raises `Unsure` if the alias continues to
-    the next word.
-    """
-    name = node.words[0].plain or ""
-    value = reader.state.aliases[name]
-    if value.endswith((" ", "\t")):
-        raise Unsure("an alias also expands the next word", value)
-    rest = "".join(f" {raw.source}" for raw in node.words[1:])
-    kept = reader.state.aliases
-    reader.state.aliases = {key: text for key, text in kept.items() if key != name}
-    before = reader.state.copy()
-    reader.text(f"{value}{rest}")
-    reader.state.join(before)
-    reader.state.aliases = kept
 
 
 def calls(reader: ScriptWalk, bodies: tuple[Function, ...], command: Command) -> None:

@@ -47,11 +47,6 @@ def parse(text: str, posix: bool = False) -> tuple[tuple[tree.Item, ...], Unsure
         return tuple(items), Unsure("it is nested too deeply", rule="shell:nesting")
 
 
-def parse_text(text: str, depth: int = 0) -> tuple[tree.Piece, ...]:
-    """Return the pieces of text that is expanded like a here-document's body. Raises `Unsure`."""
-    return Parser(text, depth).document()
-
-
 class Parser(CommandLexer):
     """One pass over a text. After every method `i` is at the end of what it read. Raises `Unsure`."""
 
@@ -169,14 +164,14 @@ class Parser(CommandLexer):
                 return self.conditional()
             case "while" | "until":
                 return tree.While(self.up_to("do"), self.up_to("done"), word == "until")
-            case "for" | "select":
-                return self.loop(word == "select")
+            case "for":
+                return self.loop()
             case "case":
                 return self.case()
             case "function":
                 return self.function_word()
-            case "coproc":
-                return self.coproc()
+            case "coproc" | "select":
+                raise Unsure(f"`{word}` is not read", word, "shell:rare")
             case "[[":
                 return self.condition()
             case _:
@@ -225,9 +220,9 @@ class Parser(CommandLexer):
             self.expect("fi")
             return tree.If(tuple(clauses), otherwise)
 
-    def loop(self, select: bool) -> tree.Node:
-        """Read for and select, after the word."""
-        if self.skip() == "(" and not select:
+    def loop(self) -> tree.Node:
+        """Read for …, after the word."""
+        if self.skip() == "(":
             if not self.s.startswith("((", self.i):
                 raise self.error("a name is missing")
             pieces = self.try_arithmetic(self.i + 2, semicolons=True)
@@ -240,7 +235,7 @@ class Parser(CommandLexer):
         if name.plain is None or not NAME.fullmatch(name.plain):
             raise self.error("a loop needs a plain name")
         words = self.loop_words()
-        return tree.For(name.plain, words, self.loop_body(), select)
+        return tree.For(name.plain, words, self.loop_body())
 
     def loop_words(self) -> tuple[tree.Raw, ...] | None:
         """Return the list of a for loop, or None if there is no `in`."""
@@ -325,16 +320,6 @@ class Parser(CommandLexer):
         if isinstance(body, tree.Simple | tree.Function):
             raise self.error("a function's body is a compound command")
         return tree.Function(name.pieces[0].text, body, self.s[start : self.i])
-
-    def coproc(self) -> tree.Node:
-        """Read `coproc [name] command`, after its `coproc`, as `name=… : | command`: its input is not known."""
-        self.skip()
-        match = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+(?=[({])").match(self.s, self.i)
-        self.i = match.end() if match else self.i
-        number = tree.Raw("", (tree.Param("RANDOM", True),))
-        colon = tree.Raw(":", (tree.Lit(":", False),), ":")
-        opens = tree.Simple((tree.Assign(match[1] if match else "COPROC", False, number),), (colon,), "")
-        return tree.PipedCommands((opens, self.command()))
 
     def condition(self) -> tree.Node:
         """Read [[ … ]], after its `[[`."""

@@ -47,6 +47,8 @@ _READING = words(
     "shell:unknown-option shell:unknown-use shell:unknown-path shell:arithmetic shell:check shell:named shell:variable "
     "shell:environment shell:other-shell shell:other-time"
 )
+# What the judgement does not compute, and a person has to look at, in a sandbox too.
+_UNREAD = words("shell:pattern shell:computed-name shell:evaluated shell:rare")
 # The shell's own commands, for which only its own variables count.
 _IN_SHELL = words("export declare typeset local readonly echo printf cd test [ : true false set unset read")
 # They set modes or times, which Landlock's wall refuses.
@@ -122,7 +124,7 @@ def judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judg
     """Yield every judgement against a script; denials for its structure come first."""
     for problem in script.problems:  # without a sandbox a person looks at what we cannot read
         answered = place.contained or not place.walled or problem.rule in _READING
-        answered = answered and problem.rule not in ("shell:pattern", "shell:computed-name")
+        answered = answered and problem.rule not in _UNREAD
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask" and answered)
     wrapped = {name for command in script.commands for name in command.via}
     programs: set[str | None] = set()

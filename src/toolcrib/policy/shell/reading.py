@@ -1,7 +1,7 @@
 """List every command that a shell command line may run, with its words as far as they are known.
 
 `script_reader` walks the tree of `grammar`. It tracks the values of variables, the directories in which the shell may
-be, and the functions and aliases that exist. Programs that run further commands (`wrappers`) and text that a shell
+be, and the functions that exist. Programs that run further commands (`wrappers`) and text that a shell
 would read are walked in turn. A part that was not read is always a `Problem`; it is never silently skipped.
 """
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from .parts import Command, Stdin, Word, plain_name
 from .produced import as_word
 from .script_walk import ScriptWalk
@@ -13,15 +11,6 @@ from .wrappers.inner import Inner
 from .wrappers.unfold import keeps_home, unfold
 
 MAX_SCRIPTS = 12  # the largest depth of shells within shells
-# The programs that a pattern in place of a program could name.
-_COULD_BE = (
-    "rm", "dd", "sh", "bash", "mv", "cp", "cat", "chmod", "chown", "shred", "mkfs", "mkfs.ext4", "shutdown", "reboot",
-    "poweroff", "halt", "kill", "curl", "wget", "nc", "tee", "truncate", "find", "sudo", "env", "xargs", "mount", "ln",
-    "rmdir", "crontab", "useradd", "iptables", "python3", "perl",
-)  # fmt: skip
-
-
-_FOLDERS = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 
 
 def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) -> None:
@@ -56,16 +45,6 @@ def fed_script(command: Command, processes: tuple[tuple[Value, tuple[Command, ..
     value, feeders = processes[0]
     inners = unfold(words)
     return Stdin(as_word(known(value)), feeders) if any(inner.reads for inner in inners) else command.stdin
-
-
-def run_pattern(reader: ScriptWalk, command: Command) -> None:
-    """Read a command whose program is a pattern, once for each dangerous program that it could be."""
-    words = command.words
-    for name in _COULD_BE:
-        if any(fnmatchcase(f"{folder}/{name}", words[0].start) for folder in _FOLDERS):
-            word = Word((f"/usr/bin/{name}",), words[0].source)
-            could = Command((word, *words[1:]), command.assigns, stdin=command.stdin)
-            reader.apart(lambda could=could: reader.invoke(could, shell=False))
 
 
 def run_one(reader: ScriptWalk, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
@@ -114,7 +93,6 @@ def new_shell(reader: ScriptWalk, assigns: tuple[tuple[str, Word], ...], inner: 
     state.vars = dict.fromkeys(state.vars, OUTER)
     for name, word in assigns:
         state.set(name, UNKNOWN if word.text is None else (word.text,))
-    state.aliases = {}
     state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
     words = inner.arguments
     exact = words is not None and not any(word.many or word.glob for word in words)

@@ -53,7 +53,7 @@ def for_loop(reader: ScriptWalk, node: For) -> None:
         items = arguments(node.words, reader)
         loop_names(reader, node, items)
         values = None if any(word.many for word in items) else [_item_value(word) for word in items]
-    if node.select or values is None or len(values) > MAX_ITEMS:
+    if values is None or len(values) > MAX_ITEMS:
         read_loop(reader, lambda: for_round(reader, node, UNKNOWN))
     elif any(isinstance(value, LoopPattern) or None in value for value in values):
         read_loop(reader, lambda: [for_round(reader, node, value) for value in values])
@@ -81,8 +81,6 @@ def rounds(reader: ScriptWalk, node: For, values: Sequence[Value | LoopPattern])
 def for_round(reader: ScriptWalk, node: For, value: Value | LoopPattern) -> None:
     """Read one round of a loop over words."""
     reader.state.set(node.name, value)
-    if node.select:
-        reader.state.vars["REPLY"] = UNKNOWN
     reader.fall(reader.items(node.body))
 
 

@@ -13,12 +13,12 @@ from ...core.text import lazy_regex
 from . import expansion, tree
 from .assigning import assign_all, temporary, words_of
 from .builtins import BUILTINS
-from .function_calls import calls, fork_bomb, read_alias
+from .function_calls import calls, fork_bomb
 from .grammar import parse
 from .lexer import NAME
 from .parts import Command, Redirect, Stdin, Word
 from .produced import as_word, produced
-from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
+from .running import MAX_SCRIPTS, fed_script, run_further
 from .script_loops import for_loop, note_forks, read_loop
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, State, Value, directories, is_number, known
@@ -227,10 +227,7 @@ class Reader(ScriptWalk):
                 expansion.other_shell(self, raw.source)
             if raw.plain in ("-v", "-R") and not NAME.fullmatch(known((*values, ("",))[at + 1]) or "-"):
                 expansion.evaluates(self, raw.source)
-        for value in values:
-            text = known(value)
-            if text is not None and expansion.runs_later(text):
-                expansion.expression(text, self)
+            expansion.runs_later(known(values[at]), self)
 
     # Substitutions
 
@@ -278,8 +275,6 @@ class Reader(ScriptWalk):
         if not words:
             self.emit(Command((), assigns, redirects, stdin, source=node.source))
             return self.state.cwds
-        if self.state.aliases and node.words[0].plain in self.state.aliases:
-            read_alias(self, node)
         processes, self.processes = tuple(self.processes), []
         if len(words) == 1 and words[0].text == "exec" and node.redirects:
             self.stdin = stdin or Stdin()  # from now on
@@ -346,8 +341,8 @@ class Reader(ScriptWalk):
         self.emit(command)
         if name is None:
             program = next(iter(words))
-            if program.glob and None not in program.parts and "/" in program.start:
-                run_pattern(self, command)
+            if program.glob and program.start[:1] in ("/", "*", "?", "["):
+                self.problem(Unsure("the name of a program is a pattern", program.source, "shell:computed-name"))
             if shell:
                 self.state.vars = dict.fromkeys(self.state.vars, OUTER)
             return self.state.cwds

@@ -1,4 +1,4 @@
-"""Hold what is known about a shell while its script is read: variables, directories, functions, aliases.
+"""Hold what is known about a shell while its script is read: variables, directories, functions.
 
 A value is a tuple of parts; None is text that is known only at run time. If a name is absent, the script has not set
 it. Its value comes from the environment, which is not known either, except for HOME, PWD and IFS.
@@ -61,7 +61,7 @@ def is_number(value: Value | LoopPattern | None) -> bool:
 class State:
     """The shell at one point of the script. Mutable: `copy` it before reading a part whose changes do not come back."""
 
-    __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
+    __slots__ = ("arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
         self.vars: dict[str, Value | LoopPattern] = {}
@@ -69,7 +69,6 @@ class State:
         self.home = home
         # The bodies a function may have, and whether it certainly has one of them.
         self.functions: dict[str, tuple[tuple[Function, ...], bool]] = {}
-        self.aliases: dict[str, str] = {}
         self.arguments: tuple[Value, ...] | None = None
         self.arg0: str | None = None
         self.locked: frozenset[str] = frozenset()  # variables with attributes: their values are not computed
@@ -82,7 +81,6 @@ class State:
         new.cwds = self.cwds
         new.home = self.home
         new.functions = self.functions.copy() if self.functions else {}
-        new.aliases = self.aliases.copy() if self.aliases else {}
         new.arguments = self.arguments
         new.arg0 = self.arg0
         new.locked = self.locked
@@ -91,7 +89,7 @@ class State:
 
     def same(self, other: State) -> bool:
         """Return whether both states know the same."""
-        facts = ("vars", "cwds", "functions", "aliases", "arguments", "opaque")
+        facts = ("vars", "cwds", "functions", "arguments", "opaque")
         return all(getattr(self, name) == getattr(other, name) for name in facts)
 
     def join(self, other: State) -> None:
@@ -106,7 +104,6 @@ class State:
         self.cwds = directories(self.cwds + other.cwds)
         if self.functions != other.functions:
             self.functions = _either(self.functions, other.functions)
-        self.aliases = {**other.aliases, **self.aliases}
         if self.arguments != other.arguments:
             self.arguments = None
         self.locked = self.locked | other.locked

@@ -155,12 +155,11 @@ class While(Node):
 
 @dataclass(slots=True)
 class For(Node):
-    """`for` and `select`; `words` is None for "$@"."""
+    """`for`; `words` is None for "$@"."""
 
     name: str
     words: tuple[Raw, ...] | None
     body: tuple[Item, ...]
-    select: bool = False
 
 
 @dataclass(slots=True)

@@ -117,8 +117,8 @@ def applets(call: SortedWords) -> Iterator[Effect]:
 
 def alias(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
-        if "=" in word.start:
-            yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
+        if word.text is None or "=" in word.start:
+            yield Effect("shell", cut(word, word.start.find("=") + 1), "gives a command another name")
 
 
 def names(call: SortedWords) -> Iterator[Effect]:
