@@ -124,6 +124,7 @@ def test_more_folders(tmp_path: Path) -> None:
         ("---\nname: Bad Name\ndescription: x\n---\n", "lower-case"),
         ("---\nname: ok\n---\n", "description"),
         (f"---\nname: ok\ndescription: {'x' * (MAX_DESCRIPTION + 1)}\n---\n", "description"),
+        (f"---\nname: ok\ndescription: x\nallowed-tools:\n{'- a' * 25_000}\n---\n", "a head of more than"),
     ],
 )
 async def test_what_is_wrong_is_said_and_takes_nothing_down(tmp_path: Path, text: str, words: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.boundary import git_settings
+from toolcrib.boundary import git_identity, git_settings
 from toolcrib.boundary.git_settings import named_by_git
 from toolcrib.boundary.host_files import RULE_HOST_FILES, host_file_at, host_files_in
 from toolcrib.boundary.path_judgement import judge_path
@@ -250,3 +250,13 @@ def test_files_that_include_each_other_end(person: Person) -> None:
     person.git("config include.path ../one.cfg")
     root = os.path.realpath(person.ws)
     assert {os.path.relpath(each.path, root) for each in host_files_in(root)} == {"one.cfg", "two.cfg", "h"}
+
+
+def test_files_that_include_the_same_file_many_times_are_read_once(tmp_path: Path) -> None:
+    for level in range(9):
+        (tmp_path / f"{level}").write_text(f"[include]\n{f'path = {level + 1}' + chr(10)}" * 3)
+    (tmp_path / "9").write_text("[user]\nname = Ann\n[core]\nfsmonitor = ./x\n")
+    found = list(git_settings._with_included(str(tmp_path / "0")))
+    assert len(found) == 9 * 3 + 1
+    assert git_identity._user(tmp_path / "0", "/home/ann", None, known := {}) == {"name": "Ann"}
+    assert len(known) == 10

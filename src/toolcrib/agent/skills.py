@@ -34,6 +34,7 @@ MAX_FILES = 50
 """Files of a skill that are named to the model and to the person."""
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
+_MAX_HEAD = 64 << 10
 _NAME = lazy_regex(r"[a-z0-9]+(-[a-z0-9]+)*")
 _ENTRY = lazy_regex(r"[^\s,()]+(?:\([^)]*\))?")
 _FRONT = lazy_regex(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL)
@@ -199,7 +200,8 @@ def _skill_files(folder: Path) -> Iterable[tuple[Path, ConfigFile]]:
 
 def _skill(folder: Path, file: ConfigFile, *, trusted: bool) -> Skill:
     front = _FRONT.match(file.text)
-    fields = _fields(front.group(1)) if front else {}
+    long = front is not None and len(front.group(1)) > _MAX_HEAD
+    fields = _fields(front.group(1)) if front and not long else {}
     name, description = str(fields.get("name") or ""), one_line(str(fields.get("description") or ""))
     allowed = fields.get("allowed-tools") or ""
     listed = cast("list[str]", allowed) if isinstance(allowed, list) else _ENTRY.findall(str(allowed).strip("[] "))
@@ -207,6 +209,8 @@ def _skill(folder: Path, file: ConfigFile, *, trusted: bool) -> Skill:
     problem = ""
     if front is None:
         problem = f"{file.path} does not begin with `---`, fields and `---`"
+    elif long:
+        problem = f"{file.path} has a head of more than {_MAX_HEAD:,} characters"
     elif not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         problem = f"{file.path}: `name` should be lower-case words joined by -, at most {MAX_NAME} characters"
     elif not description or len(description) > MAX_DESCRIPTION:
@@ -229,7 +233,9 @@ def _fields(text: str) -> dict[str, Any]:
         if line[0] in " \t-" and key:
             item = line.strip()
             if item.startswith("- "):
-                fields[key] = [*(fields[key] if isinstance(fields[key], list) else []), _plain(item[2:])]
+                if not isinstance(fields[key], list):
+                    fields[key] = []
+                fields[key].append(_plain(item[2:]))
             elif isinstance(fields[key], str):
                 fields[key] = f"{fields[key]} {_plain(item)}".strip()
             continue

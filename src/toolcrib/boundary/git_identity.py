@@ -40,11 +40,14 @@ def git_identity(cwd: Path, host: Mapping[str, str] | None = None) -> dict[str, 
     }
 
 
-def _user(path: Path, home: str, repository: Path | None, above: tuple[Path, ...] = ()) -> dict[str, str]:
-    """Return `name` and `email` of a file and of those that it includes. `above` are the files that include it."""
-    found: dict[str, str] = {}
-    if path in above or len(above) > _MAX_DEPTH:
-        return found
+def _user(
+    path: Path, home: str, repository: Path | None, known: dict[Path, dict[str, str]] | None = None, depth: int = 0
+) -> dict[str, str]:
+    """Return `name` and `email` of a file and of those that it includes. `known`: what was found in files before."""
+    known = {} if known is None else known
+    if path in known or depth > _MAX_DEPTH:
+        return known.get(path, {})
+    found = known[path] = {}
     for each in entries(str(path)):
         section, condition, key = each.section, each.sub, each.key
         if section == "user" and not condition and key in ("name", "email"):
@@ -53,7 +56,7 @@ def _user(path: Path, home: str, repository: Path | None, above: tuple[Path, ...
         elif key == "path" and (
             section == "include" or (section == "includeif" and _holds(condition, path, repository, home))
         ):
-            found |= _user(path.parent / _expanded(each.value, home), home, repository, (*above, path))
+            found |= _user(path.parent / _expanded(each.value, home), home, repository, known, depth + 1)
     return found
 
 

@@ -26,7 +26,6 @@ from .programs import beneath
 from .scripts import SCRIPTS, host_files_of, loaded_by
 
 _MAX_BYTES = 4 << 20
-_MAX_DEPTH = 10  # of files that include others, as in git
 _MAX_FOLDERS = 500  # that are searched for the settings of submodules
 _SECTION = lazy_regex(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _ENTRY = lazy_regex(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*)")
@@ -202,12 +201,17 @@ def _tree(git: str) -> str | None:
     return os.path.normpath(os.path.join(git, named[-1])) if named else None
 
 
-def _with_included(path: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, GitSetting]]:
-    """Yield what may name files in a file of settings and in those that it includes, each with its file."""
-    for each in _read(path)[1]:
-        yield path, each
-        if _includes(each) and path not in above and len(above) < _MAX_DEPTH:
-            yield from _with_included(_beside(path, each.value), (*above, path))
+def _with_included(path: str) -> Iterator[tuple[str, GitSetting]]:
+    """Yield what may name files in a file of settings and in all that it includes, each with its file."""
+    files, known = [path], {path}
+    for (
+        file
+    ) in files:  # it grows; each is read once, for files that include each other have very many ways through them
+        for each in _read(file)[1]:
+            yield file, each
+            if _includes(each) and (beside := _beside(file, each.value)) not in known:
+                known.add(beside)
+                files.append(beside)
 
 
 def _includes(setting: GitSetting) -> bool:
