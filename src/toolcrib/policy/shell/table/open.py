@@ -20,16 +20,16 @@ split csplit | read write* | -n= -l= -b= -C= -a= --filter=shell -f=write --prefi
 patch | write read | -i=read --input=read -o=write -r=write -d=write --directory=write -p= | change
 fallocate | write* | -l= -o=
 rm | delete* | -rRfivdI
-rmdir unlink shred wipe trash rimraf | delete* | -n= --iterations= -s= --size= -u -z
+rmdir unlink shred wipe srm trash trash-put gio-trash trash-empty rimraf | delete* | -n= --iterations= -s= --size= -u -z
 truncate | delete* | -s= --size= -r=list --reference=list -o -c
 chmod | text modify* | -R --reference=list | @chmod
 chown chgrp | text modify* | --reference=list@modify --from=
 chattr chcon setfacl setfattr | modify* | -m= -x= -M=read | protected
 setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z | text* | | single @seven
-cpio pax | maybe* | -F=write -O=write -D=write | unknown
-pdftotext strip objcopy | write*
+7z 7za 7zr 7zz unrar rar | text* | | single @seven
+cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
+pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
 sensors | text* | -s!system --set!system | unknown
 fc | text* | -e=program | execute
 history | text* | -c!log -d=!log -w!log -a!log -s!log -r=read -n=read | unknown
@@ -38,56 +38,65 @@ journalctl | text* | --vacuum-size=!log --vacuum-time=!log --vacuum-files=!log -
 fuser | list* | -k!kill-all --kill!kill-all -s | unknown
 logger wall write mesg talk | text* | | desktop
 at batch | text* | -l -V -f=read -q= -t= | @crontab
-systemd-run update-rc.d launchctl | text* | | persist
-shutdown poweroff reboot halt telinit init | text* | | power
+atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl | text* | | persist
+shutdown poweroff reboot halt telinit pm-suspend pm-hibernate rtcwake init | text* | | power
 systemctl > poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit switch-root \
   isolate | text* | | power
 systemctl > enable edit link preset reenable | text* | | persist
-systemctl sv supervisorctl | text* | -M= --machine= -t= -p= -n= --state= --type= -H=host --host=host --root= -s= | \
-  service
-modprobe insmod rmmod kexec setenforce grub-install update-grub | text* | | kernel
-auditctl | text* | | log
-umount fusermount swapon swapoff pivot_root mount.* sshfs | text* | | mount
-mkfs mkfs.* mke2fs mkswap wipefs blkdiscard sgdisk parted sfdisk gdisk hdparm cryptsetup dmsetup lvremove vgremove \
-  pvremove zpool zfs btrfs fsck fsck.* tune2fs debugfs dump restore nvme eject diskutil | text* | | device
+systemctl initctl rc-update s6-svc sv supervisorctl svcadm invoke-rc.d | text* | -M= --machine= -t= -p= -n= --state= \
+  --type= -H=host --host=host --root= -s= | service
+modprobe insmod rmmod depmod kexec kmod dkms setenforce aa-teardown aa-disable aa-complain apparmor_parser semanage \
+  setsebool grub-install update-grub grub-mkconfig efibootmgr bpftool kpatch update-initramfs mkinitcpio dracut | \
+  text* | | kernel
+auditctl augenrules logrotate | text* | | log
+umount fusermount fusermount3 swapon swapoff pivot_root switch_root mount.* sshfs bindfs encfs | text* | | mount
+mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprobe cfdisk sfdisk gdisk hdparm \
+  cryptsetup dmsetup mdadm lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove \
+  zpool zfs btrfs e2fsck fsck fsck.* tune2fs resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format \
+  flashrom fdformat eject diskutil ddrescue partclone xfs_admin | text* | | device
 fdisk | text* | -l --list -x | @disk
-unshare nsenter chroot bwrap systemd-nspawn lxc runc nerdctl | text* | | namespace wrapper
-useradd adduser usermod userdel deluser groupadd groupmod groupdel passwd chpasswd gpasswd chsh visudo vipw sudoedit | \
-  text* | | users
-nft ufw firewall-cmd ipset nmcli wg > status list show | text* | | unknown
-iptables ip6tables nft ufw firewall-cmd pfctl tc ipset nmcli wg wg-quick openvpn | text* | | firewall
+unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl | \
+  text* | | namespace wrapper
+useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn \
+  visudo vipw vigr newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit \
+  sudoreplay | text* | | users
+nft ufw firewall-cmd ipset iw nmcli wg > status list show | text* | | unknown
+iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli ifup ifdown \
+  dhclient networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore ethtool | text* | | firewall
 hostnamectl timedatectl localectl | text* | -H=host --host=host | system
 loginctl | text* | | service
 ldconfig | text* | | system
-xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool xterm gsettings dbus-send gdbus \
-  busctl say | text* | | desktop
-code subl zed | text* | | editor
-security secret-tool pass keyctl op bw vault | text* | | secret
+xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool ydotool wmctrl gnome-terminal \
+  xterm konsole screencapture scrot gsettings dconf dbus-send gdbus busctl say xset xrandr setxkbmap | text* | | \
+  desktop
+code subl atom gedit kate zed | text* | | editor
+security secret-tool pass keyctl gnome-keyring op bw vault kwallet-query gcore | text* | | secret
 pkill killall skill | text* | -u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= | @pkill
-killall5 | text* | | kill-all
+killall5 xkill | text* | | kill-all
 ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
 flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
-xvfb-run prlimit | text* | | wrapper roles@starts_shell
+torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper \
+  roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
-sudo doas gosu su pkexec runuser newgrp capsh | text* | | privilege wrapper
+sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \
   options@shell
-python python2 python3 pypy pypy3 ipython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | options@python
+python python2 python3 pypy pypy3 ipython bpython micropython | text* | -c= -m= -W= -X= -BEIOsSuvqibxd | options@python
 node nodejs | text* | -e= --eval= -p= --print= -pe= -r=exec --require=exec --import=exec --loader=exec --env-file=read \
   --test -c --check | options@node
 perl | text* | -e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -C? | options@perl
 ruby | text* | -e= -r=exec -I=list -C=list -i? -npla -F? -w -K? | options@ruby
 php | text* | -r= -f=exec -B= -R= -E= -F=exec -S!network -t=list -c=exec -d= -aim -l=read | options@php
 lua luajit | text* | -e= -l=exec -iv | options@lua
-gdb lldb perf | maybe* | -p!process --pid!process | execute
+gdb lldb rr perf bpftrace dtrace py-spy | maybe* | -p!process --pid!process | execute
 java R Rscript julia tsx ts-node pwsh hg pre-commit valgrind | maybe* | | execute
 emacs emacsclient | text* | -eval= --eval= -e= -l=exec -load=exec --load=exec -f= -nw -Q -q -batch --batch -t -c | \
   single options@editor
-ed red ex vi vim nvim view vimdiff nano helix hx | text* | -c= --cmd= + -s -S=exec -u=exec -i= -w=write -es -eval= \
-  --eval= -l=exec --load=exec -p= | options@editor
-sqlite3 sqlite | text* | -cmd= --cmd= -init=exec -separator= | single options@sqlite
+ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak kakoune joe mg jed | text* | -c= --cmd= + -s \
+  -S=exec -u=exec -i= -w=write -es -eval= --eval= -l=exec --load=exec -p= | options@editor
+sqlite3 sqlite duckdb | text* | -cmd= --cmd= -init=exec -separator= | single options@sqlite
 curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --remote-name-all -T=send \
   --upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data \
   --data-raw= -F= --form= -K=read --config=read -E=read --cert=read --key=read --cacert= --capath= -b=maybe -c=write \
@@ -97,10 +106,10 @@ curl | url* | -o=write --output=write --output-dir=write -OJ --remote-name --rem
 wget wget2 | url* | -O=write --output-document=write -o=write -a=write -P=write --directory-prefix=write -i=read \
   --post-file=send --body-file=send -e!unknown --execute!unknown --use-askpass=program -U= -t= -T= -w= -Q= -l= -A= -R= \
   -D= -I= -X= -B=url --spider | roles@wget
-aria2c httpie http https lynx w3m links yt-dlp | url* | -d=write -i=read --exec=shell --on-download-complete=program | \
-  network
-ssh slogin mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -D= -W= -J= -w= -E=write -S= -c= -m= -b= -B= -e= \
-  -I=program -O= -Q= -tNf | roles@copy
+aria2c axel httpie http https xh lynx w3m links elinks youtube-dl yt-dlp httrack | url* | -d=write -i=read \
+  --exec=shell --on-download-complete=program | network
+ssh slogin autossh sshpass mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -D= -W= -J= -w= -E=write -S= -c= -m= \
+  -b= -B= -e= -I=program -O= -Q= -tNf | roles@copy
 scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC | roles@copy
 sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | roles@copy
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
@@ -108,18 +117,24 @@ ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
   --daemon!network -B= -M= | roles@rsync
-nc ncat netcat | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell --sh-exec=!reverse-shell \
-  --lua-exec=!reverse-shell -p= -s= -w= -q= -i= -X= -x= -lunvzk
+nc ncat netcat nc.openbsd nc.traditional | host text* | -e=!reverse-shell -c=!reverse-shell --exec=!reverse-shell \
+  --sh-exec=!reverse-shell --lua-exec=!reverse-shell -p= -s= -w= -q= -i= -X= -x= -lunvzk
 socat | text* | -W= -t= -T= -b= | single options@socat
-telnet ftp whois dig nslookup host ping traceroute mtr nmap tcpdump ngrok cloudflared localtunnel smbclient mail \
-  tailscale svn | network* | -w=write -z=program -e=shell -c=shell -a=read -A=read -f=read -r=read | network
+telnet ftp lftp tftp rlogin rsh rcp finger whois dig nslookup host drill ping ping6 fping hping3 traceroute \
+  traceroute6 tracepath mtr nmap masscan zmap arping tcpdump tshark wireshark ngrep dumpcap ettercap sqlmap hydra \
+  nikto gobuster ngrok cloudflared localtunnel smbclient rpcclient ldapsearch snmpwalk showmount iperf iperf3 \
+  speedtest speedtest-cli mail mailx sendmail mutt msmtp swaks exim exim4 postqueue irssi weechat telegram-send croc \
+  magic-wormhole wormhole ipfs transmission-cli qrcp bore chisel tailscale svn | network* | -w=write -z=program \
+  -e=shell -c=shell -a=read -A=read -f=read -r=read | network
 openssl | text maybe* | | single @openssl
 gpg gpg2 | maybe* | -o=write --output=write --homedir=read --export-secret-keys!secret --export-secret-subkeys!secret \
   --export-ssh-key!secret --recv-keys!network --send-keys!network --search-keys!network --refresh-keys!network \
   --fetch-keys!network | unknown
-gh aws gcloud gsutil az kubectl oc helm terraform tofu pulumi ansible ansible-playbook vagrant packer rclone minikube \
-  kind serverless psql mysql mariadb mongosh mongo redis-cli mysqldump pg_dump pg_dumpall pg_restore mongodump | \
-  maybe* | -c= -e= | network
+gh glab hub aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel netlify wrangler firebase terraform \
+  tofu terragrunt pulumi ansible ansible-playbook vagrant packer rclone s3cmd mc b2 restic borg eksctl minikube kind \
+  k3s k9s nomad consul serverless sls cdk sam railway supabase linode-cli hcloud oci ibmcloud salt puppet chef psql \
+  mysql mariadb mongosh mongo redis-cli clickhouse-client cqlsh influx mysqldump pg_dump pg_dumpall pg_restore \
+  mongodump sqlcmd | maybe* | -c= -e= | network
 docker podman | text* | -H=host --host=host -c= --context= -l= --log-level= -Dv | container
 docker podman > run create exec build buildx cp container save export load import | text* | -v=volume --volume=volume \
   --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape --device-cgroup-rule=!escape \
@@ -128,30 +143,33 @@ docker podman > run create exec build buildx cp container save export load impor
   --entrypoint= -h= -l= --label= -m= -a= -itdP --rm -o=write --output=write --network= --net= -f=exec --file=exec \
   --secret=read --ssh=read -i | container @container
 docker podman > rm rmi prune system volume | text* | | discard container
-docker-compose | text* | | container
+docker-compose podman-compose buildah skopeo dive trivy | text* | | container
 pip | maybe* | -r=read --requirement=read -t=write --target=write --prefix=write --root=write -c=read -e=exec | \
   install network
-pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv uvx | text* | | options@by_verb
+pipx pipenv poetry uv pdm hatch rye conda mamba micromamba virtualenv pyenv easy_install uvx | text* | | options@by_verb
 toolcrib | text* | -w= --workspace= --config= --mode= --db= -y!person --yes!person | options@own_command
-npm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | options@by_verb
+npm cnpm pnpm yarn bun | text* | -c=shell --call=shell -p= --package= | options@by_verb
 npx pnpx bunx | text* | -c=shell --call=shell -p= --package= | options@npx
-nvm volta n asdf mise rustup rbenv sdk | text* | | install network
-cargo go gem brew port snap flatpak bundle bundler composer mix stack nuget dotnet cpan swift pod flutter dart pub mvn \
-  gradle gradlew mvnw sbt ant bazel nix nix-env nix-shell nix-build nix-store guix coverage | text* | | \
-  options@by_verb
-apt apt-get aptitude | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | roles@apt
-apt-cache | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
-apt-key apt-mark add-apt-repository dpkg-reconfigure dpkg-divert update-alternatives | text* | | system
-yum dnf zypper pacman yay apk pkg | text* | | install network
-make gmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute roles@make
-cmake ctest ninja meson just rake task tox nox autoconf automake autoreconf configure | text* | -C=list -B=write \
-  -S=list -P=exec --build=write --directory=list | execute
-gcc g++ cc c++ clang clang++ gfortran rustc javac ghc swiftc tsc as ld zig protoc esbuild | maybe* | -o=write -I=list \
-  -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write -std= -T=read \
-  --outDir=write -d=write | execute single
-pytest py.test jest vitest cypress playwright rspec biome rustfmt yapf autopep8 semgrep goimports | text* | -c=exec \
-  --config=exec -k= -m= -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute
+nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install network
+cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
+  ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
+  bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | options@by_verb
+apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | roles@apt
+apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
+apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
+  text* | | system
+yum dnf microdnf zypper tdnf pacman yay paru apk emerge xbps-install eopkg pkg pkg_add opkg slackpkg | text* | | \
+  install network
+make gmake bmake | text* | -C=list --directory=list -f=exec --file=exec -I=list -o= -W= --eval= -E= | execute roles@make
+cmake ctest ninja meson just rake task tox nox scons waf autoconf automake autoreconf configure xcodebuild | text* | \
+  -C=list -B=write -S=list -P=exec --build=write --directory=list | execute
+gcc g++ cc c++ clang clang++ gfortran rustc javac kotlinc ghc swiftc nvcc tsc as ld zig nim protoc esbuild | maybe* | \
+  -o=write -I=list -L=list -l= -include=read -wrapper=program -fplugin=exec -specs=exec -B=exec -D= -U= -x= -MF=write \
+  -std= -T=read --outDir=write -d=write | execute single
+pytest py.test jest vitest mocha ava cypress playwright phpunit rspec cucumber bats biome rustfmt yapf autopep8 \
+  mdformat ansible-lint semgrep goimports | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec \
+  --junitxml=write --rootdir=list | execute
 mypy pyright ruff black isort flake8 pylint bandit eslint prettier stylelint rubocop golangci-lint staticcheck \
-  pyflakes pycodestyle hadolint yamllint codespell | text* | -c=exec --config=exec -k= -m= -p= -r=exec --require=exec \
-  --junitxml=write --rootdir=list | execute @checks
+  pyflakes pycodestyle vulture markdownlint hadolint yamllint typos codespell | text* | -c=exec --config=exec -k= -m= \
+  -p= -r=exec --require=exec --junitxml=write --rootdir=list | execute @checks
 """
