@@ -239,7 +239,9 @@ def test_a_program_whose_name_is_computed_asks_in_a_sandbox_too(command: str) ->
 @pytest.mark.parametrize(
     "command",
     ["coproc rm -rf /", "coproc x { rm -rf /; }", "select x in a; do rm -rf /; done", "[[ -v 'a[$(rm -rf /)]' ]]",
-    "x='a[$(rm -rf /)]'; echo $((x))", "unset 'a[$(rm -rf /)]'", "ls; select x in a; do ls; done"],
+    "x='a[$(rm -rf /)]'; echo $((x))", "unset 'a[$(rm -rf /)]'", "ls; select x in a; do ls; done",
+    "read x <<< rm; $x -rf /", "mapfile -C 'rm -rf /' x", "printf '/\\0' | xargs -0 rm -rf", "ls {fd}> /etc/x",
+    "$'rm\\cA' /"],
 )  # fmt: skip
 def test_what_is_not_read_asks_in_a_sandbox_too(command: str) -> None:
     found = judge_command(command, WALLED)

@@ -37,23 +37,14 @@ def _cd(reader: ScriptWalk, command: Command) -> Directories:
     state = reader.state
     before = state.cwds
     rest = operands(command)
-    target = rest[0].text if len(rest) == 1 else None
-    if command.name == "popd" or (command.name == "pushd" and not command.args):
-        target = None
-    elif not rest:
+    certain = len(rest) == 1 and (rest == command.args or ".." not in rest[0].start.split("/"))  # -P follows links
+    target = rest[0].text if certain else None
+    if not command.args and command.name != "pushd":
         target = next((word.text for name, word in command.assigns if name == "HOME"), known(state.get("HOME")))
-    elif (
-        target == "-"
-        or (target or "").startswith("+")  # an entry of the list of folders; in bash only for pushd
-        or any(name == "CDPATH" for name, _ in command.assigns)
-        or (state.get("CDPATH") is not None and target is not None and not target.startswith(("/", "./", "../")))
-    ):
+    if command.name == "popd" or (target or "").startswith(("-", "+")):  # an entry of the list of folders
         target = None
-    if target == "":
+    elif target == "":
         target = "."
-    physical = any(word.text and re.fullmatch(r"-\w*P\w*", word.text) for word in command.args)
-    if target is not None and ".." in target.split("/") and physical:
-        target = None
     state.go(target)
     return before
 
@@ -168,23 +159,13 @@ def _shopt(reader: ScriptWalk, command: Command) -> None:
 
 
 def _read(reader: ScriptWalk, command: Command) -> None:
-    """read: the value is known if one name takes a whole line that is known."""
-    state, given = reader.state, command.given
-    _names(reader, command)
+    """read: text that is known would give known values, but these are not computed."""
     texts = [word.text for word in command.args]
     if any(text is None or re.match(r"-\w*[aA]", text) for text in texts):
         other_shell(reader, command.source)
-    names = texts[1:] if texts[:1] == ["-r"] else texts
-    if given is None or not names or command.assigns or reader.frames or not state.splits_at_blanks:
-        return
-    line, newline, _ = given.partition("\n")
-    if not newline or "\\" in line:
-        return
-    if all(name is not None and NAME.fullmatch(name) for name in names):
-        line = line.strip(" \t")
-        fields = re.split(r"[ \t]+", line, maxsplit=len(names) - 1) if len(names) > 1 else [line]
-        for index, name in enumerate(names):
-            state.set(name or "", (fields[index] if index < len(fields) else "",))
+    if command.given is not None and not reader.frames:
+        reader.problem(Unsure("the variables that known text gives are not computed", command.source, "shell:rare"))
+    _names(reader, command)
 
 
 def _mapfile(reader: ScriptWalk, command: Command) -> None:

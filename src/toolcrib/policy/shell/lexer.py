@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...core.text import lazy_regex
-from .ansi import ansi_c, is_bash_only
+from .ansi import ansi_c
 from .scanner import Scanner
 from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
 from .unsure import Unsure
@@ -225,7 +225,7 @@ class Lexer(Scanner):
             self.i += 2
             return (Arith(self.arithmetic("]"), quoted),)
         if not quoted and following == "'":
-            return self.ansi()
+            return (self.ansi(),)
         if not quoted and following == '"':
             self.i += 1
             found: list[Piece] = []
@@ -247,7 +247,7 @@ class Lexer(Scanner):
             return (Param("$", quoted, zsh=more.group()),)
         return (Lit("$", True),)
 
-    def ansi(self) -> tuple[Piece, ...]:
+    def ansi(self) -> Piece:
         """Read `$'…'`."""
         start = self.i
         self.i += 2
@@ -255,9 +255,7 @@ class Lexer(Scanner):
         if match is None:
             raise self.error("a quote is not closed")
         self.i = match.end()
-        text = match.group()[:-1]
-        found = Lit(ansi_c(text, self.s[start : self.i]), True)
-        return (found, Param("'", True, zsh="…")) if is_bash_only(text) else (found,)
+        return Lit(ansi_c(match.group()[:-1], self.s[start : self.i]), True)
 
     # Arithmetic
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ...boundary.git_index import leading_out, linked_folders
 from ...boundary.git_settings import entries, holds_password, of_person, text_of
-from ...boundary.own_files import read_regular
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
@@ -154,31 +153,17 @@ def shows_password(command: Command, place: CommandPlace) -> str | None:
     return next(filter(holds_password, [*paths, *of_person({"HOME": place.home})]), None)
 
 
-_SECTION = lazy_regex(r'^\s*\[\s*(?P<name>[\w.-]+)(?:\s+"(?P<of>[^"\\]*)")?\s*\]', re.MULTILINE)
-_VALUE = lazy_regex(r"^\s*(?P<key>url|pushurl)\s*=\s*(?P<value>[^\s#;\"]+)\s*$", re.IGNORECASE | re.MULTILINE)
-_REWRITES = lazy_regex(r"^\s*(?:\[.*\]\s*)?(?:push)?insteadof\s*=|\[\s*include", re.IGNORECASE | re.MULTILINE)
-
-
 def remote_of(command: Command, name: str, place: CommandPlace) -> str | None:
     """Return the address of a remote that the repository of a git command names; None if it is not certain."""
     *_, folder = _folders(command, place)
     for _, git in _repositories_of(os.path.realpath(folder)):
-        try:
-            text = (read_regular(os.path.join(git, "config"), _MAX_BYTES) or b"").decode("utf-8", "replace")
-        except OSError:
+        found = entries(f"{git}/config")
+        if any(each.section.startswith("include") or each.key.endswith("insteadof") for each in found):
             return None
-        if _REWRITES.search(text):
-            return None
-        heads = [*_SECTION.finditer(text)]
-        values: dict[str, str] = {}
-        for head, after in zip(heads, [*(each.start() for each in heads[1:]), len(text)], strict=True):
-            if head["name"].lower() == "remote" and head["of"] == name:
-                found = {each["key"].lower(): each["value"] for each in _VALUE.finditer(text[head.end() : after])}
-                if values.keys() & found.keys():
-                    return None
-                values |= found
-        pushes = any(word.text == "push" for word in command.args)
-        return values.get("pushurl" if pushes and "pushurl" in values else "url")
+        pushed = [each.value for each in found if each.name == f"remote.{name}.pushurl"]
+        urls = [each.value for each in found if each.name == f"remote.{name}.url"]
+        urls = pushed if pushed and any(word.text == "push" for word in command.args) else urls
+        return urls[0] if len(urls) == 1 else None
     return None
 
 

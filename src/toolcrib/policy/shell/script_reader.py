@@ -299,9 +299,6 @@ class Reader(ScriptWalk):
             moves = op in (">&", "<&") and target and (target.text or "")[1:].endswith("-")
             if moves or (redirect.fd or 0) > 9:
                 expansion.other_shell(self, f"{redirect.fd or ''}{op}{redirect.target.source}")
-            if redirect.variable:
-                self.state.set(redirect.variable, UNKNOWN)
-                self.assigned(redirect.variable)
             if redirect.fd in (None, 0):
                 if text is not None:
                     stdin = Stdin(text, tuple(self.commands[mark:]))

@@ -171,11 +171,12 @@ class CommandLexer(Lexer):
     def redirect(self, match: re.Match[str]) -> Redir:
         """Return the redirection whose operator was matched."""
         digits, variable, op, both = match.groups()
+        if variable:
+            raise Unsure("a variable gets the number of a descriptor", match.group(), "shell:rare")
         self.i = match.end()
         self.skip_blanks()
         target = self.word()
-        fd = -1 if variable else int(digits) if digits else None
-        redirect = Redir((op or both).replace("<<-", "<<"), fd, target, variable=(variable or "").strip("{}"))
+        redirect = Redir((op or both).replace("<<-", "<<"), int(digits) if digits else None, target)
         if op in ("<<", "<<-"):
             delimiter = self.delimiter_text(target)
             quoted = any(not isinstance(piece, Lit) or piece.quoted for piece in target.pieces)

@@ -91,7 +91,6 @@ class Redir:
     fd: int | None
     target: Raw
     body: tuple[Piece, ...] | None = None
-    variable: str = ""  # of `{name}>file`: it gets the descriptor's number
 
 
 # Commands.

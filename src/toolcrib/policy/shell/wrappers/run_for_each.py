@@ -6,63 +6,35 @@ import re
 from collections.abc import Iterator
 
 from ..parts import Word
-from ..table.program_spec import SortedWords
+from ..table.wordlist import words as words_in
+from ..unsure import Unsure
 from .inner import MANY, Inner, options_of, replaced, starts_of
 
 # With these options the items are not simply what its input holds.
-_OTHER_ITEMS = ("-a", "--arg-file", "-E", "-e", "-s", "-L", "-l", "-x", "--eof", "--max-chars", "--max-lines", "--exit")
+_OTHER_ITEMS = words_in(
+    "-a --arg-file -E -e -s -L -l -x --eof --max-chars --max-lines --exit -0 --null -d --delimiter -n --max-args"
+)
 
 
 def xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """xargs: its command with the items from its input after it, or in place of -I's text."""
+    """xargs: its command with the items from its input after it, or in place of -I's text. Raises `Unsure` for items
+    that are known but not simply separated by blanks."""
     call = options_of(words)
     marks = call.values("-I", "-i", "--replace", "-J")
     mark = marks[-1].text if marks else "{}" if call.has("-i", "--replace") else None
-    unknown_mark = bool(marks) and mark is None
-    text = stdin.text if stdin is not None and not call.has(*_OTHER_ITEMS) else None
+    text = stdin.text if stdin is not None else None
+    if text is not None and (call.has(*_OTHER_ITEMS) or re.search(r"[\\'\"\0]", text)):
+        raise Unsure("the items that known text gives are not computed", text, "shell:rare")
     for start in starts_of(call):
         command = words[start:] or (Word(("echo",)),)
-        if unknown_mark:
-            yield Inner((*command[:1], MANY), fed=False)
-        elif mark is not None:
-            for line in _items(text, call, lines=True) or (None,):
+        if mark is not None:
+            lines = [None] if text is None else [line.strip(" \t") for line in text.splitlines()]
+            for line in filter(lambda line: line != "", lines):
                 yield Inner(tuple(replaced(word, mark, (line,)) for word in command), fed=False)
+        elif marks or text is None:
+            yield Inner((*(command[:1] if marks else command), MANY), fed=False)
         else:
-            items = _items(text, call, lines=False)
-            step = _count(call.values("-n", "--max-args"))
-            extra = (MANY,) if items is None else tuple(Word((item,)) for item in items)
-            if items is not None and step:
-                chunks = [extra[at : at + step] for at in range(0, len(extra), step)] or [()]
-                yield from (Inner((*command, *chunk), fed=False) for chunk in chunks[:16])
-                if len(chunks) > 16:
-                    yield Inner((*command, MANY), fed=False)
-            else:
-                yield Inner((*command, *extra), fed=False)
-
-
-def _count(values: list[Word]) -> int | None:
-    """Return a small number that was given to an option, or None."""
-    text = values[-1].text if values else None
-    return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 1000 else None
-
-
-def _items(text: str | None, call: SortedWords, lines: bool) -> list[str] | None:
-    """Return the arguments in xargs's input, or None if quoting makes them unsure."""
-    if text is None:
-        return None
-    if call.has("-0", "--null"):
-        return text.removesuffix("\0").split("\0")
-    delimiters = call.values("-d", "--delimiter")
-    if delimiters:
-        delimiter = {"\\n": "\n", "\\t": "\t"}.get(delimiters[-1].text or "", delimiters[-1].text)
-        if not delimiter or len(delimiter) != 1:
-            return None
-        return text.removesuffix(delimiter).split(delimiter)
-    if re.search(r"[\\'\"\0]", text):
-        return None
-    if lines:
-        return [line.strip(" \t") for line in text.split("\n") if line.strip(" \t")]
-    return re.split(r"[ \t\n]+", text.strip(" \t\n")) if text.strip(" \t\n") else []
+            yield Inner((*command, *(Word((item,)) for item in text.split())), fed=False)
 
 
 def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator
 
 from ..parts import Word, plain_name
+from ..unsure import Unsure
 from .inner import Inner, joined, options_of, split_assignment, starts_of
 
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
@@ -17,21 +16,16 @@ _HARMLESS_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace", "verb
 
 
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """env: -S splits a string into further arguments (coreutils' env.c)."""
+    """env: assignments and a command. -S splits a string into further words. Raises `Unsure` for a quoted one."""
     call = options_of(words)
-    for _ in range(8):
-        strings = call.values("-S", "--split-string")
-        strings += [word for name, word in call.odd if "--split-string".startswith(name)]
-        if not strings:
-            break
+    strings = call.values("-S", "--split-string")
+    strings += [word for name, word in call.odd if "--split-string".startswith(name)]
+    if strings:
         text = strings[-1].text
-        rest = words[call.rest + 1 :]
-        inner = None if text is None or re.search(r"[\\$#]", text) else split_string(text)
-        if inner is None:
-            yield Inner((Word((None,), strings[-1].source), *rest))
-            return
-        words = (words[0], *(Word((part,)) for part in inner), *rest)
-        call = options_of(words)
+        if text is None or not {*text}.isdisjoint("\\$#'\""):
+            raise Unsure("text is split into a command", strings[-1].source, "shell:rare")
+        yield from env((words[0], *(Word((part,)) for part in text.split()), *words[call.rest + 1 :]), None)
+        return
     directories = call.values("-C", "--chdir")
     for start in starts_of(call):
         at = start + (1 if start < len(words) and words[start].text == "-" else 0)
@@ -41,14 +35,6 @@ def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             at += 1
         if at < len(words):
             yield Inner(words[at:], assigns=tuple(assigns), directory=directories[-1] if directories else None)
-
-
-def split_string(text: str) -> list[str] | None:
-    """Return the arguments of quoted text without escapes and variables, or None."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return None
 
 
 def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -120,9 +106,6 @@ def trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """mapfile -C and compgen -C run shell text; compgen -W expands its words."""
-    for at, word in enumerate(words[1:], 1):
-        text = word.start
-        if text.startswith(("-C", "-W", "-F")) or word.text is None:
-            value = Word((text[2:],)) if text[2:] else joined(words[at + 1 : at + 2])
-            script = value if not text.startswith("-W") else Word((f": {value.text}" if value.text else None,))
-            yield Inner(script=script, inside=True, arguments=None)
+    if any(word.text is None or word.start.startswith(("-C", "-W", "-F")) for word in words[1:]):
+        raise Unsure("text is run for each line or word", " ".join(word.source for word in words), "shell:rare")
+    yield from ()
