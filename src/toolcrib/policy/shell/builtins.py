@@ -76,7 +76,7 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
             name = match.group()
             rest = word.start[match.end() :]
             if rest and not re.match(r"\w+\+?=\(", word.source):  # no array: that was read
-                _expanded_again(reader, word, options)
+                _expanded_again(word, options)
             if rest.startswith("=") and plain and "a" not in options and not rest.startswith("=("):
                 state.set(name, _behind(word, match.end() + 1))
             elif rest or not plain:
@@ -87,12 +87,10 @@ def _declare(reader: ScriptWalk, command: Command) -> None:
                 state.set(name, UNKNOWN)
 
 
-def _expanded_again(reader: ScriptWalk, word: Word, options: str) -> None:
+def _expanded_again(word: Word, options: str) -> None:
     """Raise `Unsure` if the value of an array is text: bash reads `declare -a x='(…)'` as code."""
     value = word.text.partition("=")[2] if word.text is not None else None
-    if value is None and ("a" in options or "A" in options):
-        raise Unsure("the elements of an array are read from text", word.source, "shell:arithmetic")
-    if value is not None and value.lstrip().startswith("(") and re.search(r"[$`]|[<>]\(", value):
+    if (value is None and not {"a", "A"}.isdisjoint(options)) or (value or "").lstrip().startswith("("):
         raise Unsure("the elements of an array are read from text", word.source, "shell:evaluated")
 
 
@@ -159,18 +157,12 @@ def _shopt(reader: ScriptWalk, command: Command) -> None:
 
 
 def _read(reader: ScriptWalk, command: Command) -> None:
-    """read: text that is known would give known values, but these are not computed."""
+    """read, mapfile: an array is of bash alone. Text that is known would give known values: they are not computed."""
     texts = [word.text for word in command.args]
-    if any(text is None or re.match(r"-\w*[aA]", text) for text in texts):
+    if command.name != "read" or any(text is None or re.match(r"-\w*[aA]", text) for text in texts):
         other_shell(reader, command.source)
     if command.given is not None and not reader.frames:
         reader.problem(Unsure("the variables that known text gives are not computed", command.source, "shell:rare"))
-    _names(reader, command)
-
-
-def _mapfile(reader: ScriptWalk, command: Command) -> None:
-    """mapfile: an array, and a command of bash alone."""
-    other_shell(reader, command.source)
     _names(reader, command)
 
 
@@ -222,13 +214,12 @@ _BY_NAMES: dict[str, Builtin] = {
     "break continue return exit logout": _leave,
     "export declare typeset local readonly": _declare,
     "getopts let": _names,
-    "mapfile readarray": _mapfile,
     "printf wait": _printf,
     "test [": _test,
     "hash enable": _redefine,
     "unset": _unset,
     "shopt": _shopt,
-    "read": _read,
+    "read mapfile readarray": _read,
     "set": _set,
     "shift": _shift,
     "source .": _source,

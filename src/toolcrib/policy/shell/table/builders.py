@@ -71,12 +71,6 @@ def npx(call: SortedWords) -> Iterator[Effect]:
     yield Effect("fetch-and-run", named)
 
 
-def apt(call: SortedWords) -> Iterator[Effect]:
-    if call.operands:
-        yield Effect("install")
-        yield Effect("network")
-
-
 def make(call: SortedWords) -> Iterator[Effect]:
     for word in (*call.operands, *call.values("--eval", "-E")):
         text = word.text or ""

@@ -150,16 +150,6 @@ def rpm(call: SortedWords) -> Iterator[Effect]:
         yield Effect("install")
 
 
-def getent(call: SortedWords) -> Iterator[Effect]:
-    database = call.operands[0].text if call.operands else None
-    if database in ("shadow", "gshadow"):
-        yield Effect("secret")
-    elif database in ("hosts", "ahosts", "ahostsv4", "ahostsv6", "networks") and len(call.operands) > 1:
-        yield Effect("network", call.operands[1])
-    elif database not in ("services", "protocols", "rpc", "ethers"):
-        yield Effect("unknown", None, "lists the users of the machine", "shell:read-outside")
-
-
 def disk(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l", "--list", "-x") and not call.unsure:
         yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")

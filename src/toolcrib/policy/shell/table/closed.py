@@ -152,7 +152,7 @@ timedatectl > - status show list-timezones timesync-status | text* | --no-pager 
 localectl > - status list-locales list-keymaps | text* | --no-pager
 loginctl > - list-sessions session-status show-session list-users user-status show-user list-seats | text* | \
   --no-pager --all --full
-getent | text* | -i | options@getent
+getent > services protocols rpc ethers | text*
 dmesg | none | -HTLdektuxrPJ -l= -f= --level= --decode --color? -c!log -C!log --clear!log --read-clear!log -n!kernel \
   -D!kernel -E!kernel -F=read -K=read -w | harmful
 sysctl | name* | -aAeNnbqXx --all --ignore | !kernel

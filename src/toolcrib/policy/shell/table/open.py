@@ -27,7 +27,7 @@ chown chgrp | text modify* | --reference=list@modify --from=
 chattr chcon setfacl setfattr | modify* | -m= -x= -M=read | protected
 setcap | text* | | setuid
 zip | write read* | -x= -i= -b=write -T -TT=program --unzip-command=program -m!discard --move!discard -P= -r
-7z 7za 7zr 7zz unrar rar | text* | | single @seven
+7z 7za 7zr 7zz unrar rar | text maybe* | | single unknown
 cpio pax shar genisoimage mkisofs xorriso mksquashfs unsquashfs | maybe* | -F=write -O=write -D=write | unknown
 pdftotext dos2unix unix2dos recode strip objcopy patchelf zipcloak zipnote zipsplit | write*
 sensors | text* | -s!system --set!system | unknown
@@ -113,6 +113,9 @@ ssh slogin autossh sshpass mosh | host text* | -o= -F=exec -i= -l= -p= -L= -R= -
 scp | remote* remotewrite | -o= -F=exec -i= -S=program -P= -J= -l= -c= -D=program -X= -rpqC | roles@copy
 sftp | network text* | -o= -F=exec -i= -S=program -b=exec -P= -D=program -s=program -J= | roles@copy
 ssh-copy-id ssh-add ssh-agent ssh-keyscan | network* | -i= -o= -p= | network
+getent > shadow gshadow | text* | | secret
+getent > hosts ahosts ahostsv4 ahostsv6 networks | host*
+getent | text* | | unknown
 ssh-keygen | unknown* | -f=write -D=program -t= -b= -C= -N= -w=program | unknown
 rsync | remote* remotewrite | -e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read \
   --include-from=read --exclude= --include= --filter= -f= -T=write --delete --del --remove-source-files \
@@ -154,7 +157,8 @@ nvm fnm volta n asdf mise rustup rbenv sdk jenv corepack | text* | | install net
 cargo go gem brew port snap flatpak choco winget scoop opam luarocks bundle bundler composer mix rebar3 stack cabal \
   ghcup nuget dotnet cpan cpanm swift pod carthage flutter dart pub mvn gradle gradlew mvnw sbt lein ant bazel \
   bazelisk buck2 pants nix nix-env nix-shell nix-build nix-store guix coverage | text* | | options@by_verb
-apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | roles@apt
+apt apt-get aptitude nala | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec | \
+  install network
 apt-cache apt-config | text* | -o=aptsetting --option=aptsetting -c=exec --config-file=exec
 apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert update-alternatives alien | \
   text* | | system

@@ -260,12 +260,3 @@ def compress(call: SortedWords) -> Iterator[Effect]:
         looks = looks and not call.has("-d", "--decompress")
     looks = looks or call.has("-c", "--stdout", "--to-stdout") or not call.operands
     yield from plain(call, "read*" if looks else "move*")
-
-
-def seven(call: SortedWords) -> Iterator[Effect]:
-    """7z's first operand says whether it changes the archive."""
-    todo = call.operands[0].text if call.operands else ""
-    yield from of_operands(call.operands[1:], "read*" if todo in ("l", "t", "x", "e") else "write read*")
-    out = [cut(word, 2) for word in call.command.args if word.start.startswith("-o")]
-    yield from of_operands(out or [literal("./x")] * (todo in ("x", "e")), "write*")
-    yield Effect("unknown")

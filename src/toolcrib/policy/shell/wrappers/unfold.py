@@ -153,20 +153,13 @@ def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
 
 
 def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """git submodule foreach, git bisect run, git rebase --exec, git difftool --extcmd."""
+    """git submodule foreach, git bisect run; the table says what other options run."""
     texts = [word.text or "" for word in words]
     if texts[1:3] == ["bisect", "run"]:
         yield Inner(words[3:])
     elif texts[1:2] == ["submodule"] and "foreach" in texts:
         rest = [word for word in words[texts.index("foreach") + 1 :] if word.text not in ("--recursive", "--quiet")]
         yield Inner(script=joined(tuple(rest)))
-    elif texts[1:2] in (["rebase"], ["difftool"]):
-        for at, text in enumerate(texts):
-            name, equals, _ = text.partition("=")
-            if text in ("-x", "--exec", "--extcmd") and at + 1 < len(words):
-                yield Inner(script=words[at + 1])
-            elif equals and name in ("--exec", "--extcmd"):
-                yield Inner(script=Word((text[len(name) + 1 :],)))
 
 
 SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] = {
