@@ -583,6 +583,48 @@ async def test_a_yes_to_what_was_shown_is_none_to_what_the_call_would_do_now(wor
     assert seen == ["replaces a draft", "replaces the work of a person"]
 
 
+def behind_a_link(link):
+    @tool(
+        category="shell",
+        judge=lambda args, ctx: Judgement(
+            "deny" if link["to"] == "denied" else "ask", f"it removes {link['to']}", "shell:delete"
+        ),
+    )
+    def remove() -> str:
+        """Remove."""
+        return f"removed {link['to']}"
+
+    return remove
+
+
+@pytest.mark.parametrize(("to", "said"), [("other", "has changed (it removes other)"), ("denied", "removes denied")])
+async def test_a_yes_is_none_to_what_the_call_means_when_the_answer_comes(world, to, said):
+    async def ask(request):
+        link["to"] = to
+        return True
+
+    link = {"to": "first"}
+    here = world(approver=ask)
+    here.registry.register(behind_a_link(link))
+    refused = await here.registry.execute("remove", {}, ToolContext())
+    assert refused.error_kind == "denied" and said in refused.for_llm
+    again = await here.registry.execute("remove", {}, ToolContext())
+    assert again.for_llm == "removed other" if to == "other" else again.error_kind == "denied"
+
+
+async def test_a_stored_yes_is_none_to_another_reason(world):
+    link = {"to": "first"}
+    here = world()
+    here.registry.register(behind_a_link(link))
+    asked = await here.registry.execute("remove", {}, ToolContext())
+    here.store.resolve(asked.meta["approval_id"], True, approver="test")
+    link["to"] = "other"
+    again = await here.registry.execute("remove", {}, ToolContext())
+    assert again.error_kind == "pending" and "it removes other" in again.for_llm
+    here.store.resolve(again.meta["approval_id"], True, approver="test")
+    assert (await here.registry.execute("remove", {}, ToolContext())).for_llm == "removed other"
+
+
 def of_a_server(says):
     @tool
     def send(to: str = "") -> str:

@@ -101,9 +101,10 @@ def judge_path(
                 return verdict
         if read or not write:
             real = _leads_to(ws, path)
-            secret = (sensitive_by(place.shown) or (real and sensitive_by(real))) if read else None
+            secret = ((real and sensitive_by(real)) or sensitive_by(place.shown)) if read else None
             if secret:
-                return Judgement("ask", f"{place.shown} may hold secrets: {secret.reason}", RULE_SECRET)
+                linked = f" (it leads to {real})" if real and real != place.shown else ""
+                return Judgement("ask", f"{place.shown}{linked} may hold secrets: {secret.reason}", RULE_SECRET)
     except OutsideWorkspace as error:
         return Judgement("deny", str(error), RULE_OUTSIDE)
     except ToolError as error:

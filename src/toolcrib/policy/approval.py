@@ -221,7 +221,9 @@ class ApprovalService:
                 await self._take_back(row["id"])
             elif row["state"] == "approved":
                 decision = _decision_of(row)
-                if await self._is_other(request, decision, row["id"], row["preview"]):
+                if await self._says_other(request, decision, row, question) or await self._is_other(
+                    request, decision, row["id"], row["preview"]
+                ):
                     await self._take_back(row["id"])
                     continue
                 grant = await self._grant(row["id"], decision, request, question.hosts)
@@ -261,6 +263,14 @@ class ApprovalService:
         except ToolError:
             return True
         return now != shown
+
+    async def _says_other(self, request: Call, decision: Decision, row: ApprovalRow, question: Question) -> bool:
+        """Return whether the same question would be asked for another reason now: a link may lead elsewhere. Labels
+        name the results of one process, so that their reasons are not compared."""
+        labels = (question.asked_by or "").startswith("labels:")
+        if decision.arguments is not None or labels or row["asked_by"] != question.asked_by:
+            return False
+        return cut_line(self.redact(await self._with_notice(request, question.reason))) != row["reason"]
 
     async def _take_back(self, request_id: str) -> None:
         why = "what it would do has changed since it was shown"

@@ -300,18 +300,26 @@ class Policy:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
         return check
 
-    async def _checked(self, request: Call) -> Check:
-        """Return the check of a tool whose judge may block: runs it in a thread, and refuses after a timeout."""
+    async def _looked_at(self, request: Call) -> tuple[Check, Judgement | None]:
+        """Return the check of a call and, if it asks, what the tool itself says of the call. A judge that may block
+        runs in a thread; after a timeout the call is refused."""
+        if not request.tool.judge_blocks:
+            return self._look(request)
         import asyncio
 
         from ..core.threads import ThreadsExhausted, shared_threads
 
         try:
             async with asyncio.timeout(JUDGE_SECONDS):
-                return await shared_threads.run(self.check, request.tool, request.arguments, request.ctx)
+                return await shared_threads.run(self._look, request)
         except (TimeoutError, ThreadsExhausted):
             reason = f"the check of this call took longer than {JUDGE_SECONDS:g} s; is a disk out of reach?"
-            return Check("deny", str(request.tool.category), None, reason, 1)
+            return Check("deny", str(request.tool.category), None, reason, 1), None
+
+    def _look(self, request: Call) -> tuple[Check, Judgement | None]:
+        check = self.check(request.tool, request.arguments, request.ctx)
+        judge = request.tool.judge if check.verdict == "ask" else None
+        return check, judge(request.arguments, request.ctx) if judge is not None else None
 
     # --- the authorizer
 
@@ -344,17 +352,9 @@ class Policy:
             over = self.limits.count(request.tool, request.ctx)
             if over is not None:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
-        if request.tool.judge_blocks:
-            verdict = await self._checked(request)
-        else:
-            verdict = self.check(request.tool, request.arguments, request.ctx)
+        verdict, judged = await self._looked_at(request)
         if verdict.verdict == "deny":
-            if approved is not None and self.approval_service is not None:  # or every repetition ends here
-                await self.approval_service.void(approved, request.call_id)
-            if verdict.step == 0:
-                return ToolOutput.error(f"{request.tool.name} was not run: {verdict.reason}", "invalid")
-            text = f"{request.tool.name} was denied: {verdict.reason}"
-            return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
+            return await self._refused(request, verdict, approved)
         if verdict.verdict == "allow":
             if approved is not None:  # the person edited the arguments; this run uses up the approval
                 return replace(
@@ -382,8 +382,28 @@ class Policy:
         question = next((each for each in questions if not granted(request, each)), questions[0])
         answer = await self.approval_service.ask(request, question)
         if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
+            now, judged_now = await self._looked_at(request)  # a link may lead elsewhere since
+            if now.verdict == "deny":
+                return await self._refused(request, now, answer)
+            if judged_now != judged:
+                await self.approval_service.void(answer, request.call_id)
+                reason = now.reason if now.verdict == "ask" else "it would not ask any more"
+                text = (
+                    f"{request.tool.name} was not run: while the question was open, what it would do has changed "
+                    f"({reason}). Call it again."
+                )
+                return ToolOutput.error(text, "denied", meta={"rule": now.rule})
             self._endorse(request)
         return answer
+
+    async def _refused(self, request: Call, verdict: Check, approved: Grant | None) -> ToolOutput:
+        """Return the refusal of a denied call, and use up its approval: else every repetition would end here."""
+        if approved is not None and self.approval_service is not None:
+            await self.approval_service.void(approved, request.call_id)
+        if verdict.step == 0:
+            return ToolOutput.error(f"{request.tool.name} was not run: {verdict.reason}", "invalid")
+        text = f"{request.tool.name} was denied: {verdict.reason}"
+        return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
 
     def _endorse(self, request: Call) -> None:
         """Mark the values that a person saw and approved as trusted for the rest of this session."""
