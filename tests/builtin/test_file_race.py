@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from toolcrib import Toolbox
+from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.edit import EditTools
 from toolcrib.builtin.files import FileTools
 from toolcrib.builtin.patch import PatchTools
@@ -91,3 +93,37 @@ def test_no_escape_in_a_long_race(room, action):
     tries, good = race(room, action, 5)
     print(f"{action}: {tries} tries, {good} good, 0 escapes")
     assert good > 0 and tries > good
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("read_file", {"path": "link/x.txt"}),
+        ("grep", {"path": "link/x.txt", "pattern": "DEN.ED"}),
+        ("grep", {"path": "link", "pattern": "DEN.ED"}),
+        ("glob", {"path": "link", "pattern": "x*"}),
+        ("list_dir", {"path": "link"}),
+    ],
+)
+async def test_a_link_that_leads_to_what_a_rule_denies_only_when_it_is_opened(tmp_path, monkeypatch, tool, args):
+    room, settings = tmp_path / "room", tmp_path / "settings.toml"
+    for name, text in (("secrets", "DENIED"), ("open", "public")):
+        (room / name).mkdir(parents=True)
+        (room / name / "x.txt").write_text(text)
+    (room / "link").symlink_to("open")
+    settings.write_text('[rules]\ndeny = ["Read(secrets/**)"]\n')
+
+    def swapped(opens):
+        def swap_and_open(self, path, **options):
+            (room / "link").unlink()
+            (room / "link").symlink_to("secrets")
+            return opens(self, path, **options)
+
+        return swap_and_open
+
+    for name in ("open_read", "open_dir"):
+        monkeypatch.setattr(Workspace, name, swapped(getattr(Workspace, name)))
+    async with Toolbox.open(room, config=settings, warm_up=False) as box:
+        output = await box.call(tool, args)
+    assert output.is_error and "leads to another file" in output.for_llm
+    assert "DENIED" not in output.for_llm and "x.txt\n" not in output.for_llm

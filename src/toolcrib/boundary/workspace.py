@@ -106,7 +106,8 @@ class Workspace(WorkspaceRoots):
     def name_of(self, fd: int) -> str | None:
         """Return the current canonical path of an open file; None if the system does not know it."""
         try:
-            return self.relative(os.readlink(f"/proc/self/fd/{fd}"))
+            name = os.readlink(f"/proc/self/fd/{fd}")
+            return self.relative(name if os.fstat(fd).st_nlink else name.removesuffix(" (deleted)"))
         except (OSError, ToolError):
             return None
 

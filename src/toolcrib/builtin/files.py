@@ -63,7 +63,7 @@ class FileTools(JournaledTools):
         self._hider = hider
         self._documents = documents
         self._places = Recent[tuple[int, ...], tuple[int, int]](64)
-        self._links = JudgedLinks(workspace)
+        self._links = JudgedLinks(workspace, hider)
         # what was in folders when a question about them was asked
         self._asked = Recent[tuple[str | None, str], frozenset[str]](64)
 
@@ -143,7 +143,7 @@ class FileTools(JournaledTools):
             limit = end_line - offset + 1
         with explained(self.ws, path), closing_fd(self.ws.open_read(path)) as fd:
             shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
-            self._links.check(fd, shown)
+            self._links.check(fd, shown, "read_file")
             as_text = encoding is not None and is_utf8(sample)  # "%PDF-" may also begin a text
             reader = None if as_text else self._documents
             kind = None if reader is None else container(sample, text=detect(sample) is not None)
@@ -221,7 +221,8 @@ class FileTools(JournaledTools):
         """
         with explained(self.ws, path), closing_fd(self.ws.open_dir(path)) as fd:
             shown = self.ws.relative(path)
-            hides = hidden_below(self._hider, "list_dir", self.ws, path)
+            self._links.check(fd, shown, "list_dir")
+            hides = hidden_below(self._hider, "list_dir", self.ws, path, fd)
             listing = DirectoryListing(self._style, max_entries, hides)
             listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
         return listing.text(shown)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.workspace import Workspace
 from ..core.errors import ToolError
 from ..core.recent import Recent
 from ..core.verdict import Judgement
+from .listing import Hider
 
 
 class JudgedLinks:
-    """The paths of recent calls about which nobody was asked: they led to ordinary files."""
+    """The paths of recent calls about which nobody was asked: they led to ordinary files. `hider` says which files
+    rules hide from a tool."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, hider: Hider | None = None) -> None:
+        self._workspace, self._hider = workspace, hider
         self._harmless = Recent[str, None](1024)
 
     def note(self, path: str, verdict: Judgement | None) -> Judgement | None:
@@ -27,10 +31,14 @@ class JudgedLinks:
             self._harmless[shown] = None
         return verdict
 
-    def check(self, fd: int, path: str) -> None:
-        """Raise ToolError for a link that led to an ordinary file at the judgement, and leads to a secret now."""
-        shown = self._workspace.relative(path)
-        if shown in self._harmless and not sensitive_by(shown):
-            real = self._workspace.name_of(fd)
-            if real is not None and real != shown and sensitive_by(real):
-                raise ToolError(f"{shown} leads to another file than a moment ago; try again")
+    def check(self, fd: int, path: str, tool: str) -> None:
+        """Raise ToolError if a link on the way to an open file or folder leads to what rules hide from the tool, or if
+        it led to an ordinary file at the judgement, and leads to a secret now."""
+        shown, real = self._workspace.relative(path), self._workspace.name_of(fd)
+        if real is None or real == shown:
+            return
+        secret = shown in self._harmless and not sensitive_by(shown) and sensitive_by(real)
+        hides = None if self._hider is None else self._hider(tool, "/")
+        whole = os.path.normpath(os.path.join(self._workspace.root, real))
+        if secret or (hides is not None and (hides(whole) or hides(f"{whole}/…"))):
+            raise ToolError(f"{shown} leads to another file than it did, or to one that a rule is about; try again")

@@ -25,10 +25,13 @@ Hider = Callable[[str, str], Callable[[str], bool] | None]
 the tool. It returns None if nothing is hidden."""
 
 
-def hidden_below(hider: Hider | None, tool: str, ws: Workspace, path: str) -> Callable[[str], bool] | None:
+def hidden_below(
+    hider: Hider | None, tool: str, ws: Workspace, path: str, fd: int | None = None
+) -> Callable[[str], bool] | None:
     """Return a function that says whether a path below `path` is hidden from a tool, by rules or because it is ours;
-    None if nothing is."""
-    folder = os.path.normpath(os.path.join(ws.root, ws.real(path)))
+    None if nothing is. `fd` is the open folder, if it is open: links may lead elsewhere by now."""
+    real = None if fd is None else ws.name_of(fd)
+    folder = os.path.normpath(os.path.join(ws.root, ws.real(path) if real is None else real))
     hides = [] if hider is None else [hider(tool, folder)]
     hides += [ws.private.holds] if ws.private.lie_in(folder) else []
     asked = [each for each in hides if each is not None]

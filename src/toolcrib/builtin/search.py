@@ -69,7 +69,7 @@ class SearchTools:
         self.seconds = seconds
         self._hider = hider
         self._configured = ripgrep
-        self._links = JudgedLinks(workspace)
+        self._links = JudgedLinks(workspace, hider)
 
     @functools.cached_property
     def ripgrep(self) -> Ripgrep | None:
@@ -127,10 +127,10 @@ class SearchTools:
         where = f"{path}/{prefix}" if prefix else path
         newest, total, stopped = list[str](), 0, None
         with contextlib.ExitStack() as stack:
-            haystack: Haystack | None = self._directory(path, stack)
+            haystack: Haystack | None = self._directory(path, stack, "glob")
             if prefix:
                 try:
-                    haystack = self._directory(where, stack)
+                    haystack = self._directory(where, stack, "glob")
                 except OutsideWorkspace:
                     raise
                 except ToolError:
@@ -246,9 +246,10 @@ class SearchTools:
 
     # Where to search
 
-    def _directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
+    def _directory(self, path: str, stack: contextlib.ExitStack, tool: str = "grep") -> Haystack:
         with explained(self.workspace, path):
             directory = stack.enter_context(closing_fd(self.workspace.open_dir(path)))
+            self._links.check(directory, path, tool)
         place = self.workspace.locate(path)
         if not place.parts:
             return Haystack(directory, (), self._ignore_files)
@@ -261,7 +262,7 @@ class SearchTools:
             if stat.S_ISDIR(self.workspace.stat(path).st_mode):
                 return self._directory(path, stack)
             descriptor = stack.enter_context(closing_fd(self.workspace.open_read(path)))
-        self._links.check(descriptor, path)
+        self._links.check(descriptor, path, "grep")
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
     @functools.cached_property
@@ -288,7 +289,7 @@ class SearchTools:
     ) -> tuple[list[str], int, Stop | None]:
         """Return the paths of the newest files, the number of all files, and the reason if the search ended early."""
         meant, total = is_meant(query), 0
-        hides = hidden_below(self._hider, "glob", self.workspace, path)
+        hides = hidden_below(self._hider, "glob", self.workspace, path, haystack.directory)
         found: list[tuple[int, bytes]] = []
         with self._search(query, haystack, ctx) as answer:
             for names in answer.names():
@@ -314,7 +315,7 @@ class SearchTools:
         real = self.workspace.name_of(haystack.directory) or self.workspace.real(path)  # of what is open, if known
         meant = is_meant(query)
         own_name = self.workspace.relative(path)
-        hides = None if query.stdin else hidden_below(self._hider, "grep", self.workspace, path)
+        hides = None if query.stdin else hidden_below(self._hider, "grep", self.workspace, path, haystack.directory)
         if haystack.stdin is not None:
             os.lseek(haystack.stdin, 0, os.SEEK_SET)  # for the second search
         with self._search(query, haystack, ctx) as answer:
