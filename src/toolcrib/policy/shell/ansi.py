@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...core.text import lazy_regex
-from .unsure import Unsure
+from .tree import Unsure
 
 _ANSI = lazy_regex(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,3})|([abeEfnrtv\\'\"?]))")
 _SIMPLE = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

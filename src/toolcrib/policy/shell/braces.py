@@ -6,8 +6,7 @@ import re
 from itertools import pairwise
 
 from ...core.text import lazy_regex
-from .tree import Lit, Param, Piece
-from .unsure import Unsure
+from .tree import Lit, Param, Piece, Unsure
 
 MAX_WORDS = 2000  # the largest number of words that braces may make
 _SEQUENCE = lazy_regex(

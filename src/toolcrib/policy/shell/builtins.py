@@ -16,7 +16,7 @@ from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, Value, known
 from .table.wordlist import words
-from .unsure import Unsure
+from .tree import Unsure
 
 Directories: TypeAlias = tuple[str | None, ...]
 Builtin: TypeAlias = Callable[[ScriptWalk, Command], Directories | None]
@@ -139,13 +139,6 @@ def _test(reader: ScriptWalk, command: Command) -> None:
         runs_later(word.text, reader)
 
 
-def _redefine(reader: ScriptWalk, command: Command) -> None:
-    """hash -p, enable: from here on a name means another program."""
-    harmless = ("-r", "-l", "-t", "-d") if command.name == "hash" else ("-a", "-p")
-    if any(word.text is None or (word.text.startswith("-") and word.text not in harmless) for word in command.args):
-        raise Unsure("a command's name is given another meaning", command.source, "shell:redefined")
-
-
 def _shopt(reader: ScriptWalk, command: Command) -> None:
     """shopt: some options change how this script would have to be read."""
     harmless = {"extglob", "nullglob", "failglob", "globstar", "nocasematch", "lastpipe",
@@ -216,7 +209,6 @@ _BY_NAMES: dict[str, Builtin] = {
     "getopts let": _names,
     "printf wait": _printf,
     "test [": _test,
-    "hash enable": _redefine,
     "unset": _unset,
     "shopt": _shopt,
     "read mapfile readarray": _read,

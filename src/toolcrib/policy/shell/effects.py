@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...core.text import lazy_regex
-from .effect import Effect
-from .parts import Command, Redirect, Word
+from .parts import Command, Effect, Redirect, Word
 from .roles import PATHISH, of_options, of_unsure, plain
 from .sorting import sort_words
 from .table import lookup

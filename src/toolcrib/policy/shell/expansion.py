@@ -12,8 +12,7 @@ from ...core.text import lazy_regex
 from .lexer import NAME
 from .script_walk import ScriptWalk
 from .shell_state import NUMBER, OUTER, SECRET_NAME, UNKNOWN, State, Value, is_number, known
-from .tree import Arith, Lit, Param, Piece, Proc, Subst
-from .unsure import Unsure
+from .tree import Arith, Lit, Param, Piece, Proc, Subst, Unsure
 
 MAX_VALUE = 10_000  # characters; a longer value counts as unknown
 _DEFAULTS = frozenset({":-", ":=", ":?", "-", "=", "?"})  # what all shells have, as the next ones

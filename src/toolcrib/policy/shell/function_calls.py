@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .parts import Command, Stdin
 from .script_walk import ScriptWalk
-from .tree import Function
-from .unsure import Unsure
+from .tree import Function, Unsure
 
 MAX_CALLS = 20  # the largest depth of functions that call functions
 

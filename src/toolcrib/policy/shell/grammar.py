@@ -17,7 +17,7 @@ from ...core.text import lazy_regex
 from . import tree
 from .lexer import NAME, SPLIT_OPERATOR
 from .simple import CLOSERS, FUNCTION_PARENS, OPENERS, REDIRECT, CommandLexer
-from .unsure import Unsure
+from .tree import Unsure
 
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
 _RESERVED = lazy_regex(r"(?:[a-z]{2,8}|\{|\}|!|\[\[)" + _END)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .effect import Effect
-from .parts import Word
+from .parts import Effect, Word
 from .roles import SHELL_ONLY
 from .sorting import literal
 

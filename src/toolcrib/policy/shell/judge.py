@@ -17,11 +17,10 @@ from ...core.errors import ConfigError
 from ...core.text import clip, lazy_regex, one_line
 from ...core.verdict import Judgement
 from .command_flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
-from .effect import Effect
 from .effects import effects_of
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
-from .parts import Command, CommandPlace, Script, Word
+from .parts import Command, CommandPlace, Effect, Script, Word
 from .paths import Finding, links_out, odd_names
 from .paths import judge as judge_path
 from .reading import read_script

@@ -10,8 +10,7 @@ import re
 from ...core.text import lazy_regex
 from .ansi import ansi_c
 from .scanner import Scanner
-from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
-from .unsure import Unsure
+from .tree import AndOr, Arith, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst, Unsure
 
 _PLAIN = lazy_regex(r"[^\\'\"$`|&;()<> \t\n]+")
 ACTIVE = lazy_regex(r"[{*?\[~]")  # unquoted text with these characters may be expanded

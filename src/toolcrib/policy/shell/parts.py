@@ -1,4 +1,4 @@
-"""Define the parts of a shell script that was read: words as far as they are known, and commands that may run.
+"""Define the parts of a script that was read: words as far as they are known, commands that may run, their effects.
 
 `reading` makes these from the syntax tree, and unfolds everything that runs further shell commands. `effects` says
 what each command reads, writes, executes and connects to. `judge` turns that into a verdict. Rules match commands.
@@ -133,6 +133,23 @@ class Command:
     def given(self) -> str | None:
         """Return the text of its input, if that is known."""
         return self.stdin.text.text if self.stdin is not None and self.stdin.text is not None else None
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Effect:
+    """One thing that a command does.
+
+    `kind` is one of `PATH_KINDS` (then `target` is the path's word), one of `KINDS`, or `shell` (then the target is a
+    separate command line). `reason` completes the sentence "`command` …" if the kind's own phrase does not. `cwd` is
+    set if the path is not relative to the command's own directory; `code` is a program text and its language.
+    """
+
+    kind: str
+    target: Word | str | None = None
+    reason: str = ""
+    rule: str = ""
+    cwd: str | None = None
+    code: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from ...core.dataclass import dataclass
 from ...core.errors import AddressRefused
 from ...core.text import lazy_regex
 from ...core.verdict import Judgement
-from .effect import Effect
 from .effects import effects_of
 from .inline_code import effects_of_code
 from .judge import judgements, planted_program
-from .parts import Command, CommandPlace, Script, Word
+from .parts import Command, CommandPlace, Effect, Script, Word
 from .reading import read_script
 from .repository import remote_of
 from .table.wordlist import words

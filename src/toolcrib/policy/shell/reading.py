@@ -14,7 +14,7 @@ from .function_calls import uncalled
 from .parts import Problem, Script
 from .script_reader import Reader
 from .shell_state import State
-from .unsure import Unsure
+from .tree import Unsure
 
 MAX_LENGTH = 10_000  # characters
 # Characters that a terminal does not show or that reorder what it shows (Unicode's bidi controls, TR 36).

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 
 from ...boundary.sensitive_names import sensitive_by
 from ...core.text import lazy_regex
-from .effect import Effect
 from .kinds import PATH_KINDS
-from .parts import Word
+from .parts import Effect, Word
 from .sorting import cut, literal
 from .table.places import SECRET_SAMPLES
 from .table.program_spec import SortedWords, parse_operands

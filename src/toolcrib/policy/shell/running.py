@@ -6,7 +6,7 @@ from .parts import Command, Stdin, Word, plain_name
 from .produced import as_word
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, Value, known
-from .unsure import Unsure
+from .tree import Unsure
 from .wrappers.inner import Inner
 from .wrappers.unfold import keeps_home, unfold
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.text import lazy_regex
-from .unsure import Unsure
+from .tree import Unsure
 
 MAX_DEPTH = 24  # nested constructs: more than people write, and few enough for Python's own stack
 _SKIPPED = frozenset(" \t\\#")

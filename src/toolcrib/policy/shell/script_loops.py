@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from .parts import Command, Word
 from .script_walk import ScriptWalk
 from .shell_state import UNKNOWN, LoopPattern, State, Value
-from .tree import ArithFor, For, Simple, While
-from .unsure import Unsure
+from .tree import ArithFor, For, Simple, Unsure, While
 from .words import arguments
 
 MAX_ITEMS = 32  # items of a loop that are read one by one

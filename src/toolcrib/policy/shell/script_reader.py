@@ -22,7 +22,7 @@ from .running import MAX_SCRIPTS, fed_script, run_further
 from .script_loops import for_loop, note_forks, read_loop
 from .script_walk import ScriptWalk
 from .shell_state import OUTER, UNKNOWN, State, Value, directories, is_number, known
-from .unsure import Unsure
+from .tree import Unsure
 from .words import file_word
 
 MAX_STEPS = 20_000  # statements read, repeated ones included

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from .parts import Command, Problem, Script, Stdin, Word
 from .shell_state import UNKNOWN, State, Value, directories
-from .tree import Function, Item, Node
-from .unsure import Unsure
+from .tree import Function, Item, Node, Unsure
 
 MAX_COMMANDS = 4_000
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .command_flow import FETCHERS, feeders
-from .effect import Effect
 from .effects import effects_of
 from .kinds import PATH_KINDS
-from .parts import Command, CommandPlace, Script, Word
+from .parts import Command, CommandPlace, Effect, Script, Word
 from .shell_state import join_path
 from .spots import find
 

@@ -6,8 +6,7 @@ import re
 
 from ...core.text import lazy_regex
 from .lexer import Lexer
-from .tree import Assign, Lit, Node, Piece, Raw, Redir, Simple
-from .unsure import Unsure
+from .tree import Assign, Lit, Node, Piece, Raw, Redir, Simple, Unsure
 
 REDIRECT = lazy_regex(
     r"(?:([0-9]{1,9})|(\{[A-Za-z_][A-Za-z0-9_]*\}))?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|(&>>|&>)"

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from ...boundary.programs import loads_something
 from ...boundary.scripts import fingerprint, loaded_by
 from ..plain import plain_line
-from .effect import Effect
 from .effects import effects_of
 from .judge import shown
 from .kinds import KINDS, PATH_KINDS
-from .parts import Command, Word
+from .parts import Command, Effect, Word
 from .reading import read_script
 
 MAX_LINES = 25

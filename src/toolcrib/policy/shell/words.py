@@ -16,8 +16,7 @@ from .lexer import ACTIVE
 from .parts import Word
 from .script_walk import ScriptWalk
 from .shell_state import UNKNOWN, LoopPattern, State, Value, known
-from .tree import Lit, Param, Piece, Proc, Raw
-from .unsure import Unsure
+from .tree import Lit, Param, Piece, Proc, Raw, Unsure
 
 _BLANKS = lazy_regex(r"[ \t\n]+")
 _SPLITTING = frozenset(" \t\n*?[")

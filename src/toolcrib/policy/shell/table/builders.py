@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ....core.text import lazy_regex
-from ..effect import Effect
-from ..parts import Word
+from ..parts import Effect, Word
 from ..roles import of_operands, plain
 from .program_spec import SortedWords
 from .wordlist import words

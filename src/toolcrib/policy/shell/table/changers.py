@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ....core.text import lazy_regex
-from ..effect import Effect
+from ..parts import Effect
 from ..roles import of_operands, of_role
 from ..sorting import cut, literal
 from .program_spec import SortedWords

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effect import Effect
-from ..parts import Stdin, Word
+from ..parts import Effect, Stdin, Word
 from ..roles import of_operands
 from .program_spec import Handler, SortedWords
 from .wordlist import words

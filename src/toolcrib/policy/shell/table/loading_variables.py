@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 
 from ....core.text import lazy_regex
-from ..effect import Effect
-from ..parts import Word
+from ..parts import Effect, Word
 from ..roles import of_program_word
 from ..shell_state import NUMBER
 from . import places

@@ -29,8 +29,7 @@ from functools import cache
 
 from ....core.dataclass import dataclass
 from ....core.text import lazy_regex
-from ..effect import Effect
-from ..parts import Command, Word
+from ..parts import Command, Effect, Word
 
 Handler = Callable[["SortedWords"], Iterable[Effect]]
 """Yields the effects of a parsed call, if operands and options alone do not decide them."""

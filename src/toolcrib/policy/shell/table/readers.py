@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ....core.text import lazy_regex
-from ..effect import Effect
 from ..inline_code import effects_of_code
-from ..parts import Word
+from ..parts import Effect, Word
 from ..roles import of_operands, of_options, of_program_word, of_role, plain
 from ..sorting import cut, literal, sort_words
 from .program_spec import SortedWords, parse_options

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import cycle, pairwise
 
 from ....core.text import lazy_regex
-from ..effect import Effect
-from ..parts import Word
+from ..parts import Effect, Word
 from ..shell_state import NUMBER, SECRET_NAME
 from ..sorting import cut, literal
 from .loading_variables import assignment
@@ -22,12 +21,7 @@ _WHOLE = "prints the whole environment"
 # Options that bash and zsh understand in the same way.
 _DECLARED = frozenset("aAfgiIlnprtux")
 _SET = frozenset("befhkmnoptuvxBCEH")  # and not `-a`: programs would obey what is set from now on
-_SET_NAMES = words(
-    """
-    braceexpand emacs errexit errtrace hashall histexpand history ignoreeof interactive-comments keyword
-    monitor noclobber noexec noglob nolog notify nounset onecmd pipefail posix verbose vi xtrace
-    """
-)
+SET_NAMES = words("errexit nounset pipefail xtrace verbose noclobber noglob")
 
 
 def declare(call: SortedWords) -> Iterator[Effect]:
@@ -104,7 +98,7 @@ def _sets_other(texts: list[str]) -> bool:
         if text[:1] not in ("-", "+") or text in ("-", "--"):
             return False
         names = [next(rest, "errexit") for letter in text[1:] if letter == "o"]
-        if set(text[1:]) - _SET or set(names) - _SET_NAMES:
+        if set(text[1:]) - _SET or set(names) - SET_NAMES:
             return True
     return False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..parts import Word
 from ..table.wordlist import words as words_in
-from ..unsure import Unsure
+from ..tree import Unsure
 from .inner import MANY, Inner, options_of, replaced, starts_of
 
 # With these options the items are not simply what its input holds.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..parts import Word, plain_name
-from ..unsure import Unsure
+from ..table.shell import SET_NAMES
+from ..tree import Unsure
 from .inner import Inner, joined, options_of, split_assignment, starts_of
 
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-
-
-_HARMLESS_OPTIONS = frozenset({"pipefail", "errexit", "nounset", "xtrace", "verbose", "noclobber", "noglob"})
 
 
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -63,7 +61,7 @@ def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             yield Inner(script=Word((None,)))
             return
         options = sum(letter in "oO" for letter in text[1:])
-        if any(word.text not in _HARMLESS_OPTIONS for word in words[at : at + options]):
+        if any(word.text not in SET_NAMES for word in words[at : at + options]):
             yield Inner(script=Word((None,)))  # with this option the text would have to be read in another way
             return
         at += options
