@@ -82,6 +82,20 @@ def test_links_on_path_lead_to_their_installation(home: Path) -> None:
     assert not visible(roots, home / "scripts/secret")
 
 
+@pytest.mark.parametrize("sign", [".git", ".env"])
+def test_a_link_on_path_does_not_open_a_whole_project(home: Path, sign: str) -> None:
+    (home / ".local/bin").mkdir(parents=True)
+    tool = program(home / "src/project/bin/tool")
+    (home / "src/project/lib").mkdir()
+    (home / "src/project" / sign).mkdir()
+    (home / ".local/bin/tool").symlink_to(tool)
+    for entry in (".local/bin", "src/project/bin"):
+        roots = ReadableRoots(home, home / "work")
+        roots.add_path(f"{home}/{entry}")
+        assert visible(roots, tool) and visible(roots, home / "src/project/lib/x")
+        assert not visible(roots, home / "src/project/customers.db") and not visible(roots, home / "src/project/.env")
+
+
 def test_an_environment_leads_to_its_interpreter_hop_by_hop(home: Path) -> None:
     real = home / "pythons/cpython-3.12.8"
     python(real)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..programs import beneath
+from ..sensitive_names import sensitive_among
 
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
 SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -40,6 +41,8 @@ TOOL_HOMES = (
 )  # fmt: skip
 _RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains in it
 
+_REPOSITORY = frozenset({".git", ".hg", ".jj", ".svn"})
+_OF_PROGRAMS = frozenset({"bin", "lib", "lib64", "libexec", "pyvenv.cfg"})
 VENV_NAMES = (".venv", "venv", "env")
 _MAX_HOPS = 8
 _MAX_LINKS = 500
@@ -202,7 +205,7 @@ class ReadableRoots:
                 self._bind(f"{home}/{_RELATED[relative]}")
         prefix = os.path.dirname(folder)
         if os.path.basename(folder) == "bin" and self._is_prefix(prefix):
-            self._bind(prefix)
+            self._bind_installation(prefix)
             self._add_interpreter(f"{folder}/python")
 
     def _add_target(self, target: str) -> None:
@@ -214,7 +217,7 @@ class ReadableRoots:
         if self._tool_home(folder) is not None:
             self._add_folder(folder)
         elif os.path.basename(folder) == "bin" and self._is_prefix(os.path.dirname(folder)):
-            self._bind(os.path.dirname(folder))
+            self._bind_installation(os.path.dirname(folder))
             self._add_interpreter(f"{folder}/python")
         elif os.path.isfile(real):
             self._bind(real)
@@ -245,13 +248,26 @@ class ReadableRoots:
                 self._bind(real)
                 self.binds.setdefault(prefix, real)
             elif os.path.isfile(f"{prefix}/pyvenv.cfg") and _is_environment(real) and prefix not in self._open:
-                self._bind(real)
+                self._bind_installation(real)
 
     # --- helpers ------------------------------------------------------------------------------------------
 
     def _bind(self, path: str) -> None:
         if path not in self._open and not self._visible(path) and not self._within_workspace(path):
             self.binds[path] = os.path.realpath(path)
+
+    def _bind_installation(self, prefix: str) -> None:
+        """Bind an installation; if it is a person's project, or holds secrets, only its folders for programs."""
+        try:
+            names = os.listdir(prefix)
+        except OSError:
+            return
+        if _REPOSITORY.isdisjoint(names) and not sensitive_among(prefix, names):
+            self._bind(prefix)
+            return
+        for name in _OF_PROGRAMS.intersection(names):
+            if not os.path.islink(f"{prefix}/{name}"):
+                self._bind(f"{prefix}/{name}")
 
     def _within_workspace(self, path: str) -> bool:
         return path == self.workspace or path.startswith(self.workspace + "/")
