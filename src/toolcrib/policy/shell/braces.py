@@ -9,9 +9,7 @@ from ...core.text import lazy_regex
 from .tree import Lit, Param, Piece, Unsure
 
 MAX_WORDS = 2000  # the largest number of words that braces may make
-_SEQUENCE = lazy_regex(
-    r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
-)
+_SEQUENCE = lazy_regex(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})|([A-Za-z])\.\.([A-Za-z])")
 
 
 def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
@@ -78,29 +76,22 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
                     bounds = [at, *commas, index]
                     inner = [atoms[a + 1 : b] for a, b in pairwise(bounds)]
                     return [_braces(word, 1) for word in inner], index
-                inside = atoms[at + 1 : index]
-                text = "".join(each if isinstance(each, str) else "{" for each in inside)
-                sequence = _sequence(inside)
-                # bash 5.2 removes the braces of `{a..b{c,d}}`; zsh has ranges of all characters, such as `{-..0}`
-                if ".." in text and ("{" in text or (sequence is None and len(text) == 4 and text[1:3] == "..")):
-                    raise Unsure("braces hold an invalid range")
-                return None if sequence is None else ([sequence], index)
+                text = "".join(atom if isinstance(atom, str) else "{" for atom in atoms[at + 1 : index])
+                return ([_sequence(text)], index) if ".." in text else None
     return None
 
 
-def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
-    """Return the words of `{1..5}` or `{a..e}`, or None. Raises `Unsure` if there are too many."""
-    if not all(isinstance(atom, str) for atom in atoms):
-        return None
-    match = _SEQUENCE.fullmatch("".join(atom for atom in atoms if isinstance(atom, str)))
+def _sequence(text: str) -> list[list[str | Piece]]:
+    """Return the words of `{1..5}` or `{a..e}`. Raises `Unsure` if there are too many, and for a range with steps or
+    between other signs, which shells understand in different ways."""
+    match = _SEQUENCE.fullmatch(text)
     if match is None:
-        return None
-    low, high, step, first, last, letters_step = match.groups()
+        raise Unsure("braces hold a range that is not read", text, "shell:rare")
+    low, high, first, last = match.groups()
     start, end = (int(low), int(high)) if low else (ord(first), ord(last))
-    stride = abs(int(step or letters_step or 1)) or 1
-    if abs(end - start) // stride > MAX_WORDS:
+    if abs(end - start) > MAX_WORDS:
         raise Unsure("braces make too many words", rule="shell:size")
-    numbers = range(start, end + 1, stride) if start <= end else range(start, end - 1, -stride)
+    numbers = range(start, end + 1) if start <= end else range(start, end - 1, -1)
     if low:
         padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
         width = max(len(low), len(high)) if padded else 0
@@ -113,15 +104,12 @@ def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
 def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:
     """Turn atoms into pieces again; runs of characters are joined."""
     pieces: list[Piece] = []
-    run: list[str] = []
     for atom in atoms:
-        if isinstance(atom, str):
-            run.append(atom)
-            continue
-        if run:
-            pieces.append(Lit("".join(run), False))
-            run = []
-        pieces.append(atom)
-    if run:
-        pieces.append(Lit("".join(run), False))
+        last = pieces[-1] if pieces else None
+        if not isinstance(atom, str):
+            pieces.append(atom)
+        elif isinstance(last, Lit) and not last.quoted:
+            last.text += atom
+        else:
+            pieces.append(Lit(atom, False))
     return tuple(pieces)

@@ -221,8 +221,7 @@ class Lexer(Scanner):
         if following == "\\" and s.startswith("\\\n", self.i + 1):
             raise self.error("a line is continued inside an expansion")
         if following == "[":
-            self.i += 2
-            return (Arith(self.arithmetic("]"), quoted),)
+            raise Unsure("`$[…]` is not read", s[self.i : self.i + 30], "shell:rare")
         if not quoted and following == "'":
             return (self.ansi(),)
         if not quoted and following == '"':
@@ -262,23 +261,22 @@ class Lexer(Scanner):
         """Return the pieces of arithmetic that ends in `))`; None, with nothing read, if it does not."""
         start, pending = self.i, list(self.pending)
         self.i = at
-        pieces = self.arithmetic(")", semicolons)
+        pieces = self.arithmetic(semicolons)
         if self.s.startswith(")", self.i):
             self.i += 1
             return pieces
         self.i, self.pending = start, pending
         return None
 
-    def arithmetic(self, closer: str, semicolons: bool = False) -> tuple[Piece, ...]:
+    def arithmetic(self, semicolons: bool) -> tuple[Piece, ...]:
         """Return the pieces of an expression; its closing bracket is read, too."""
         self.enter()
-        opener = "(" if closer == ")" else "["
         pieces: list[Piece] = []
         level = 1
         while self.i < self.n:
             char = self.s[self.i]
-            if char in (closer, opener):
-                level += 1 if char == opener else -1
+            if char in "()":
+                level += 1 if char == "(" else -1
                 self.i += 1
                 if level == 0:
                     self.depth -= 1
@@ -290,11 +288,11 @@ class Lexer(Scanner):
                 self.double(pieces)
             elif char in "'\\":
                 raise self.error("arithmetic holds a quote")
-            elif char == ";" and closer == ")" and not semicolons:
+            elif char == ";" and not semicolons:
                 raise Unsure("this is arithmetic or a subshell", self.s[self.i : self.i + 30], "shell:pattern")
             else:
                 pieces.append(Lit(self.run(_IN_ARITH), True))
-        raise self.error(f"{closer!r} is missing")
+        raise self.error("')' is missing")
 
     # ${…}
 

@@ -55,7 +55,7 @@ class Subst:
 
 @dataclass(slots=True)
 class Arith:
-    """`$((…))` or `$[…]`."""
+    """`$((…))`."""
 
     pieces: tuple[Piece, ...]
     quoted: bool

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Word, plain_name
+from ..sorting import cut
 from ..table import lookup
 from ..table.interpreters import READ_SHELLS
 from ..table.wordlist import words as words_in
@@ -153,13 +154,19 @@ def _typed(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
 
 
 def _git(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """git submodule foreach, git bisect run; the table says what other options run."""
+    """git submodule foreach, git bisect run, git rebase --exec, git difftool --extcmd: rules match what they run."""
     texts = [word.text or "" for word in words]
     if texts[1:3] == ["bisect", "run"]:
         yield Inner(words[3:])
     elif texts[1:2] == ["submodule"] and "foreach" in texts:
         rest = [word for word in words[texts.index("foreach") + 1 :] if word.text not in ("--recursive", "--quiet")]
         yield Inner(script=joined(tuple(rest)))
+    elif texts[1:2] in (["rebase"], ["difftool"]):
+        for word, after in zip(words, (*words[1:], Word((None,))), strict=True):
+            if word.text in ("-x", "--exec", "--extcmd"):
+                yield Inner(script=after)
+            elif word.start.startswith(("--exec=", "--extcmd=")):
+                yield Inner(script=cut(word, word.start.index("=") + 1))
 
 
 SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] = {
