@@ -254,7 +254,7 @@ class _Places:
 
     def _redirects(self, redirects: tuple[tree.Redir, ...]) -> None:
         for redirect in redirects:
-            if redirect.op in _REDIRECTS and redirect.body is None and not redirect.variable:
+            if redirect.op in _REDIRECTS and redirect.body is None:
                 self._word(redirect.target)
 
     def _word(self, word: tree.Raw) -> None:
