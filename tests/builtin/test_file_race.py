@@ -127,3 +127,21 @@ async def test_a_link_that_leads_to_what_a_rule_denies_only_when_it_is_opened(tm
         output = await box.call(tool, args)
     assert output.is_error and "leads to another file" in output.for_llm
     assert "DENIED" not in output.for_llm and "x.txt\n" not in output.for_llm
+
+
+async def test_a_link_to_what_a_rule_asks_about_is_read_after_the_yes(tmp_path):
+    room, settings = tmp_path / "room", tmp_path / "settings.toml"
+    (room / "notes").mkdir(parents=True)
+    (room / "notes/x.txt").write_text("hello")
+    (room / "link").symlink_to("notes")
+    settings.write_text('[rules]\nask = ["Read(notes/**)"]\n')
+
+    async def yes(request):
+        return True
+
+    async with Toolbox.open(room, config=settings, warm_up=False, approve=yes) as box:
+        assert "hello" in (await box.call("read_file", {"path": "link/x.txt"})).for_llm
+        assert "x.txt" in (await box.call("list_dir", {"path": "link"})).for_llm
+        assert not (await box.call("glob", {"path": "link", "pattern": "*"})).is_error
+        assert not (await box.call("glob", {"pattern": "link/*"})).is_error
+        assert not (await box.call("grep", {"path": "link", "pattern": "h"})).is_error

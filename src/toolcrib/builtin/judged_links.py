@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ..boundary.sensitive_names import sensitive_by
@@ -19,6 +20,7 @@ class JudgedLinks:
     def __init__(self, workspace: Workspace, hider: Hider | None = None) -> None:
         self._workspace, self._hider = workspace, hider
         self._harmless = Recent[str, None](1024)
+        self._led_to = Recent[str, str | None](1024)
 
     def note(self, path: str, verdict: Judgement | None) -> Judgement | None:
         """Remember the judgement of a path, and return it."""
@@ -29,16 +31,22 @@ class JudgedLinks:
         self._harmless.pop(shown, None)
         if verdict is None:
             self._harmless[shown] = None
+        if self._hider is not None and self._hider("read_file", "/") is not None:
+            with contextlib.suppress(OSError, ToolError):
+                self._led_to[shown] = self._workspace.real(path)
         return verdict
 
     def check(self, fd: int, path: str, tool: str) -> None:
-        """Raise ToolError if a link on the way to an open file or folder leads to what rules hide from the tool, or if
-        it led to an ordinary file at the judgement, and leads to a secret now."""
+        """Raise ToolError if a link on the way to an open file or folder leads to what rules deny, or to another place
+        than at the judgement and there to a secret or to what a rule asks about."""
         shown, real = self._workspace.relative(path), self._workspace.name_of(fd)
         if real is None or real == shown:
             return
         secret = shown in self._harmless and not sensitive_by(shown) and sensitive_by(real)
-        hides = None if self._hider is None else self._hider(tool, "/")
+        if secret or (self._ruled(real, tool, real != self._led_to.get(shown))):
+            raise ToolError(f"{shown} leads to another file than it did, or to one that a rule denies; try again")
+
+    def _ruled(self, real: str, tool: str, asks: bool) -> bool:
+        hides = None if self._hider is None else self._hider(tool, "/", asks)
         whole = os.path.normpath(os.path.join(self._workspace.root, real))
-        if secret or (hides is not None and (hides(whole) or hides(f"{whole}/…"))):
-            raise ToolError(f"{shown} leads to another file than it did, or to one that a rule is about; try again")
+        return hides is not None and (hides(whole) or hides(f"{whole}/…"))

@@ -20,9 +20,9 @@ UNENTERED = frozenset(
 )  # fmt: skip
 _MAX_DEPTH = 64
 
-Hider = Callable[[str, str], Callable[[str], bool] | None]
-"""`hider(tool, directory)` returns a function that says whether rules hide an absolute path under the directory from
-the tool. It returns None if nothing is hidden."""
+Hider = Callable[..., Callable[[str], bool] | None]
+"""`hider(tool, directory, asks=True)` returns a function that says whether rules hide an absolute path under the
+directory from the tool; without `asks` only those that deny. It returns None if nothing is hidden."""
 
 
 def hidden_below(

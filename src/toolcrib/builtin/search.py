@@ -238,7 +238,10 @@ class SearchTools:
         return None
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return judge_path(self.workspace, _glob_paths(args)[0][0], read=False)
+        found = judge_path(self.workspace, where := _glob_paths(args)[0][0], read=False)
+        for each in (str(args.get("path") or "."), where):
+            self._links.note(each, found)
+        return found
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         path = str(args.get("path", "."))

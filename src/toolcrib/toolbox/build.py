@@ -421,12 +421,12 @@ def _code(house: House, missing: list[tuple[str, str]], closers: list[Callable[[
     )  # fmt: skip
 
 
-def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:
+def _hider(house: House) -> Callable[..., Callable[[str], bool] | None]:
     """Return a function that hides paths from a tool's listings, by the tool's name and the listed directory."""
 
-    def hider(name: str, directory: str) -> Callable[[str], bool] | None:
+    def hider(name: str, directory: str, asks: bool = True) -> Callable[[str], bool] | None:
         tool = house.registry.find(name)
-        return _rules_now(house.policy).hider(tool, directory) if tool is not None else None
+        return _rules_now(house.policy).hider(tool, directory, asks) if tool is not None else None
 
     return hider
 

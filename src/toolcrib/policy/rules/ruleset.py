@@ -192,16 +192,16 @@ class RuleSet:
         rule = allowed(call, compiled.allow, self._rules, self._place)
         return found if rule is None else [*found, (rule, True)]
 
-    def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
+    def hider(self, tool: Tool, below: str, asks: bool = True) -> Callable[[str], bool] | None:
         """Return a function that says which paths a search by this tool below a directory omits: those that rules deny
-        or ask about. None if it omits nothing.
+        or, with `asks`, ask about. None if it omits nothing.
 
         All paths are absolute and real. A rule for the directory itself was applied when the call named the directory.
         """
         compiled = self._of(tool)
         above = File(below, below, "read")
         patterns = [
-            each.files for each in (*compiled.deny, *compiled.ask)
+            each.files for each in (*compiled.deny, *(compiled.ask if asks else ()))
             if each.files is not None and "read" in each.access
             and not each.files.refuses_all_in(above) and each.files.reaches_below(below)
         ]  # fmt: skip
