@@ -11,8 +11,8 @@ ls dir vdir | list* | -aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --al
   --classify? --format= --full-time --group-directories-first --human-readable --hide=* --ignore=* --inode --reverse \
   --recursive --size --sort= --time= --time-style=
 exa eza | list* | -1lGxraRdTFhBgHimsSuUt -L= --long --level= --all --sort= --color? --git
-tree | list* | -adfipsuDhFqNACLQgxrtUvcJX -L= -P=* -I=* --dirsfirst --gitignore --noreport --charset= --du --prune \
-  --sort= --filelimit= | harmful
+tree | list* | -a -d -f -i -p -s -u -D -h -F -q -N -A -C -Q -g -x -r -t -U -v -c -J -X -L= -P=* -I=* --dirsfirst \
+  --gitignore --noreport --charset= --du --prune --sort= --filelimit= | single harmful
 stat | list* | -LftZ -c= --format= --printf= --terse --dereference --file-system
 file | read* | -bchikLNrsvz0 -F= -e=* --brief --mime-type --extension | harmful
 du | list* | -0abchHklmsSx -d= -B= -t= --all --apparent-size --bytes --total --human-readable --max-depth= --summarize \
@@ -73,15 +73,15 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
   --quiet --null | harmful @grep
 ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
 ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful check @grep
-sed gsed | text read* | -nErsuz -e=* -l= --quiet --silent --expression=* --regexp-extended --posix --sandbox \
+sed gsed | text read* | -nErsuz -e=* --quiet --silent --expression=* --regexp-extended --posix --sandbox \
   -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
   -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
 jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp --sort-keys \
-  --exit-status --raw-input --join-output --seq --arg= --argjson= --args --jsonargs | harmful @jq
+  --exit-status --raw-input --join-output --seq --arg= --argjson= | harmful @jq
 yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
 xmllint | remote* | --noout --format --xpath= | harmful
-xxd | read write | -abBceEiprRuv -c= -l= -s= -g= -o= -n= -R= | harmful
+xxd | read write | -a -b -C -e -E -i -p -r -u -v -c= -l= -s= -g= -o= -n= -R= | single harmful
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
 nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
@@ -115,8 +115,8 @@ identify | read* | -format= -verbose -ping -quiet | single harmful roles@special
 ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -of= -print_format= \
   -select_streams= -i=read | single harmful roles@special
 mediainfo | read* | --Output=maybe -f | harmful roles@special
-less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX -p= -P= -j= -x= -z= -y= | harmful options@pager
-more | text* | -# -cdeflpsu -n= | harmful options@pager
+less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX | harmful options@pager
+more | text* | -# -cdeflpsu | harmful options@pager
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | read* | -fqv | harmful
 zipinfo | read text* | -12hlmstvzMTZ
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
@@ -203,7 +203,7 @@ dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
-rpm | remote* | -qailfRcdp --query --all --info --list --queryformat= --qf= --changelog --requires --provides | \
+rpm | remote* | -qailfRcdp --query --all --info --list --changelog --requires --provides | \
   !install roles@rpm
 brew > list help | text*
 gem > list info help | text*

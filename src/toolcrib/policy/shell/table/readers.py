@@ -168,9 +168,7 @@ def jq(call: SortedWords) -> Iterator[Effect]:
             yield Effect("unknown", word, "reads the environment or other files from its filter", "shell:unknown-use")
     yield from plain(replace(call, operands=()), "")
     changes = call.name == "yq" and call.has("-i", "--inplace", "--in-place")
-    yield from of_operands(
-        operands[1:], "text*" if call.has("--args", "--jsonargs") else "write*" if changes else "read*"
-    )
+    yield from of_operands(operands[1:], "write*" if changes else "read*")
 
 
 def grep(call: SortedWords) -> Iterator[Effect]:

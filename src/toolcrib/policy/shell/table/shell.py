@@ -36,9 +36,7 @@ def declare(call: SortedWords) -> Iterator[Effect]:
         yield from declared(word, exported)
         if call.has("-p") and "=" not in word.start:
             yield from _printed(word)
-        elif (
-            exported and "=" not in word.start and word.text not in (None, "PATH")
-        ):  # any value was not judged for this
+        if exported and "=" not in word.start and word.text not in (None, "PATH"):  # any value was not judged for this
             if any(each.kind == "session" for each in assignment(word.start, _UNKNOWN, True)):
                 yield Effect("unknown", word, f"sets {word.text} for programs, which may obey it", "shell:variable")
         elif word.text in ("PATH", "path") and call.name != "export":  # in a function it is not set any more
