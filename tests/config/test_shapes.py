@@ -13,7 +13,8 @@ from toolcrib.config.hide import plain
 from toolcrib.config.merge import make_settings
 from toolcrib.config.settings import Settings
 from toolcrib.config.shapes import shape, snake
-from toolcrib.core.settings import Section, annotations_of
+from toolcrib.core.dataclass import dataclass
+from toolcrib.core.settings import Section, annotations_of, check
 
 from .conftest import Place
 
@@ -134,3 +135,15 @@ def test_map_keys_are_never_touched(servers: dict[str, dict[str, str]]) -> None:
     loaded = make_settings(shape(raw).values).mcp_servers
     assert {name: server.env for name, server in loaded.items()} == servers
     assert {name: server.headers for name, server in loaded.items()} == servers
+
+
+def test_values_are_checked_without_reading_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pydantic reads and parses a class's source for the strings below its fields; only the published schema has them."""
+
+    @dataclass(frozen=True)
+    class Fresh(Section):
+        number: int = 1
+        """What it counts."""
+
+    monkeypatch.setattr("inspect.getsourcelines", None)
+    assert check(Fresh, {"number": 2}, ("fresh",))[0] == Fresh(2)

@@ -13,7 +13,7 @@ from ..boundary.sandbox.settings import SandboxSettings
 from ..builtin.settings import ToolsSettings, WebSettings
 from ..core.dataclass import dataclass
 from ..core.empty import EMPTY
-from ..core.settings import AnyPath, NotASetting, Section
+from ..core.settings import AnyPath, NotASetting, Section, with_descriptions
 from ..core.text import clip, one_line
 from ..core.tightening import Only, OnlySome, Rank
 from ..policy.rules.rule_grammar import Rule
@@ -127,7 +127,8 @@ def config_schema() -> dict[str, Any]:
     spelling."""
     from pydantic import TypeAdapter
 
-    schema = TypeAdapter(Settings).json_schema()
+    with with_descriptions():
+        schema = TypeAdapter(Settings).json_schema()
     for section in (schema, *schema["$defs"].values()):
         for setting in section["properties"].values():
             _complete(setting)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, get_type_hints
 
@@ -36,13 +37,27 @@ class Section:
     foreign: ClassVar[frozenset[str] | None] = None
     """Set where an unknown key may belong to another program: such a key is a warning unless it looks like a slip.
     The keys listed here are never taken for slips."""
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
     def __init_subclass__(cls) -> None:
         cls.__repr__ = Section.__repr__  # so that no dataclass writes its own, with values that may be secret
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+
+@contextmanager
+def with_descriptions() -> Generator[None]:
+    """Let pydantic put the strings below fields into the schemas that it makes meanwhile.
+
+    It reads and parses the source of each class for that, 7 ms a section. The check of a value needs none of it.
+    """
+    plain = Section.__pydantic_config__
+    Section.__pydantic_config__ = {**plain, "use_attribute_docstrings": True}
+    try:
+        yield
+    finally:
+        Section.__pydantic_config__ = plain
 
 
 class NotASetting:
