@@ -32,7 +32,8 @@ BAD = [
     "echo $(ls {{a}})", "echo `ls {{a}}`", 'echo "$(ls {{a}})"', "diff <(ls {{a}}) x", "echo ${x:-{{a}}}",
     "echo # {{a}}", "cat <<E\n{{a}}\nE\n", "cat <<'E'\n{{a}}\nE\n", "cat << {{a}}", "ls >&{{a}}",
     # where a value would say what runs
-    "{{a}}", "{{a}} x", "x{{a}} y", "true; {{a}}", "true && {{a}} x", "env {{a}}", "xargs {{a}}", "timeout 5 {{a}}",
+    "{{a}}", "{{a}} x", "x{{a}} y", "true; {{a}}", "true && {{a}} x", "env {{a}}", "xargs {{a}}",
+    "echo x | xargs -0 {{a}}", "timeout 5 {{a}}",
     "find . -exec {{a}} \\;", "bash -c {{a}}", "sh -c {{a}} x", "nice {{a}}", "sh {{a}}", "bash -x {{a}} {{b}}",
     "ssh host {{a}}",
     "ssh -p 22 host ls {{a}}", "echo {{a}} | sh", "eval {{a}}", "trap {{a}} EXIT",

@@ -28,6 +28,8 @@ def run_further(reader: ScriptWalk, command: Command, name: str, shell: bool) ->
             if not inner.words:
                 continue
             inner.inside = False  # some systems have a program with the name of the builtin (`env command rm x`)
+        if inner.unread:
+            reader.problem(Unsure(inner.unread, name, "shell:rare"))
         reader.stdin = stdin if inner.fed else Stdin()
         home = reader.state.home
         if not keeps_home(words):

@@ -43,6 +43,7 @@ class Inner:
     later: bool = False  # it runs at a time when everything may have changed
     posix: bool = False
     fed: bool = True  # whether it reads the wrapper's own standard input
+    unread: str = ""  # why a part that is known text was not computed, so that a person has to look at it
 
 
 def options_of(words: tuple[Word, ...]) -> SortedWords:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from ..parts import Word
 from ..table.wordlist import words as words_in
-from ..tree import Unsure
 from .inner import MANY, Inner, options_of, replaced, starts_of
 
 # With these options the items are not simply what its input holds.
@@ -17,22 +16,22 @@ _OTHER_ITEMS = words_in(
 
 
 def xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """xargs: its command with the items from its input after it, or in place of -I's text. Raises `Unsure` for items
-    that are known but not simply separated by blanks."""
+    """xargs: its command with the items from its input after it, or in place of -I's text. Items that are known but
+    not simply separated by blanks are not computed."""
     call = options_of(words)
     marks = call.values("-I", "-i", "--replace", "-J")
     mark = marks[-1].text if marks else "{}" if call.has("-i", "--replace") else None
-    text = stdin.text if stdin is not None else None
+    text, unread = stdin.text if stdin is not None else None, ""
     if text is not None and (call.has(*_OTHER_ITEMS) or re.search(r"[\\'\"\0]", text)):
-        raise Unsure("the items that known text gives are not computed", text, "shell:rare")
+        text, unread = None, "the items that known text gives are not computed"
     for start in starts_of(call):
         command = words[start:] or (Word(("echo",)),)
         if mark is not None:
             lines = [None] if text is None else [line.strip(" \t") for line in text.splitlines()]
             for line in filter(lambda line: line != "", lines):
-                yield Inner(tuple(replaced(word, mark, (line,)) for word in command), fed=False)
+                yield Inner(tuple(replaced(word, mark, (line,)) for word in command), fed=False, unread=unread)
         elif marks or text is None:
-            yield Inner((*(command[:1] if marks else command), MANY), fed=False)
+            yield Inner((*(command[:1] if marks else command), MANY), fed=False, unread=unread)
         else:
             yield Inner((*command, *(Word((item,)) for item in text.split())), fed=False)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ..parts import Word, plain_name
 from ..table.shell import SET_NAMES
-from ..tree import Unsure
 from .inner import Inner, joined, options_of, split_assignment, starts_of
 
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
@@ -14,14 +13,16 @@ STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
 def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """env: assignments and a command. -S splits a string into further words. Raises `Unsure` for a quoted one."""
+    """env: assignments and a command. -S splits a string into further words, but not a quoted one."""
     call = options_of(words)
     strings = call.values("-S", "--split-string")
     strings += [word for name, word in call.odd if "--split-string".startswith(name)]
     if strings:
         text = strings[-1].text
         if text is None or not {*text}.isdisjoint("\\$#'\""):
-            raise Unsure("text is split into a command", strings[-1].source, "shell:rare")
+            words = (Word((None,), strings[-1].source), *words[call.rest + 1 :])
+            yield Inner(words, unread="text that is split into a command is not read")
+            return
         yield from env((words[0], *(Word((part,)) for part in text.split()), *words[call.rest + 1 :]), None)
         return
     directories = call.values("-C", "--chdir")
@@ -105,5 +106,4 @@ def trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """mapfile -C and compgen -C run shell text; compgen -W expands its words."""
     if any(word.text is None or word.start.startswith(("-C", "-W", "-F")) for word in words[1:]):
-        raise Unsure("text is run for each line or word", " ".join(word.source for word in words), "shell:rare")
-    yield from ()
+        yield Inner(script=Word((None,)), inside=True, unread="text that is run for each line or word is not read")
