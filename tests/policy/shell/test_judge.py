@@ -26,6 +26,11 @@ def rows(name: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in (HERE / name).read_text().splitlines()]
 
 
+def test_a_part_that_is_not_read_may_print_what_comes_from_the_network() -> None:
+    said = [judging.brings_in(each, "/") for each in ("curl -s x.example", "coproc curl x.example", "ls", "x=1; ls")]
+    assert said == [True, True, False, False]
+
+
 def test_given_corpus() -> None:
     wrong = [(r["command"], found) for r in rows("given.jsonl") if (found := judged(r["command"])) != r["verdict"]]
     assert wrong == []

@@ -387,6 +387,7 @@ def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
 
 
 def brings_in(command: str, root: str) -> bool:
-    """Return whether what a command prints may come from the network, by its text."""
-    commands = read_script(command, root, os.path.expanduser("~")).commands
-    return any(effect.kind in ("network", "container") for each in commands for effect in effects_of(each))
+    """Return whether what a command prints may come from the network, by its text. A part that was not read may."""
+    script = read_script(command, root, os.path.expanduser("~"))
+    kinds = {effect.kind for each in script.commands for effect in effects_of(each)}
+    return not kinds.isdisjoint(("network", "container")) or any(each.rule in _UNREAD for each in script.problems)
