@@ -55,7 +55,7 @@ check: $(READY)
 	@$(RUN)/python scripts/sizes.py
 
 slow: $(READY)
-	$(RUN)/pytest -q -m slow -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder || [ $$? -eq 5 ]  # 5: none is marked slow
+	scripts/in-memory $(RUN)/pytest -q -m slow -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder || [ $$? -eq 5 ]  # 5: none is marked slow
 
 models: $(READY)
 	@"$$(cat .tools/uv-path)" pip install --quiet --no-deps --python $(RUN)/python $(MODELS) || \
