@@ -77,7 +77,7 @@ sed gsed | text read* | -nErsuz -e=* --quiet --silent --expression=* --regexp-ex
   -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
   -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
-jq gojq jaq | text read* | -acCejMnrsSR --indent= --tab --raw-output --compact-output --null-input --slurp --sort-keys \
+jq gojq jaq | text read* | -acCejMnrsSR --tab --raw-output --compact-output --null-input --slurp --sort-keys \
   --exit-status --raw-input --join-output --seq --arg= --argjson= | harmful @jq
 yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
 xmllint | remote* | --noout --format --xpath= | harmful
@@ -189,7 +189,7 @@ timeout gtimeout | text* | -vfp -k= -s= --kill-after= --signal= --preserve-statu
   anything +1
 stdbuf | text* | -i= -o= -e= --output= | wrapper anything
 setsid | text* | -cfw | wrapper anything
-exec | text* | -cl -a= | wrapper anything
+exec | text* | -cl -a=!unknown | wrapper anything
 chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p @of_process
 choom | text* | -p -n= | wrapper anything =-p @of_process
 caffeinate | text* | -disum -t= -w= | wrapper anything

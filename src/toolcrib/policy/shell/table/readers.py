@@ -153,13 +153,13 @@ def jq(call: SortedWords) -> Iterator[Effect]:
     """jq and yq: a filter, perhaps after `eval`, and then files; --arg takes two values."""
     words = list(call.command.args)
     kept: list[Word] = []
-    while words:
+    while words and words[0].text != "--":
         word = words.pop(0)
         if word.text in ("--arg", "--argjson"):
             del words[:2]
         else:
             kept.append(word)
-    call = sort_words(call.name, call.program, kept, call.command)
+    call = sort_words(call.name, call.program, [*kept, *words], call.command)
     operands = list(call.operands)
     if operands and call.name == "yq" and operands[0].text in ("eval", "e", "eval-all", "ea"):
         operands.pop(0)
