@@ -161,6 +161,8 @@ def test_what_is_not_listed_asks() -> None:
         "go version",
         "export -p GREP; GREP=./m; zgrep x f", "rpm -qp --qf '%{DESCRIPTION:expand}' x.rpm", "jq . f --args x",
         "jq -R -- . --arg .env x", "jq -R --indent --arg . f x", "exec -a sh busybox ls",
+        # names of files in place of code, a format, a program
+        "trap *", "printf *", "printf -- *", "timeout * ls", "timeout [1b]* ls",
         # letters that these programs read in another way than getopt: the file behind them is written
         "xxd -ps a out", "tree -Lo 1 out", "tree -Io x out", "less '-Px$Oout' f", "sed -l p 'w out' f",
         "jq '\"x\" | modulemeta' f", "yq 'system(\"id\")' f", "figlet -f ../x hi",

@@ -188,7 +188,7 @@ def _trap(reader: ScriptWalk, command: Command) -> None:
     """trap: what runs between commands may set what they were read with; in a function zsh runs it at its end."""
     given = operands(command)
     ends = reader.function is None and all(word.text in _ENDS for word in given[1:])
-    if given and given[0].text not in ("", "-") and not ends:
+    if given and (given[0].glob or (given[0].text not in ("", "-") and not ends)):
         other_time(reader, command.source)
 
 

@@ -165,7 +165,7 @@ def printf(call: SortedWords) -> Iterator[Effect]:
     words = call.command.args
     rest = list(words[2 if words and words[0].text == "-v" else 0 :])
     shape, *given = rest[1:] if rest and rest[0].text == "--" else rest or [Word(("",))]
-    if given and (shape.text is None or _COUNTS.search(shape.text)):
+    if shape.glob or (given and (shape.text is None or _COUNTS.search(shape.text))):
         said = "sets variables by its format" if shape.text else "has a format that is known only when it runs"
         yield Effect("unknown", shape, said, "shell:arithmetic")
     first = words[0] if words else Word(("",))

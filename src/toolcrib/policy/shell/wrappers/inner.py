@@ -65,7 +65,11 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Inner]:
         return
     for start in starts_of(call):
         skips = call.program.skips
-        rest = words[start:] if any(word.many for word in words[start : start + skips]) else words[start + skips :]
+        rest = (
+            words[start:]
+            if any(word.many or word.glob for word in words[start : start + skips])
+            else words[start + skips :]
+        )
         if rest:
             yield Inner(rest, inside=call.name in _INSIDE)
 
