@@ -179,7 +179,7 @@ def test_a_folder_that_is_too_large_to_look_for_links_asks(
         ("--output=b", "git log *"),
         ("--output=b", 'for i in *; do git log "$i"; done'),
         ("--files0-from=x", "wc ?*"),
-        ("-va[$(id)]", "printf *"),
+        ("-va[$(id)]", "printf %s *"),
         ("-k", "set *; ls LD_PRELOAD=src/a.so"),
         ("x --output=b", "for i in *; do git log $i; done"),
         ("src/x y", "for i in src/*; do cat $i; done"),
