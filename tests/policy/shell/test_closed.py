@@ -177,9 +177,11 @@ def test_what_is_not_listed_asks() -> None:
         # M7: system changes
         "sysctl -f", "sysctl -f x", "sysctl --load=x", "sysctl a=b", "dmesg --console-level 1", "dmesg --console-off",
         "ip -batch x", "ip -b x", "ip link set lo down", "service x restart", "service x status restart",
-        "ifconfig lo down",
+        "ip *", "ip link *", "ip $X", "ifconfig lo down",
         "ifconfig lo 1.2.3.4", "route add default gw x", "hostname x", "timedatectl set-time x", "date -s x",
         "date 0101",
+        # it starts the programs that a picture asks for
+        "identify a.svg",
         # what zsh takes for no name, or for an entry of the list of folders; scripts that take a pattern for a file
         "typeset -", "export -", "declare -x -", "pushd a && cd +1 && cat ../x",
         "bzgrep -v .env -", "zstdgrep -v .env -",

@@ -111,7 +111,6 @@ nproc | none | --all --ignore=
 cal ncal | text* | -13yjhNbw -m= -d= -A= -B=
 tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
 pdfinfo | read* | -f= -l= -enc= -meta -box -isodates -rawdates | single harmful
-identify | read* | -format= -verbose -ping -quiet | single harmful roles@special
 ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -of= -print_format= \
   -select_streams= -i=read | single harmful roles@special
 mediainfo | read* | --Output=maybe -f | harmful roles@special
