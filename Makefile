@@ -54,8 +54,8 @@ check: $(READY)
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN)/pyright
 	@$(RUN)/python scripts/sizes.py
 
-slow: $(READY)
-	scripts/in-memory $(RUN)/pytest -q -m slow -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder || [ $$? -eq 5 ]  # 5: none is marked slow
+slow: $(READY)  # 6 GB of temporary files
+	FREE=12000000 scripts/in-memory $(RUN)/pytest -q -m slow -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder || [ $$? -eq 5 ]  # 5: none is marked slow
 
 models: $(READY)
 	@"$$(cat .tools/uv-path)" pip install --quiet --no-deps --python $(RUN)/python $(MODELS) || \
