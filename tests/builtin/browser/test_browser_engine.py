@@ -190,7 +190,7 @@ async def test_a_page_that_floods_its_browser_does_not_hold_up_other_sessions(ro
     pid = leader(room, "flood")
     await room.ok("browser_close", "flood")
     await flooding
-    assert not group(pid)
+    await until(lambda: not group(pid))  # all are killed; a busy one is gone when the kernel gets to it
 
 
 async def test_a_caller_leaves_places_for_others(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
