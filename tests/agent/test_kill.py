@@ -272,6 +272,7 @@ def check(place: Place) -> None:
             assert sum(effect in json.loads(each)["command"] for each in used_up) == 1, f"{effect} was not approved"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with task_provider(REPLIES, counts=True) as provider:
