@@ -39,7 +39,8 @@ _HEX = (
     rf"(?<![0-9A-Za-z])(?P<run>(?:(?:0x{_NUMBER}(?!{_NUMBER})|(?:0x|\\x)?(?:{_NUMBER}{{2}})++)(?![0-9A-Za-z])"
     r"[ ,:'\"\t]{0,8})++)"
 )
-_OCTAL = r"(?<![0-9])(?P<run>(?:(?:[0-3][0-7]{2}|[01][0-7]{5})(?![0-9])[ \t]{0,4})++)"
+_OCTAL_NUMBER = r"(?:[0-3][0-7]{2}|[01][0-7]{5})(?![0-9])"
+_OCTAL = rf"(?<![0-9])(?P<run>(?:{_OCTAL_NUMBER}[ \t]{{0,4}})++)"
 _DECIMAL = r"(?<![0-9])(?P<run>(?:[0-9]{1,3}(?![0-9])[ ,\t]{0,4})++)"
 _DECIMAL_PAIR = r"(?<![0-9])(?P<run>(?:[0-9]{1,5}(?![0-9])[ \t]{0,8})++)"
 _CELLS = r"^(?:[0-9a-f]{6,16})?(?P<run>(?:[ ]{3}[!-~]|[ ]{2}[!-~]{2}|[ ][!-~]{3}|[ ]{4})++)[ ]*$"
@@ -104,7 +105,7 @@ def _little(run: str) -> str:
 
 def _octal(run: str) -> str:
     data = bytearray()
-    for word in re.finditer("[0-7]+", run):
+    for word in re.finditer(_OCTAL_NUMBER, run):  # CPython 3.11.2 puts the beginning of a further number into a run
         data += int(word[0], 8).to_bytes(len(word[0]) // 3, "little")
     return data.decode("latin-1")
 
