@@ -204,9 +204,8 @@ def _tree(git: str) -> str | None:
 def _with_included(path: str) -> Iterator[tuple[str, GitSetting]]:
     """Yield what may name files in a file of settings and in all that it includes, each with its file."""
     files, known = [path], {path}
-    for (
-        file
-    ) in files:  # it grows; each is read once, for files that include each other have very many ways through them
+    # The list grows. Each file is read once: through files that include each other there are very many ways.
+    for file in files:
         for each in _read(file)[1]:
             yield file, each
             if _includes(each) and (beside := _beside(file, each.value)) not in known:
