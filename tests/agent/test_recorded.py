@@ -31,6 +31,18 @@ async def test_a_recording_replays_and_notices_another_conversation(tmp_path: Pa
         assert "no reply 3" in (await made.run("and now?", session)).reason
 
 
+async def test_what_is_put_in_the_place_of_the_file_is_not_written(tmp_path: Path) -> None:
+    path, other = tmp_path / "exchange.jsonl", tmp_path / "other"
+    other.write_text("mine")
+    model = RecordingModel(ScriptedModel(STEPS), path)
+    path.rename(tmp_path / "moved")
+    path.symlink_to(other)
+    async with agent(model=model) as made:
+        await made.run("what is it?")
+    assert other.read_text() == "mine"
+    assert "alpha" in (tmp_path / "moved").read_text()
+
+
 @pytest.mark.parametrize(
     "text",
     [

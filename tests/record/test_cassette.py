@@ -270,3 +270,16 @@ async def test_a_cassette_is_for_its_owner_alone(tmp_path: Path) -> None:
         record_calls(box, tmp_path / "a.cassette")
     assert (tmp_path / "a.cassette").stat().st_mode & 0o777 == 0o600
     assert json.loads((tmp_path / "a.cassette").read_text()) == {"toolcrib_cassette": 1}
+
+
+async def test_what_is_put_in_the_place_of_the_file_is_not_written(tmp_path: Path) -> None:
+    """A tool may write in the folder of the cassette: its lines went through a link there, to any file."""
+    file, other = tmp_path / "a.cassette", tmp_path / "other"
+    other.write_text("mine")
+    async with temporary_toolbox(tools=[drop], approve=FakeApprover("yes")) as box:
+        record_calls(box, file)
+        file.rename(tmp_path / "moved")
+        file.symlink_to(other)
+        assert not (await box.call("drop", {"table": "a"})).is_error
+    assert other.read_text() == "mine"
+    assert "dropped a" in (tmp_path / "moved").read_text()

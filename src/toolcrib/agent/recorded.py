@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from ..boundary.own_files import read_file
+from ..boundary.own_files import private, read_file
 from ..core.errors import ConfigError
 from ..core.text import clip, lazy_regex, one_line
 from .history import ModelTurn, dump, load
@@ -33,10 +34,13 @@ _CALL_ID = lazy_regex(r'"(?:(?:call_)?id|prefix)": ?"[^"]*"')
 
 
 class RecordingModel:
-    """Asks another model, and appends each exchange to a file as one line of JSON."""
+    """Asks another model, and appends each exchange to a file as one line of JSON. It keeps the file open: a tool could
+    put a link to another one in its place."""
 
     def __init__(self, model: Model, path: Path) -> None:
-        self.name, self._model, self._path = model.name, model, path
+        self.name, self._model = model.name, model
+        self._file = open(path, "a", encoding="utf-8", opener=private)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask, and record the reply once it is complete. Raises ModelError."""
@@ -45,8 +49,8 @@ class RecordingModel:
             async for event in events:
                 if isinstance(event, ReplyEnd):
                     line = {"asked": _asked(request), "events": pieces, "turn": json.loads(dump(event.turn))}
-                    with self._path.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    self._file.flush()
                 elif isinstance(event, UsageSeen | TryFailed):
                     pass
                 elif isinstance(event, CallBegun):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from base64 import urlsafe_b64decode
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -53,13 +54,15 @@ def replay_calls(box: Recorded, path: Path, otherwise: Otherwise = "fail") -> Ca
 
 
 class CassetteRecorder:
-    """Appends each output to a new file, as soon as its call has ended."""
+    """Appends each output to a new file, as soon as its call has ended. It keeps the file open: a tool could put a link
+    to another one in its place."""
 
     def __init__(self, path: Path, redact: Redact) -> None:
-        self._path, self._redact, self._lock = path, redact, threading.Lock()
+        self._redact, self._lock = redact, threading.Lock()
         try:
-            with open(path, "x", encoding="utf-8", opener=private) as file:
-                file.write(json.dumps(FORMAT) + "\n")
+            self._file = open(path, "x", encoding="utf-8", opener=private)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
+            self._write(FORMAT)
         except FileExistsError:
             raise ConfigError(f"{path} exists already: remove it to record it again, or name another file") from None
         except OSError as error:
@@ -73,9 +76,13 @@ class CassetteRecorder:
         if call.tool.is_meta:
             return
         tool, arguments = _key(call, self._redact)
-        line = json.dumps({"tool": tool, "arguments": arguments, "output": _dumped(output)})
-        with self._lock, open(self._path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        self._write({"tool": tool, "arguments": arguments, "output": _dumped(output)})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        text = json.dumps(line) + "\n"
+        with self._lock:
+            self._file.write(text)
+            self._file.flush()
 
 
 class CassettePlayer:
