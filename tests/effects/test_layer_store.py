@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -514,6 +515,8 @@ def test_old_changes_are_dropped(box: Commands) -> None:
 def test_modes_that_keep_their_owner_out() -> None:
     script = [sys.executable, str(Path(__file__).with_name("layers_as_user.py"))]
     user = ["65534"] if os.geteuid() == 0 else []
+    if user and not all(folder.stat().st_mode & stat.S_IXOTH for folder in Path(script[1]).parents):
+        pytest.skip("this clone lies in a folder that other users cannot enter")
     with tempfile.TemporaryDirectory() as base:  # pytest's own folders let nobody else in
         done = subprocess.run([*script, base, *user], capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 0, done.stderr

@@ -91,11 +91,16 @@ async def test_lines_that_are_no_messages_hold_nobody_up(pipe: Pipe) -> None:
     assert len(pipe.rubbish) == 3_200 and turns >= 200
 
 
+def is_read(pipe: Pipe) -> bool:
+    """Whether the loop waits for this pipe (transports of pipes have no `is_reading` before Python 3.11.5)."""
+    return pipe.reader.get_extra_info("pipe") in asyncio.get_running_loop()._selector.get_map()  # type: ignore[attr-defined]
+
+
 async def test_short_lines_count_while_they_wait(pipe: Pipe) -> None:
     pipe.incoming.data_received(b"\n \n" * 20_000)
-    assert pipe.reader.is_reading() and not pipe.incoming._waiting, "blank lines are dropped at once"
+    assert is_read(pipe) and not pipe.incoming._waiting, "blank lines are dropped at once"
     pipe.incoming.data_received(b"x\n" * 20_000)
-    assert not pipe.reader.is_reading()
+    assert not is_read(pipe)
 
 
 async def test_who_reads_slowly_holds_the_writer_up(pipe: Pipe) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from ...boundary.own_files import read_regular, replace_file
-from ...boundary.programs import find_program, own_command
+from ...boundary.programs import named_programs, own_command
 from ...builtin.diffs import bounded_diff
 from ...config.files import exists
 from ...core.errors import ConfigError
@@ -103,7 +103,7 @@ def install(
 
 def _warn_of_name(by_name: bool) -> None:
     """Warn where a file starts Toolcrib by its name, and there is none."""
-    if by_name and find_program("toolcrib") is None:
+    if by_name and not any(named_programs("toolcrib")):
         show.warn("there is no `toolcrib` on your PATH: this file starts it by its name, so that a team can share it. "
                   "`uv tool install toolcrib` or `pipx install toolcrib` puts it there.")  # fmt: skip
 
