@@ -415,6 +415,7 @@ async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -
         session = agent.new_session()
         assert (await agent.run("go", session)).text == "I go on."
         (job,) = [status.job for status in await engine.jobs() if status.job.kind == "subagent"]
+        assert job.body["made_in"] == "agent"  # whose hooks hold for it
         assert job.body["mode"] == agent.box.policy.mode  # it runs in no looser one, in whatever process
         mine = replace(agent.box.context, session_id=session.id)
         assert "looker" in (await agent.box.call("job", {"action": "list"}, mine)).for_llm

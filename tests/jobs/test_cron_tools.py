@@ -99,15 +99,17 @@ async def test_it_asks_before_it_changes_a_persons_schedule(action: str, mode: s
         await made.text(action=action, job_id="own")
 
 
-async def test_a_schedule_has_the_mode_of_who_made_it() -> None:
-    """A worker may have a looser one: no run of the schedule does."""
+async def test_a_schedule_has_the_mode_and_the_channel_of_who_made_it() -> None:
+    """A worker may have a looser one, and the outcome may go to another: no run of the schedule may do more."""
     async with scheduled(mode="autonomous") as made:
         made.box.use_mode("assistant")
         await made.text(action="add", name="text", message="Delete the old files", every_seconds=600)
         await made.text(action="add", name="call", tool="page", every_seconds=600)
         task = {"task": "Delete the old files", "schedule": "every 20m", "channel": "team"}
         assert not (await made.box.call("schedule_task", task, CHAT)).is_error
-        assert [made.body(each.name).mode for each in made.schedules.list()] == ["assistant"] * 3
+        assert not (await made.box.call("schedule_task", {**task, "channel": "ops"}, CHAT)).is_error
+        bodies = [made.body(each.name) for each in made.schedules.list()]
+        assert [(each.mode, each.made_in) for each in bodies] == [("assistant", "team")] * len(bodies)
         made.box.use_mode("autonomous")
         stricter = replace(CHAT, caller=Caller("tester", mode="assistant"))
         await made.text(stricter, action="add", name="more", message="Delete the rest", every_seconds=600)
@@ -151,7 +153,7 @@ async def test_add_list_pause_resume_run_remove() -> None:
         text = await made.text(action="add", message="Drink water", every_seconds=600)
         assert text.startswith("Created job 'drink-water' (id: drink-water), every 10m\nNext run: 20")
         assert replace(made.body("drink-water"), labels={}) == MessageBody(
-            "Drink water", deliver=Delivery("team", "42"), schedule="drink-water", mode="assistant"
+            "Drink water", deliver=Delivery("team", "42"), schedule="drink-water", mode="assistant", made_in="team"
         )
         assert made.schedules.get("drink-water").job.repeatable
         listed = await made.text(action="list")
@@ -246,7 +248,7 @@ async def test_a_scheduled_call_is_judged_when_it_is_made() -> None:
         await made.text(**call)
         assert asked == ["the scheduled call: destructive tools ask in assistant mode"]
         assert made.body("boom") == CallBody(
-            "launch", {"what": "it"}, deliver=Delivery("team", "42"), schedule="boom", mode="assistant"
+            "launch", {"what": "it"}, deliver=Delivery("team", "42"), schedule="boom", mode="assistant", made_in="team"
         )
         assert not made.schedules.get("boom").job.repeatable
         await made.text(action="add", name="look", tool="page", every_seconds=60)

@@ -24,7 +24,9 @@ from toolcrib.jobs.placing import placement, workspace_of
 from toolcrib.jobs.runner import AgentWork, Done, JobRunner, Report, WorkOrder, effects_guarded
 from toolcrib.jobs.waits import Waits, wake
 from toolcrib.policy.call_limits import CallLimits
+from toolcrib.policy.hooks import Hooks
 from toolcrib.policy.requests import Decision, answer
+from toolcrib.policy.settings import HookRule
 from toolcrib.record.connection import RecordError
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
@@ -406,6 +408,24 @@ async def test_a_job_runs_in_no_looser_mode_than_it_was_made_in() -> None:
         ident = await made.engine.submit(Job("call", body.to_json(), id="b"))
         assert (await made.engine.result(ident, 30)).state == "failed"
         assert ran == ["autonomous", "rubbish"]
+
+
+async def test_the_hooks_of_the_channel_in_which_a_job_was_made_hold_for_it() -> None:
+    """It runs in the channel `job`, or that of its chat: a job that a model made was not asked about there."""
+    async with jobs() as made:
+        rules = (
+            HookRule("ask", tools=("mail",), channels=("agent",)),
+            HookRule("block", tools=("launch",), channels=("agent",)),
+        )
+        made.box.policy.change(hooks=Hooks(rules))
+        given = {"action": "start", "tool": "mail", "arguments": {"to": "ann"}}
+        started = await made.box.call("job", given, ToolContext(channel="agent", session_id="s1"))
+        assert (await made.parked(started.meta["job"])).waits_for and not ran
+        body = CallBody(tool="launch", arguments={"what": "a"}, made_in="agent")
+        ident = await made.engine.submit(Job("call", body.to_json(), id="a"))
+        assert (await made.engine.result(ident, 30)).state == "failed" and not ran
+        elsewhere = await made.box.call("job", given, ToolContext(channel="team", session_id="s1"))
+        assert (await made.engine.result(elsewhere.meta["job"], 30)).state == "done"
 
 
 async def test_a_script_in_a_job_gets_the_no_and_the_expiry_of_its_requests(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ what others have read for it until now, too. A script does so before its calls."
 
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
+MADE_IN = "toolcrib_made_in"
+"""A key in `ToolContext.metadata` where a job runs: the channel in which it was made."""
 COMMAND_OUTPUT = "toolcrib_command_output"
 """A key in `ToolContext.metadata` where somebody follows the call: `await ctx.metadata[COMMAND_OUTPUT](text, stream)`
 gets what its command has printed since the last time."""
@@ -92,6 +94,11 @@ class ToolContext:
         from pathlib import Path
 
         return replace(self, workspace=Path(workspace))
+
+    @property
+    def made_in(self) -> str | None:
+        """The channel in which the work of this call began: that of its job or schedule, if one makes the call."""
+        return self.metadata.get(MADE_IN, self.channel)
 
     @property
     def cancelled(self) -> bool:

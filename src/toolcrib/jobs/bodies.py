@@ -35,7 +35,8 @@ class JobBody:
 
     `labels` are those of the session in which a model wrote the body, as on the wire of MCP: what the job runs in has
     read the same. Without labels a person wrote it. `mode` is that of the process and moment in which a model made the
-    job: it runs in no looser one. `calls` is the run of the session in which it was made, for the limits of calls.
+    job: it runs in no looser one. `made_in` is the channel of that moment, whose hooks hold for the job. `calls` is
+    the run of the session in which it was made, for the limits of calls.
     """
 
     KIND: ClassVar[str]
@@ -45,6 +46,7 @@ class JobBody:
     schedule: str | None = None
     labels: Mapping[str, str] = EMPTY
     mode: str | None = None
+    made_in: str | None = None
     calls: Mapping[str, Any] = EMPTY
 
     def to_json(self) -> dict[str, Any]:

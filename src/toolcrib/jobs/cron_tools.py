@@ -103,8 +103,8 @@ class Scheduling:
         *,
         by_model: bool = True,
     ) -> Job:
-        """Return the job of a schedule. What a model makes keeps its mode. Raises ToolError if it may not or cannot be
-        scheduled."""
+        """Return the job of a schedule. What a model makes keeps its mode and the hooks of its channel. Raises
+        ToolError if it may not or cannot be scheduled."""
         labels = self.box.flow.labels_of_work(ctx.session_id)
         wire = {} if labels == LABELS[False, False] else labels.wire
         known = self.box.settings.channels
@@ -115,12 +115,13 @@ class Scheduling:
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
         if (not (message or "").strip()) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
-        mode = self.box.policy.of(ctx.caller).mode if by_model else None
+        mode, made_in = (self.box.policy.of(ctx.caller).mode, ctx.made_in) if by_model else (None, None)
         if call is None:
-            body, repeatable = MessageBody(message or "", deliver=deliver, labels=wire, mode=mode), True
+            body = MessageBody(message or "", deliver=deliver, labels=wire, mode=mode, made_in=made_in)
+            repeatable = True
         else:
             tool, arguments = await self._allowed(*call, ctx)
-            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode)
+            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode, made_in=made_in)
             repeatable = tool.is_read_only or tool.idempotent is True
         text = json.dumps(body.to_json(), ensure_ascii=False)
         if await shared_threads.run(self.box.redactor.redact, text) != text:
@@ -187,8 +188,8 @@ def _gap(arguments: Mapping[str, Any]) -> int | None:
 
 
 def _work(job: Job) -> dict[str, Any]:
-    """Return what a job does, whichever schedule and mode it has and whatever its session had read."""
-    return {**job.body, "schedule": None, "labels": None, "mode": None}
+    """Return what a job does, whichever schedule, mode and channel it has and whatever its session had read."""
+    return {**job.body, "schedule": None, "labels": None, "mode": None, "made_in": None}
 
 
 def next_of(schedule: Schedule) -> str:

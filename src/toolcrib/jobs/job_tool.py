@@ -143,7 +143,7 @@ class JobTool(Tool):
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
             labels={} if labels == LABELS[False, False] else {**labels.wire, KNOWN_BY: flow.process},
-            mode=self._box.policy.of(ctx.caller).mode, schedule=ctx.metadata.get(SCHEDULED_RUN),
+            mode=self._box.policy.of(ctx.caller).mode, made_in=ctx.made_in, schedule=ctx.metadata.get(SCHEDULED_RUN),
             calls=calls_of(self._box, ctx.session_id),
         )  # fmt: skip
         job = Job(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..core.bound import cut
 from ..core.call import is_inner
 from ..core.caller import Caller
-from ..core.context import COMMAND_OUTPUT, JOB, ToolContext
+from ..core.context import COMMAND_OUTPUT, JOB, MADE_IN, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.finish import for_person
@@ -144,14 +144,15 @@ class JobRunner:
         return await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), run.emit))
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
-        """Return the context of a job's calls: its session, its chat, who may not make schedules, and the mode of who
-        made it, if that is stricter than ours."""
+        """Return the context of a job's calls: its session, its chat, who may not make schedules, the channel in which
+        it was made, and the mode of who made it, if that is stricter than ours."""
         mode = job.body.get("mode")
         strict = (
             isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
         )
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
-        metadata = {**self.box.context.metadata, **({SCHEDULED_RUN: schedule} if schedule else {})}
+        more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in")}
+        metadata = {**self.box.context.metadata, **{key: value for key, value in more.items() if value}}
         return replace(
             self.box.context, channel=deliver.get("channel") or "job", chat_id=deliver.get("chat_id"),
             session_id=session, metadata=metadata, caller=Caller("job", mode=mode) if strict else None,

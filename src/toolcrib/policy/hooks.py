@@ -63,11 +63,11 @@ def _single(hook: HookRule) -> Iterator[HookRule]:
         yield hook
 
 
-def _is_for(rule: HookRule, names: Iterable[str], category: str, channel: str | None) -> bool:
-    """Return whether the hook applies to calls of such a tool from this channel."""
+def _is_for(rule: HookRule, names: Iterable[str], category: str, *channels: str | None) -> bool:
+    """Return whether the hook applies to calls of such a tool from one of these channels."""
     if rule.categories and category not in rule.categories:
         return False
-    if rule.channels and not matches(channel or "", rule.channels):
+    if rule.channels and not matches((each or "" for each in channels), rule.channels):
         return False
     return not rule.tools or matches(names, rule.tools)
 
@@ -101,7 +101,7 @@ class Hooks:
     def touches(self, tool: Tool) -> bool:
         """Return whether a call of this tool could be refused or asked about."""
         names = self._names_of(tool)
-        return any(_is_for(replace(rule, channels=()), names, str(tool.category), None) for rule in self._before)
+        return any(_is_for(replace(rule, channels=()), names, str(tool.category)) for rule in self._before)
 
     def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Return the judgement of the strictest hook that refuses or asks, or None."""
@@ -109,7 +109,7 @@ class Hooks:
         text: str | None = None
         names = self._names_of(tool)
         for number, rule in enumerate(self._before, 1):
-            if not _is_for(rule, names, str(tool.category), ctx.channel):
+            if not _is_for(rule, names, str(tool.category), ctx.channel, ctx.made_in):
                 continue
             if rule.pattern and text is None:
                 text = _searched(arguments)

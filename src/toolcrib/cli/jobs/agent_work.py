@@ -165,7 +165,7 @@ class AgentJobs:
         if is_inner(ctx.call_id or ""):  # what its script has read is not stored yet
             labels = {**flow.labels_of_work(ctx.session_id).wire, KNOWN_BY: flow.process}
         body = MessageBody(
-            text=task, session=ctx.session_id, deliver=deliver, mode=mode, labels=labels,
+            text=task, session=ctx.session_id, deliver=deliver, mode=mode, made_in=ctx.made_in, labels=labels,
             schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
         ).to_json()  # fmt: skip
         job = Job(
@@ -236,8 +236,8 @@ class AgentJobs:
         made: Mapping[str, Any] = report.job.body
         to = Delivery(**made["deliver"]) if made.get("deliver") else None
         body = MessageBody(
-            text="", session=session_id, deliver=to, mode=made.get("mode"), schedule=made.get("schedule"),
-            calls=calls_of(self._box, session_id) or made.get("calls", EMPTY),
+            text="", session=session_id, deliver=to, mode=made.get("mode"), made_in=made.get("made_in"),
+            schedule=made.get("schedule"), calls=calls_of(self._box, session_id) or made.get("calls", EMPTY),
         )  # fmt: skip
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
         goes_on = replace(
