@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import httpx2
 import pytest
 from http_world import http_server
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
@@ -106,7 +107,9 @@ async def test_a_registered_client(host: Any) -> None:
     assert (info.client_id, info.client_secret, info.token_endpoint_auth_method) == ("us", "s3", "client_secret_basic")
 
 
-async def login(host: Any, named: str | None, *, endpoint: str | None = None, **oauth: str) -> str:
+async def login(
+    host: Any, named: str | None, *, endpoint: str | None = None, described: bool = True, **oauth: str
+) -> str:
     """Log in with the client of the settings; return what the person reads, or "sent"."""
     opened: list[str] = []
 
@@ -123,7 +126,7 @@ async def login(host: Any, named: str | None, *, endpoint: str | None = None, **
     found.context.auth_server_url = named
     at = named or "https://mcp.example"
     ends = {"issuer": at, "authorization_endpoint": f"{at}/authorize", "token_endpoint": endpoint or f"{at}/token"}
-    found.context.oauth_metadata = OAuthMetadata.model_validate(ends)
+    found.context.oauth_metadata = OAuthMetadata.model_validate(ends) if described else None
     try:
         await found.context.redirect_handler(f"{at}/authorize?state=x")
     except ToolError as error:
@@ -148,6 +151,34 @@ async def test_a_server_that_is_its_own_authorization_server_is_kept_to_that(hos
     assert await login(host, None) == "sent"
     assert await login(host, None) == "sent"
     assert "the first login was for https://mcp.example" in await login(host, "https://evil.example")
+
+
+async def test_a_new_login_is_held_to_the_authorization_server_of_the_first_one(host: Any) -> None:
+    assert await login(host, "https://as.example") == "sent"
+    TokenFile(host.tokens, URL, host.learn).begin(dataclasses.replace(config(), oauth=OAuthConfig("us")))
+    assert not TokenFile(host.tokens, URL, host.learn).has_tokens
+    assert "the first login was for https://as.example" in await login(host, "https://evil.example")
+
+
+async def test_a_server_cannot_take_the_place_of_an_authorization_server_that_does_not_describe_itself(
+    host: Any,
+) -> None:
+    assert await login(host, "https://as.example") == "sent"
+    said = await login(host, "https://as.example", described=False)  # /token of the server itself would be asked
+    assert "it now names https://mcp.example" in said
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refusal_does_not_move_the_renewal_of_tokens(host: Any, status: int) -> None:
+    await logged_in(host)
+    found = provider(config(), URL, host)
+    assert found is not None
+    request = httpx2.Request("GET", URL)
+    flow = found.async_auth_flow(request)
+    assert (await anext(flow)).headers["Authorization"] == "Bearer access-secret"
+    told = {"WWW-Authenticate": 'Bearer error="insufficient_scope", resource_metadata="https://evil.example/prm"'}
+    with pytest.raises(StopAsyncIteration):  # not what the server says of its authorization server
+        await flow.asend(httpx2.Response(status, headers=told, request=request))
 
 
 async def test_tokens_are_not_sent_without_encryption(host: Any) -> None:

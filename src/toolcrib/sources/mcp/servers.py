@@ -102,8 +102,8 @@ class McpServers:
         """Log in to a server through a person's browser, with this many seconds for the person. List and store its
         tools.
 
-        An existing login is deleted. Raises McpFailure if the login or the connection fails, and ConfigError without
-        the wing `oauth`.
+        The tokens of an existing login are deleted. Raises McpFailure if the login or the connection fails, and
+        ConfigError without the wing `oauth`.
         """
         services = replace(self._services, login=door)
         config = replace(config.expanded(services.environ), start_timeout=seconds)
@@ -111,7 +111,7 @@ class McpServers:
             raise ConfigError(f"a login to {config.name}: {absent('oauth')}")
         from .oauth.provider import TokenFile
 
-        TokenFile(services.tokens, config.url or "", services.learn).forget()
+        TokenFile(services.tokens, config.url or "", services.learn).begin(config)
         server = Upstream(config, services, Relay(), lambda server, listing: None)
         try:
             listing = await server.refresh()

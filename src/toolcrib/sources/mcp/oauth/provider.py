@@ -12,10 +12,12 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared import auth
@@ -56,46 +58,57 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
         storage.use_client(client)
     elif door is not None:
         storage.forget_client_unless(redirect)
-    login = _Login(config, door, storage)
-    found = OAuthClientProvider(
+    login = _Login(config, door, storage) if door is not None else None
+    found = (OAuthClientProvider if login is not None else _WithoutDoor)(
         server_url=url,
         client_metadata=auth.OAuthClientMetadata(
             client_name=CLIENT_NAME, redirect_uris=[AnyUrl(redirect)],
             grant_types=["authorization_code", "refresh_token"], scope=given.scopes,
         ),
         storage=storage,
-        redirect_handler=login.send,
-        callback_handler=login.receive,
+        redirect_handler=login and login.send,
+        callback_handler=login and login.receive,
         client_metadata_url=given.metadata_url,
     )  # fmt: skip
     storage.attach(found.context)
     return found
 
 
-class _Login:
-    """What the SDK calls to send a person to a login page and back. Raises ToolError without a door, for a second login
-    with the same scopes, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
+class _WithoutDoor(OAuthClientProvider):
+    """Adds and renews tokens. Where the server refuses them, it ends: nobody could log in, and what the server then
+    says of its authorization server must not be where the next renewal goes."""
 
-    def __init__(self, config: ServerConfig, door: LoginDoor | None, storage: TokenFile) -> None:
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        async with aclosing(super().async_auth_flow(request)) as flow:
+            sent = await anext(flow)
+            while True:
+                response = yield sent
+                if sent is request and response.status_code in (401, 403):
+                    return
+                try:
+                    sent = await flow.asend(response)
+                except StopAsyncIteration:
+                    return
+
+
+class _Login:
+    """What the SDK calls to send a person to a login page and back. Raises ToolError for a second login with the same
+    scopes, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
+
+    def __init__(self, config: ServerConfig, door: LoginDoor, storage: TokenFile) -> None:
         self._config, self._door, self._storage = config, door, storage
         self._asked: set[str] = set()  # scopes of earlier logins; a server may want a login with more of them
 
-    def _opened(self) -> LoginDoor:
-        if self._door is None:
-            raise ToolError(f"it wants a login: run `toolcrib mcp login {self._config.name}`")
-        return self._door
-
     async def send(self, url: str) -> None:
-        door = self._opened()
         self._storage.check_issuer(self._config)
         scopes = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
         if scopes in self._asked:
             raise ToolError("it wants another login right after this one: it does not accept its own new token")
         self._asked.add(scopes)
-        await door.open(with_scopes(url, self._config.oauth.scopes))
+        await self._door.open(with_scopes(url, self._config.oauth.scopes))
 
     async def receive(self) -> auth.AuthorizationCodeResult:
-        answer = dict(await self._opened().answer())
+        answer = dict(await self._door.answer())
         if answer.get("error"):
             raise ToolError(f"the login was refused: {answer['error']} {answer.get('error_description', '')}".strip())
         return auth.AuthorizationCodeResult(
@@ -104,9 +117,11 @@ class _Login:
 
 
 def _issuer(context: OAuthContext) -> str:
-    """Return the authorization server that the last discovery found: the server itself if it names none."""
+    """Return the authorization server that a login would use: the server itself if it names none, or if the one that
+    it names does not describe itself."""
     here = urlsplit(context.server_url)
-    return context.auth_server_url or f"{here.scheme}://{here.netloc}"
+    named = context.auth_server_url if context.oauth_metadata is not None else None
+    return named or f"{here.scheme}://{here.netloc}"
 
 
 def is_private(url: str) -> bool:
@@ -229,6 +244,14 @@ class TokenFile:
     async def set_client_info(self, client_info: auth.OAuthClientInformationFull) -> None:
         self._saved.client = client_info
         self._save()
+
+    def begin(self, config: ServerConfig) -> None:
+        """Log out for a new login: delete everything except where the client of the settings was used first."""
+        saved = self._saved
+        self.forget()
+        if config.oauth.client_id is not None and saved.pinned is not None:
+            self._saved = SavedLogin(url=saved.url, client=saved.client, pinned=saved.pinned)
+            self._save()
 
     def forget(self) -> bool:
         """Log out: delete everything. Return whether there was anything to delete."""
