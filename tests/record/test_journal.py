@@ -135,6 +135,31 @@ def test_undoing_the_undo(room):
     assert set(room.tree()) == {"f"} and (room.root / "f").read_text() == "one"
 
 
+def test_a_removal_is_undone_redone_and_undone(room):
+    (room.root / "f").write_text("one")
+    room.journal.move_to_trash("f", "1")
+    undo(room.journal, undo(room.journal, "1").undo_id)
+    assert room.tree() == {}
+    undo(room.journal, "1")
+    assert (room.root / "f").read_text() == "one"
+
+
+def test_an_undo_gives_no_protected_name_to_what_was_written_since(room):
+    (room.root / "sub").mkdir()
+    (room.root / "sub" / "HEAD").write_text("ref: refs/heads/main")
+    (room.root / "sub" / "objects").mkdir()
+    (room.root / ".cursor").symlink_to("sub")
+    for name, written in ((".cursor", "sub/mcp.json"), ("sub/HEAD", "sub/config")):
+        room.journal.move_to_trash(name, name)
+        room.journal.write(written, b"{}", call_id="w")
+        before = room.tree()
+        with pytest.raises(UndoConflict, match="other programs run or trust"):
+            undo(room.journal, name)
+        assert room.tree() == before
+        undo(room.journal, name, force=True)
+        assert os.path.lexists(room.root / name)
+
+
 def test_an_undo_that_was_killed_is_completed_by_the_next(room, monkeypatch):
     (room.root / "gone").write_text("gone")
     before = room.tree()

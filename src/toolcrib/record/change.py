@@ -197,10 +197,12 @@ class ChangeTable:
     def done(self, number: int, undoes: int | None) -> None:
         """Mark a change as done; `undoes` is the row that it takes back."""
         self.execute("UPDATE change SET status = 'done' WHERE id = ?", number)
-        if undoes is not None:  # if an undo is undone, the original change counts again
+        if undoes is not None:  # if an undo is undone, the original change counts again, with what went to the trash
             self.execute(
-                "UPDATE change SET status = 'done' WHERE id = (SELECT undoes FROM change WHERE id = ?)", undoes
-            )
+                "UPDATE change SET status = 'done', kept = CASE WHEN kept LIKE 'trash/%' THEN"
+                " (SELECT coalesce(new.kept, change.kept) FROM change new WHERE new.id = ?) ELSE kept END"
+                " WHERE id = (SELECT undoes FROM change WHERE id = ?)", number, undoes,
+            )  # fmt: skip
 
     def undone(self, number: int) -> None:
         """Mark a change as taken back, or as never made."""

@@ -6,11 +6,13 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Container, Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
+from ..boundary.sandbox.protected_paths import ProtectedPaths, find_protected_paths
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError, UnknownName
@@ -84,7 +86,18 @@ class _Undoing:
         changes, conflicts = self.foresee(call)
         if conflicts and not force:
             raise UndoConflict(conflicts)
-        undo_id = f"undo-{secrets.token_hex(4)}"
+        roots = [] if force else {str(change.root) for change in changes}
+        guards = [find_protected_paths(Path(root), Path(root), frozenset()) for root in roots]
+        paths = TouchedPaths()
+        for change in changes:
+            paths.add(self._paths(change))
+        done = self._reverse_all(call, changes, f"undo-{secrets.token_hex(4)}")
+        if live := list(_live(guards, paths)):
+            self._reverse_all(call, self.table.of_call(done.undo_id), f"undo-{secrets.token_hex(4)}")
+            raise UndoConflict(live)
+        return done
+
+    def _reverse_all(self, call: str, changes: list[Change], undo_id: str) -> Undone:
         lines: list[str] = []
         for change in changes:
             try:
@@ -274,3 +287,15 @@ class _Undoing:
         fd = self.ws.open_read(shown)
         with open(fd, "rb") as f:
             return sha_of(f.read(HASH_LIMIT + 1))
+
+
+def _live(guards: Iterable[ProtectedPaths], undone: Container[str]) -> Iterator[str]:
+    """Yield what an undo gave a protected name that is not itself what was undone: a link that is back leads to files
+    that were written without a question while it was away, or a folder is a repository again."""
+    for guard in guards:
+        for path in guard.appeared():
+            whole = os.path.join(guard.root, path)
+            real = os.path.realpath(whole)
+            if real not in undone:
+                leads = "" if real == whole else f" (it leads to {os.path.relpath(real, guard.root)})"
+                yield f"{path}{leads} would be what other programs run or trust, and may have changed since: look at it"
