@@ -86,7 +86,7 @@ class _Undoing:
         changes, conflicts = self.foresee(call)
         if conflicts and not force:
             raise UndoConflict(conflicts)
-        roots = [] if force else {str(change.root) for change in changes}
+        roots: set[str] = set() if force else {str(change.root) for change in changes}
         guards = [find_protected_paths(Path(root), Path(root), frozenset()) for root in roots]
         paths = TouchedPaths()
         for change in changes:
