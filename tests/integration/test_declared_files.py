@@ -18,7 +18,8 @@ API = {
 }  # fmt: skip
 PLANT = """
 import os, sys
-for path, target in (("logs/calls.jsonl", "start"), ("token.txt", "key"), ("jobs.db", "key")):
+for path, target in (("logs/calls.jsonl", "start"), ("token.txt", "key"), ("jobs.db", "key"),
+                     ("jobs.db.worker", "start")):
     for way in (lambda: os.path.lexists(path) and os.remove(path), lambda: os.symlink(sys.argv[1] + "/" + target, path),
                 lambda: os.rename(os.path.dirname(path) or ".", "moved")):
         try:
@@ -53,7 +54,7 @@ class Ground:
             f'[[hooks]]\naction = "log"\nfile = "{self.ws}/logs/calls.jsonl"\n'
             f'[secrets.T]\nfile = "{self.ws}/token.txt"\ntools = ["exec", "openapi:pets"]\n'
             f'[openapi.pets]\nspec = "{self.ws}/pets.json"\nheaders = {{ A = "${{secret:T}}" }}\n'
-            f'[jobs]\nurl = "sqlite:///{self.ws}/jobs.db"\n'
+            f'[jobs]\nurl = "sqlite:///${{JOBS_FOLDER}}/jobs.db?timeout=9"\n'
         )
         return Toolbox.open(workspace=self.ws, config=self.config, approve=self.approve)
 
@@ -61,6 +62,7 @@ class Ground:
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock", "none"])
 async def test_a_command_puts_no_link_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("JOBS_FOLDER", str(tmp_path / "ws"))
     ground = Ground(tmp_path)
     async with ground.open(backend) as box:
         done = await box.call("exec", {"command": f"python3 plant.py {ground.home}"})
@@ -68,7 +70,7 @@ async def test_a_command_puts_no_link_there(tmp_path: Path, monkeypatch: pytest.
         await box.call("read_file", {"path": "nothing $(touch marker)"})
     assert (ground.home / "start").read_text() == "# mine\n"
     assert '"exec"' in (ground.ws / "logs" / "calls.jsonl").read_text()
-    for name in ("token.txt", "jobs.db", "logs", "logs/calls.jsonl"):
+    for name in ("token.txt", "jobs.db", "jobs.db.worker", "logs", "logs/calls.jsonl"):
         assert not (ground.ws / name).is_symlink()
     async with ground.open(backend) as box:
         shown = await box.call("exec", {"command": "echo $T | tr a-z A-Z"})
@@ -77,13 +79,14 @@ async def test_a_command_puts_no_link_there(tmp_path: Path, monkeypatch: pytest.
 
 async def test_a_file_tool_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("JOBS_FOLDER", str(tmp_path / "ws"))
     ground = Ground(tmp_path)
     elsewhere = json.dumps({**API, "servers": [{"url": "https://elsewhere.example.net"}]})
     async with ground.open("bubblewrap") as box:
-        for path in ("pets.json", "jobs.db", "jobs.db-wal", "logs/calls.jsonl", "token.txt"):
+        for path in ("pets.json", "jobs.db", "jobs.db-wal", "jobs.db.worker", "logs/calls.jsonl", "token.txt"):
             assert (await box.call("write_file", {"path": path, "content": elsewhere})).is_error
         assert (await box.call("delete_file", {"path": "logs", "recursive": True})).is_error
         assert not (await box.call("write_file", {"path": "logs/other", "content": "x"})).is_error
-    assert len(ground.asked) == 6
+    assert len(ground.asked) == 7
     assert any("where the requests of the API pets go, with their secrets" in reason for reason in ground.asked)
     assert sorted(os.listdir(ground.ws / "logs")) == ["calls.jsonl", "other"]

@@ -21,6 +21,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """It goes on while the machine sleeps, where there is such a clock."""
 _WORKER = ".worker"
 """The end of the name of the file that the worker of a SQLite file locks, and writes what it is into."""
+_FLAGS = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _MARGIN = 0.8
 """Of the lease: until then a worker acts. The rest is for clocks that do not run alike, and for a write under way."""
 
@@ -49,7 +50,7 @@ class FileLease:
 
     def __init__(self, path: str, serves: Served) -> None:
         self.worker = new_worker_id()
-        self._descriptor = os.open(f"{path}{_WORKER}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(f"{path}{_WORKER}", _FLAGS, 0o600)
         if not _locked(self._descriptor):
             other = os.read(self._descriptor, 200).decode(errors="replace").partition("\n")[0]
             os.close(self._descriptor)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..boundary.host_file import HostFile, both_names
+from ..core.errors import ConfigError
 from ..core.homes import data_home
 from ..core.wings import has_wing
 from ..policy.starts import DeclaredStart, Starts, of_hook, of_secret
@@ -56,10 +57,11 @@ def declared_files(settings: Settings) -> tuple[HostFile, ...]:
     named.append((settings.web.proxy_ca, "it says which proxy Toolcrib trusts"))
     if settings.plugins.enabled and any(each.enabled and each.type == "plugin" for each in settings.channels.values()):
         named += [(place, "a channel plugin in it runs outside the sandbox, as you") for place in _plugins_of(settings)]
-    url = settings.jobs.url or ""
-    if url.startswith(_SQLITE):
-        ends = ("", "-wal", "-shm", "-journal")
-        named += [(f"{url.removeprefix(_SQLITE)}{end}", "Toolcrib keeps its jobs in it") for end in ends]
+    with contextlib.suppress(ConfigError):  # a variable is not set: no jobs are kept anywhere
+        url, _, _ = (settings.jobs.address or "").partition("?")
+        if url.startswith(_SQLITE):
+            ends = ("", "-wal", "-shm", "-journal", ".worker")
+            named += [(f"{url.removeprefix(_SQLITE)}{end}", "Toolcrib keeps its jobs in it") for end in ends]
     python: Iterable[HostFile] = ()
     if settings.plugins.enabled and has_wing("plugins"):
         from ..sources.plugins import plugin_files
