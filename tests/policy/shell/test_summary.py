@@ -33,6 +33,15 @@ def test_a_danger_among_many_parts_is_not_cut():
     assert "more parts" in found[-1]
 
 
+@pytest.mark.parametrize("danger", ["rm -rf src", "git push --force", "chmod 777 key", "unheard-of x"])
+def test_no_danger_is_behind_many_others_of_another_kind(danger):
+    """The line is cut in the middle, and the parts said that those without a line do less."""
+    web = [f"curl https://h{n}.example" for n in range(80)]
+    found = lines("; ".join([*web[:40], danger, *web[40:]]))
+    assert any(line.startswith(f"`{danger}`") for line in found)
+    assert len(found) == MAX_LINES + 1 and found[-1] == "… and 56 more parts like these"
+
+
 def test_of_many_parts_those_without_harm_are_counted():
     found = lines("; ".join(f"echo {n}" for n in range(200)) + "; rm -rf build")
     assert "deletes build" in found[0]

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterable
 
 from ...boundary.programs import loads_something
@@ -20,6 +21,8 @@ from .reading import read_script
 MAX_LINES = 25
 MANY = 8
 """Of more parts than this, those that do no harm are counted only: a screen has to show the others."""
+ALIKE = 3
+"""So many parts of a kind come before what else there is: many requests must not hide a deletion."""
 MAX_PHRASES = 6
 _TARGET = 80
 _MATCHES = 1_000  # of a pattern
@@ -30,23 +33,33 @@ _SEEN = frozenset({"read", "list", "send"})
 def summary(command: str, cwd: str, home: str) -> list[str]:
     """Return a line for each part of a command line that would run in `cwd`, most dangerous first. Judges no paths."""
     script = read_script(command, cwd, home)
-    parts: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    parts: dict[tuple[str, str], tuple[int, bool, list[str]]] = {}
+    alike = Counter[str]()
     wrappers = {name for part in script.commands for name in part.via}
     for part in script.commands:
-        rank, said = _said(part, wrappers)
-        folders = parts.setdefault((plain_line(shown(part)), said), (rank, []))[1]
+        rank, kind, said = _said(part, wrappers)
+        alike[kind] += 1
+        folders = parts.setdefault((plain_line(shown(part)), said), (rank, alike[kind] > ALIKE, []))[2]
         folder = _folder(part.cwd, cwd)
         if folder not in folders:
             folders.append(folder)
     lines = [f"! {plain_line(problem.reason)}" for problem in script.problems]
-    for (source, said), (_, folders) in sorted(parts.items(), key=lambda item: item[1][0]):
+    worse = len(lines) + sum(rank < _HARMLESS for rank, _, _ in parts.values())
+    for (source, said), (_, _, folders) in sorted(parts.items(), key=lambda item: _place(worse, *item[1])):
         where = "" if folders == [""] else f" (in {' or '.join(each or 'the same folder' for each in folders)})"
         lines.append(f"`{source}`{where}: {said}")
-    worse = len(script.problems) + sum(rank < _HARMLESS for rank, _ in parts.values())
     most = MAX_LINES if len(lines) <= MANY else min(MAX_LINES, max(3, worse))
     if len(lines) > most:
-        lines = [*lines[:most], f"… and {len(lines) - most} more parts that do less"]
+        lines = [
+            *lines[:most],
+            f"… and {len(lines) - most} more parts {'like these' if worse > most else 'that do less'}",
+        ]
     return lines
+
+
+def _place(worse: int, rank: int, repeats: bool, _: object) -> tuple[bool, bool, int]:
+    """Return where a part comes: the worst first, and where not all of them are shown, first some of each kind."""
+    return rank >= _HARMLESS, repeats and worse > MAX_LINES, rank
 
 
 _RUNS = frozenset({"execute", "unknown", "check", "install", "container"})
@@ -109,13 +122,14 @@ def _files(part: Command, at: str) -> list[str]:
     return [text for text in texts if os.path.isfile(os.path.join(at, text))]
 
 
-def _said(part: Command, wrappers: set[str]) -> tuple[int, str]:
+def _said(part: Command, wrappers: set[str]) -> tuple[int, str, str]:
     effects = sorted(effects_of(part), key=_rank)
     phrases = list(dict.fromkeys(map(_phrase, effects)))
     if len(phrases) > MAX_PHRASES:
         phrases = [*phrases[:MAX_PHRASES], f"and {len(phrases) - MAX_PHRASES} things more"]
     nothing = "runs what follows it" if part.name in wrappers else "prints, or only looks"
-    return min(map(_rank, effects), default=_HARMLESS), ", ".join(phrases) or nothing
+    kinds = " ".join(dict.fromkeys(effect.kind for effect in effects))
+    return min(map(_rank, effects), default=_HARMLESS), kinds, ", ".join(phrases) or nothing
 
 
 def _folder(at: str | None, cwd: str) -> str:
