@@ -37,7 +37,7 @@ SHOWS = [
     "cat **", "shopt -s globstar; cat **/*", "head **/*.p*",
     "grep -rh '' .", "grep -r x", "grep -R x .", "egrep --recursive x .", "grep -r x *", "grep x cfg/*",
     "grep -r x **", "grep -r x c**/",
-    "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .", "ag x", "ag --hidden x",
+    "rg -uuu x", "rg --hidden x", "rg -uu x", "rg x", "rg x cfg", "rg --no-ignore x .",
     "find . -exec cat {} +", "find . -type f -exec grep -l x {} \\;", "find cfg -name '*' -exec cat {} +",
     "find . ! -name '*.py' -exec cat {} +", "find . -name '*.py' -o -exec cat {} +",
     "find . -exec cat {} + -name '*.py'", "find . -iname '*.P*' -exec cat {} +", "tar -cO .", "tar c .",

@@ -32,7 +32,6 @@ MAX_SECONDS = 1.0  # in which the folders of one command line are looked at
 _SHOWN = 3
 _FINDERS = words("find gfind fd fdfind")
 _GREPS = words("grep egrep fgrep")
-_SEARCHERS = words("rg ag ack")
 _FILTERS = ("--include", "--exclude", "-x")  # of grep and diff
 _RECURSIVE = lazy_regex(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive")
 _KNOWN = ("workspace", "root", "granted", "readable", "scratch")
@@ -118,7 +117,7 @@ def _reads_all(command: Command) -> bool:
 
 def _walks(command: Command) -> bool:
     """Return whether a command goes into the folders that a pattern selects."""
-    return command.program in _SEARCHERS or any(_RECURSIVE.match(word.start) for word in command.args)
+    return command.program == "rg" or any(_RECURSIVE.match(word.start) for word in command.args)
 
 
 def _hits(spot: Spot, by_find: bool, walks: bool, until: float) -> Iterator[Hit]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Effect
-from ..roles import of_operands, of_role
+from ..roles import of_operands
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 
@@ -146,33 +146,8 @@ def ps(call: SortedWords) -> Iterator[Effect]:
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
 
 
-def rpm(call: SortedWords) -> Iterator[Effect]:
-    """`rpm -i` installs; after `-q` it means information."""
-    if not call.has("-q", "--query"):
-        yield Effect("install")
-
-
 def disk(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l", "--list", "-x") and not call.unsure:
         yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")
     else:
         yield Effect("device")
-
-
-def pager(call: SortedWords) -> Iterator[Effect]:
-    """less: `less +!command file` runs a command at once."""
-    for word in call.operands:
-        if word.start.startswith("+"):
-            yield Effect("unknown", word, "gives a pager a command", "shell:unknown-option")
-            if "!" in word.start:
-                yield Effect("shell", literal(word.start.partition("!")[2]), "runs a command from a pager")
-        else:
-            yield Effect("read", word)
-
-
-def page(call: SortedWords) -> Iterator[Effect]:
-    """man and info: a page by name is the system's; a file may include others."""
-    for word in call.operands:
-        if word.text is None or "/" in word.text or word.text.startswith("+"):
-            yield from of_role("maybe", word)
-            yield Effect("execute", word, "formats a file of its own", "shell:unknown-use")

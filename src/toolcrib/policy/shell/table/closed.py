@@ -10,7 +10,6 @@ CLOSED = """
 ls dir vdir | list* | -aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1 -I=* -w= -T= --all --almost-all --color? --directory \
   --classify? --format= --full-time --group-directories-first --human-readable --hide=* --ignore=* --inode --reverse \
   --recursive --size --sort= --time= --time-style=
-exa eza | list* | -1lGxraRdTFhBgHimsSuUt -L= --long --level= --all --sort= --color? --git
 tree | list* | -a -d -f -i -p -s -u -D -h -F -q -N -A -C -Q -g -x -r -t -U -v -c -J -X -L= -P=* -I=* --dirsfirst \
   --gitignore --noreport --charset= --du --prune --sort= --filelimit= | single harmful
 stat | list* | -LftZ -c= --format= --printf= --terse --dereference --file-system
@@ -21,8 +20,6 @@ df | maybelist* | -aHhiklPT -t=* -x=* -B= --all --human-readable --inodes --tota
 readlink realpath | list* | -efmnqsvzLP --canonicalize --quiet --zero --relative-to=list
 basename | text* | -az -s= --suffix= --zero
 dirname | text* | -z --zero
-pathchk mountpoint | maybelist* | -pPqdx
-namei lsattr getfacl getfattr getcap | list* | -RVaAdlpvoxmnrstcen --recursive
 find gfind | list* | -H -P -name= -iname= -path= -ipath= -wholename= -regex= -iregex= -type= -size= -perm= -user= \
   -group= -mtime= -mmin= -atime= -amin= -ctime= -newer=list -anewer=list -cnewer=list -newermt= -maxdepth= -mindepth= \
   -links= -samefile=list -regextype= -printf= -empty -readable -writable -executable -nouser -true -false -not -a -o \
@@ -34,14 +31,11 @@ fd fdfind | text list* | -HIugsiaplF01 -t=* -e=* -d= -E=* -S= -c= -j= --type=* -
 cat | read* | -AbeEnstTuv --show-all --number --squeeze-blank --show-tabs
 tac | read* | -br -s=
 rev | read* | -z
-look | text read* | -abdf -t=
 nl | read* | -p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w=
 expand unexpand | read* | -ai -t= --tabs= --all
 fold | read* | -bs -w= --width= --bytes
 fmt | read* | -cstu -w= -p= -g= --width=
-pr | read* | -# -admtTFfJrv -l= -w= -W= -o= -h= -D= -N= -e? -i? -n? -s? -S? --width=
 paste | read* | -sz -d=
-bat batcat | read* | -npAuPSf -l= -r=* -H=* -m=* --plain --number --style= --language= --line-range=* | harmful
 head tail ghead gtail | read* | -# -qvz -n= -c= --lines= --bytes= --quiet --silent --verbose --zero-terminated
 wc | read* | -clLmw --bytes --chars --lines --words --max-line-length --total=
 cut | read* | -nsz -d= -f= -c= -b= --delimiter= --bytes=
@@ -71,33 +65,27 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
   --files-with-matches --files-without-match --fixed-strings --ignore-case --smart-case --case-sensitive --word-regexp \
   --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match --text --column \
   --quiet --null | harmful @grep
-ag | text read* | -iIlLnoQsSvwcHarg -A= -B= -C= -G= -m= --ignore=* --ignore-dir=* --hidden --count | harmful @grep
-ack | text read* | -ilLnoQsSvwchHgt -A= -B= -C= -m= --ignore-dir=* --color --group --count | harmful check @grep
 sed gsed | text read* | -nErsuz -e=* --quiet --silent --expression=* --regexp-extended --posix --sandbox \
   -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
   -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
-jq gojq jaq | text read* | -acCejMnrsSR --tab --raw-output --compact-output --null-input --slurp --sort-keys \
+jq | text read* | -acCejMnrsSR --tab --raw-output --compact-output --null-input --slurp --sort-keys \
   --exit-status --raw-input --join-output --seq --arg= --argjson= | harmful @jq
-yq | text read* | -CMPNrnyej -o= -p= -I= --raw-output | harmful @jq
-xmllint | remote* | --noout --format --xpath= | harmful
 xxd | read write | -a -b -C -e -E -i -p -r -u -v -c= -l= -s= -g= -o= -n= -R= | single harmful
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
-nm readelf size | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
-strings c++filt | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful roles@special
+nm readelf | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
+strings | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful roles@special
 objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
-addr2line | text* | -aCfipsx -e=read --exe=read -j= --demangle? | harmful roles@special
-md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum crc32 | read* | -bqrstz \
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum | read* | -bqrstz \
   -a= -l= --algorithm= --tag --zero --quiet
-base64 base32 basenc | read* | -dDi -w= --wrap= --decode | harmful
-iconv | read* | -cls -f= -t= --list | harmful
+base64 base32 | read* | -dDi -w= --wrap= --decode | harmful
 jobs | text* | -lnprs
 seq | text* | -w -s= -f= --format=
 bc | none | -lqsw --quiet
-factor numfmt expr | text* | -dhz -d= --format= --suffix= --delimiter=
+factor expr | text* | -dhz -d= --format= --suffix= --delimiter=
 break continue return shift exit logout | text* | | anything @computes
-yes : true false sleep logname arch tty times caller pwd dirs type echo ulimit umask help disown bg unalias trap | \
+yes : true false sleep logname arch tty times pwd dirs type echo ulimit umask help disown bg unalias trap | \
   text* | | anything
 export declare typeset local readonly | text* | | anything @declare
 alias | text* | | anything @alias
@@ -108,20 +96,12 @@ printf | text* | | anything @printf
 set shopt | text* | | anything @options
 busybox toybox | text* | | anything @applets
 nproc | none | --all --ignore=
-cal ncal | text* | -13yjhNbw -m= -d= -A= -B=
-tokei scc | maybelist* | -pbdstyg -w= --files --exclude=* -e=* | harmful
-pdfinfo | read* | -f= -l= -enc= -meta -box -isodates -rawdates | single harmful
-ffprobe | read* | -v= -loglevel= -hide_banner -show_entries= -show_format -show_streams -of= -print_format= \
-  -select_streams= -i=read | single harmful roles@special
-mediainfo | read* | --Output=maybe -f | harmful roles@special
-less | text* | -aAcdeEfFgGiIJKlLmMnNqQrRsSuUwWX | harmful options@pager
-more | text* | -# -cdeflpsu | harmful options@pager
-zcat gzcat bzcat xzcat lzcat zstdcat lz4cat | read* | -fqv | harmful
-zipinfo | read text* | -12hlmstvzMTZ
+cal | text* | -13yjhNbw -m= -d= -A= -B=
+zcat gzcat bzcat xzcat | read* | -fqv | harmful
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
   --totals | harmful @tar
 unzip | read text* | -lvtZzqpcCajX -x=* | harmful roles@unzip
-gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 | read* | -cdltvfqk --stdout --decompress --list \
+gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd | read* | -cdltvfqk --stdout --decompress --list \
   --test --verbose --quiet | harmful @compress
 whoami groups users | none
 id | text* | -agGnruzZ --user --group --name --zero
@@ -129,19 +109,14 @@ uname | none | -asnrvmpio --all
 who w last | none | -abdHlmpqrtTuhsiofwxFn -# --count --all
 uptime | none | -psV
 free | none | -bkmghtlwv --total
-vmstat iostat mpstat pidstat | text | -adfmnstwhyzNxpkcPA -S= -p= -P=
 lscpu lsmem lspci lsusb numastat lsipc lslocks | none | -aexyJbcrPpktvmnDSVnu --json --bytes --all
 lsblk | maybelist* | -abdDfilmnpPrStTJOzHMxs -o= -e= -I= -x= --json --output= --bytes --list
-lsmod locale lsb_release ruptime sw_vers reset clear tset | text* | -aicrdskm --all
-getconf infocmp | text* | -a
+lsmod locale lsb_release reset clear | text* | -aicrdskm --all
 pgrep pidof | text* | -afilnovwxcsq -u=* -U=* -d= -P=* -t=* -g=* --full --list-name --exact --count --delimiter=
-pstree | text* | -aAchglnpstTuUZ
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
   --format= --user=* --headers | options@ps
-top | none | -bcHiSs1 -n= -d= -p=* -u= -o= -w?
 ss netstat | text* | -HOnrlaemopsistuwdx0460bZNMzvgcCW -f= --numeric --listening --tcp --udp --all --processes | \
   options@sockets
-tput | text* | -T=
 nvidia-smi | none | -Lqx -i= -d= --format=
 date gdate | text* | -uRj -d= -s=!system --set=!system -f=read -r=list -I? -v=* --date= --reference=list --iso-8601? \
   --utc | options@date
@@ -159,8 +134,6 @@ ip | text* | -4 -6 -0 -o -br -brief -s -d -c -j -p -color -json -details -stats 
 ifconfig | text none* | -asv | !firewall
 route arp | none | -naveN46 | !firewall
 mount | none | -lhV | !mount
-findmnt | maybe* | -AaDJlnPruvRbik -o= -t= -T= -S= -M= --output= --json --all --list
-blkid | none | -o= -s=* | harmful !system
 losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
@@ -168,8 +141,6 @@ systemctl > status is-active is-enabled is-failed is-system-running list-units l
   list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la --type= \
   --state= --all --no-pager --full --lines= --user --plain
 systemctl > show cat | text* | -p=* -a --all --no-pager --full --user | environment
-man whatis apropos | text* | -P=program -kfwaKR -s= -S= -e= -L= | harmful options@page
-info | text* | -n= -k= -w | harmful options@page
 cd chdir pushd popd | list* | -PLen -#
 hash | none | -rltd -p=hijack
 command builtin | text* | -vVp | wrapper =-v =-V
@@ -199,13 +170,8 @@ eval source . | text* | | wrapper anything
 setarch numactl | text* | | wrapper anything roles@starts_shell
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
 dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
-dpkg-deb | read* | -cIfW --info
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \
   --config-file=exec
-rpm | remote* | -qailfRcdp --query --all --info --list --changelog --requires --provides | \
-  !install roles@rpm
-brew > list help | text*
-gem > list info help | text*
 pip > list show freeze check help debug | text* | -lfqv --format= --files --local --user --not-required --exclude=* \
   --all --disable-pip-version-check --verbose --quiet
 pip > cache | look text | -v
@@ -216,7 +182,6 @@ npm > config c | look text* | --json -l | check
 apt apt-get > list show search policy depends rdepends help | text* | -o=aptsetting* --option=aptsetting* -c=exec \
   --config-file=exec -aqn --installed --upgradable --all-versions --names-only
 pkg-config pkgconf | text* | --cflags --libs --modversion --exists
-shellcheck | read* | -s= -f= -e=* -S= -o= -C? -W= -i=* --format= --exclude=* --color? | check
 gofmt | read* | -l -d -s -e | single harmful
 openssl > - | none | | unknown
 openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -commands | single

@@ -15,7 +15,6 @@ from .program_spec import SortedWords, parse_options
 
 UNKNOWN_CODE = "shell:unknown-code"
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
-_SEARCHERS = ("rg", "ag", "ack")
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 _FILES = ("-samefile", "-regex", "-iregex")
 
@@ -143,14 +142,11 @@ def _code(language: str, script: Word) -> Iterator[Effect]:
         yield from sed_effects(script.text) if language == "sed" else effects_of_code(language, script.text)
 
 
-_READS = lazy_regex(
-    r"\bENV\b|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\bmodulemeta\b"
-    r"|(?:(?<![.\w])|\.\.)\w*(?:load|eval|env\(|envsubst|system)"  # yq needs no blank before them
-)
+_READS = lazy_regex(r"\bENV\b|\benv\b|\bimport\b|\binclude\b|\binput_filename\b|\bmodulemeta\b")
 
 
 def jq(call: SortedWords) -> Iterator[Effect]:
-    """jq and yq: a filter, perhaps after `eval`, and then files; --arg takes two values."""
+    """jq: a filter, and then files; --arg takes two values."""
     words = list(call.command.args)
     kept: list[Word] = []
     while words and words[0].text != "--":
@@ -161,21 +157,18 @@ def jq(call: SortedWords) -> Iterator[Effect]:
             kept.append(word)
     call = sort_words(call.name, call.program, [*kept, *words], call.command)
     operands = list(call.operands)
-    if operands and call.name == "yq" and operands[0].text in ("eval", "e", "eval-all", "ea"):
-        operands.pop(0)
     for word in operands[:1]:
         if word.text is None or _READS.search(word.text):
             yield Effect("unknown", word, "reads the environment or other files from its filter", "shell:unknown-use")
     yield from plain(replace(call, operands=()), "")
-    changes = call.name == "yq" and call.has("-i", "--inplace", "--in-place")
-    yield from of_operands(operands[1:], "write*" if changes else "read*")
+    yield from of_operands(operands[1:], "read*")
 
 
 def grep(call: SortedWords) -> Iterator[Effect]:
     """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
     yield from plain(call, "read*" if given else "text read*")
-    searches = call.command.program in _SEARCHERS and call.command.stdin is None
+    searches = call.command.program == "rg" and call.command.stdin is None
     here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
     if here and (searches or call.has("-r", "-R", "--recursive", "--dereference-recursive")):
         yield Effect("read", literal("."))
@@ -186,15 +179,11 @@ def grep(call: SortedWords) -> Iterator[Effect]:
 
 
 def special(call: SortedWords) -> Iterator[Effect]:
-    """Yield effects of special names: addresses, `concat:`, ImageMagick's `msl:`, `@file` and scripts."""
-    for word in (*call.operands, *call.values("-i", "-format")):
-        if ":" in word.start and word not in call.values("-format"):
-            yield Effect("network", word)
-        elif word.start.startswith("@"):
+    """binutils: `@file` gives options from a file."""
+    for word in call.operands:
+        if word.start.startswith("@"):
             yield Effect("named", word)
             yield Effect("read", cut(word, 1))
-        elif word.start.lower().endswith((".msl", ".mvg")):
-            yield Effect("execute", word, "can run a script of ImageMagick's", UNKNOWN_CODE)
 
 
 # --- archives
