@@ -18,6 +18,7 @@ from ..config.load import is_ourselves
 from ..core.errors import ConfigError
 from ..core.text import lazy_regex, one_line
 from ..core.wings import absent, has_wing
+from ..policy.plain import plain
 from ..sources.mcp.config import ServerConfig, server_config
 from ..sources.mcp.upstream import ServerStatus
 from . import show
@@ -174,7 +175,7 @@ def accepted(options: Options, name: Name) -> None:
     with options.build() as box:
         changed = box.mcp.changed_files(name)
         if changed is not None:
-            show.out(f"{changed.text}.", "bold")
+            show.out(f"{plain(changed.text)}.", "bold")
             options.confirm("Start it as it is now?", "nothing was accepted, and it is not started")
             if not box.mcp.accept_files(name, changed):
                 raise Usage(f"the files of {name} have changed again; look at them, and try once more")
@@ -209,7 +210,7 @@ def _show_change(name: str, before: str | None, now: str) -> None:
         show.out("  new:")
     elif before == now:
         show.out("  the description is the same; its parameters, title or hints have changed:")
-    for line in difflib.ndiff((before or "").splitlines(), now.splitlines()):
+    for line in difflib.ndiff(plain(before or "").splitlines(), plain(now).splitlines()):  # no line ends but \n
         if not line.startswith("?"):
             show.out(f"  {line}", {"+": "green", "-": "red"}.get(line[0]))
 

@@ -57,6 +57,14 @@ def test_what_a_tool_says_beside_goes_on() -> None:
     assert set(as_tool(listing).to_schema("openai")["function"]) == {"name", "description", "parameters"}
 
 
+@pytest.mark.parametrize("name", ["exec", 5])
+def test_no_tool_takes_the_name_of_another_for_clients(name: Any) -> None:
+    listing, _ = read({**APP, "toolcrib/name": name, "toolcrib/as-said": True})
+    body = as_tool(listing).to_schema("mcp")
+    assert body["name"] == "mcp_s_t" and body["annotations"]["readOnlyHint"] is False
+    assert not [key for key in body if key.startswith("toolcrib/")]
+
+
 def test_it_is_kept_on_disk_and_is_no_part_of_the_digest() -> None:
     listing, _ = read(APP)
     again = listing_from_json(json.loads(json.dumps(listing.to_json())))

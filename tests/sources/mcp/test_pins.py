@@ -24,6 +24,7 @@ def test_the_first_listing_is_the_baseline(tmp_path: Path) -> None:
     added = pins.doubt("abc", "shop", described("saw"))
     assert added is not None
     assert "has added its tool saw" in added
+    assert "its tool saw\\r\\n\\u200b since" in str(pins.doubt("abc", "shop", described("saw\r\n\u200b")))
 
 
 def test_every_part_that_a_model_reads_counts(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...boundary.own_files import replace_file
 from ...core.bound import Redact, map_texts
+from ...policy.plain import plain_line
 from ...record.state import private_folder
 from .listed import Json, ListedTool, ServerListing, listing_from_json
 
@@ -139,8 +140,8 @@ class Pins(ServerFiles):
             return None
         changed = "has changed what it says of" if accepted is not None else "has added"
         return (
-            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was first listed or accepted; "
-            f"`toolcrib mcp accept {server}` shows what it says now, and asks whether that is right"
+            f"MCP server {server} {changed} its tool {plain_line(tool.name[:80])} since it was first listed or "
+            f"accepted; `toolcrib mcp accept {server}` shows what it says now, and asks whether that is right"
         )
 
     def forget(self, identity: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.context import ToolContext
 from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
-from ...core.output import TextBlock, ToolOutput
+from ...core.output import TextBlock, ToolOutput, foreign_meta
 from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
 from .config import ServerConfig
@@ -82,7 +82,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
     # the server's own tools can have any effect; ours only list and read
     unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
     destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
-    fields = dict(listed.extra)
+    fields = foreign_meta(listed.extra)
     if trusted and not given and listed.kind == "tool":
         fields[AS_SAID] = True
         if listed.hints:
