@@ -90,11 +90,11 @@ class Reloader:
 
 
 @contextmanager
-def reloading(reloader: Reloader | None, hung_up: asyncio.Event) -> Generator[None]:
+def reloading(reloader: Reloader | None, hung_up: asyncio.Event | None = None) -> Generator[None]:
     """Reload on changes of files, and whenever `hung_up` is set."""
 
     async def hear() -> None:
-        while reloader is not None:
+        while reloader is not None and hung_up is not None:
             await hung_up.wait()
             hung_up.clear()
             await reloader.reload()

@@ -39,6 +39,7 @@ async def run(options: Options, model: Model = None) -> None:
     from ...agent.channel_host import ChannelHost
     from ...agent.channels import channels_of
     from ...agent.store import SessionStore
+    from ...serve.server_reloading import Reloader, reloading
     from .run import agent_jobs
 
     settings = options.settings()
@@ -53,7 +54,8 @@ async def run(options: Options, model: Model = None) -> None:
         async with await Agent.open(box, model, say=show.say, bus=bus) as agent:
             listening = f"Listening: {', '.join(bus.channels)}. Ctrl-C ends it; the sessions stay saved."
             async with agent_jobs(agent):
-                await ChannelHost(agent, _show_call).run(lambda: show.say(listening, "dim"))
+                with reloading(Reloader(box, lambda: options.settings(quiet=True))):
+                    await ChannelHost(agent, _show_call).run(lambda: show.say(listening, "dim"))
 
 
 async def send(

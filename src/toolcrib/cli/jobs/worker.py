@@ -38,6 +38,7 @@ async def worker(
     from ...jobs.engine import MAX_TAGS
     from ...jobs.host import in_memory, no_dbos
     from ...jobs.opening import MEMORY
+    from ...serve.server_reloading import Reloader, reloading
     from .hosted_jobs import hosted_jobs
 
     queues, tags = queue or [], tag or []
@@ -66,7 +67,8 @@ async def worker(
             if model is not None:
                 await agent()  # a name that is wrong is an error now, not in the first job
             async with hosted_jobs(box, agent, queues=queues, tags=tags, schedules=True) as host:
-                return await _until_the_end(host, drain)
+                with reloading(Reloader(box, lambda: with_database(options.settings(quiet=True), db))):
+                    return await _until_the_end(host, drain)
         finally:
             for opened in agents:
                 await opened.aclose()

@@ -1,0 +1,42 @@
+"""A worker and the channels run for weeks: what a person denies meanwhile counts for the next call."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.agent.channel_host import ChannelHost
+from toolcrib.cli.agent import channels
+from toolcrib.cli.options import Options
+from toolcrib.serve import server_reloading
+
+from ...waiting import until
+
+worker = importlib.import_module("toolcrib.cli.jobs.worker")
+
+
+@pytest.mark.parametrize("command", ["worker", "channels"])
+async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    own, seen = tmp_path / "own.toml", list[bool]()
+    own.write_text('[channels.shell]\ntype = "terminal"\n')
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(server_reloading, "LOOK_SECONDS", 0.02)
+    (tmp_path / "replies.json").write_text('[{"text": "hi"}]')
+
+    async def use(host: Any, *_: object) -> int:
+        own.write_text(own.read_text() + '[rules]\ndeny = ["Edit(o.txt)"]\n')
+        await until(lambda: host.box.rules.rules, 10)
+        seen.append((await host.box.call("write_file", {"path": "o.txt", "content": "x"})).error_kind == "denied")
+        return 0
+
+    monkeypatch.setattr(worker, "_until_the_end", use)
+    monkeypatch.setattr(ChannelHost, "run", use)
+    options = Options(str(tmp_path), str(own))
+    if command == "worker":
+        await worker.worker(options)
+    else:
+        await channels.run(options, f"scripted:{tmp_path}/replies.json")
+    assert seen == [True]
