@@ -4,7 +4,7 @@ python f_worker.py COLUMN OP    # -> JSON {ms, peak_mb, base_mb, head}
 python f_worker.py COLUMN -     # reads an OP a line, answers each with such a line (benchmarks/guard.py)
 """
 
-import re, sys, os, time, json, asyncio, subprocess, shutil
+import contextlib, re, sys, os, time, json, asyncio, subprocess, shutil
 
 HOME = os.environ.get("PEERBENCH_HOME", os.path.expanduser("~/.cache/peerbench"))
 D = f"{HOME}/data"
@@ -196,10 +196,28 @@ class Limit2(Limit):
 
 
 class LimitBwrap(Limit):
-    "bubblewrap itself, with a simple root"
+    "bubblewrap itself, with the mounts and the filter of our sandbox"
+
+    VENV = "ours"
+
+    async def start(self):
+        from pathlib import Path
+
+        from toolcrib.boundary.environment import command_environment
+        from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+
+        walls = select_sandbox(SandboxSettings(), Path(HOME))
+        self.spawn = walls.wrap(["/bin/true"], cwd=Path(HOME), env=command_environment(), timeout=60)
+        self.argv = list(self.spawn.argv)
+        for name in ("--json-status-fd", "--block-fd"):  # the handshake with our process
+            place = self.argv.index(name)
+            del self.argv[place : place + 2]
 
     async def exec_true(self):
-        return subprocess.run([*BWRAP, "true"], check=True).returncode
+        for fd in self.spawn.child_fds:
+            with contextlib.suppress(OSError):  # a pipe
+                os.lseek(fd, 0, os.SEEK_SET)  # bubblewrap has read the filter
+        return subprocess.run(self.argv, check=True, env=self.spawn.env, pass_fds=self.spawn.child_fds).returncode
 
 
 class Nanobot(Base):
