@@ -51,6 +51,8 @@ class ToolOrigin:
     kind: Literal["mcp"]
     server: str
     tool: str
+    also: str = ""
+    """Another name of it in rules that deny or ask."""
 
 
 @dataclass(slots=True)

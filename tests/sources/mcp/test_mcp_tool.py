@@ -10,10 +10,11 @@ from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.output import Labels
 from toolcrib.policy.flow import default_labels
 from toolcrib.policy.lint import lint
+from toolcrib.policy.rules.names import means
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ListedTool, ServerListing
 from toolcrib.sources.mcp.mcp_tool import McpTool
-from toolcrib.sources.mcp.registered_tools import extra_tools
+from toolcrib.sources.mcp.registered_tools import _wanted, extra_tools
 
 OBJECT = {"type": "object"}
 
@@ -45,6 +46,22 @@ def test_our_tools_for_resources_and_prompts_have_no_faults() -> None:
     pairs = [(config, listed) for config in configs for listed in extra_tools(config, listing)]
     found = [McpTool(f"mcp_{config.name}_{listed.name}", listed, config, run) for config, listed in pairs]
     assert len(found) == 4 and [fault.rule for fault in lint(found) if fault.level == "warning"] == []
+
+
+def test_what_is_set_for_resources_holds_although_the_server_has_a_tool_of_that_name() -> None:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    listing = ServerListing((ListedTool("resources", "Reads.", OBJECT),), has_resources=True)
+    config = server_config("s", {"command": "x", "per_tool": {"resources": {"category": "shell"}}})
+    [listed] = extra_tools(config, listing)
+    found = McpTool("mcp_s_server_resources", listed, config, run)
+    assert (listed.name, found.category) == ("server_resources", "shell")
+    for name in ("mcp__s__resources", "mcp__s__server_resources"):
+        assert means(name, None, found, "deny")
+    assert not means("mcp__s__resources", None, found, "allow")  # a yes to the server's tool
+    for left_out in ({"disabled_tools": ["resources"]}, {"per_tool": {"resources": {"disabled": True}}}):
+        assert _wanted(server_config("s", {"command": "x", **left_out}), listing) == []
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])

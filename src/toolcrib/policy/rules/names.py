@@ -117,7 +117,8 @@ def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
         joined = set(tool.every_name)
         if origin is not None:
             for server in {origin.server, server_in_rules(origin.server)}:
-                joined |= {f"mcp__{server}__{origin.tool}", f"mcp__{server}"}
+                own = f"mcp__{server}__{origin.tool}", f"mcp__{server}__{origin.also or origin.tool}"
+                joined |= {*own, f"mcp__{server}"}
         return any(wildcard(_stars(name), each) for each in joined)
     if origin is None or not anchored(name) or "__" in origin.server:
         return False

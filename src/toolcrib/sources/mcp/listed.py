@@ -49,6 +49,11 @@ class ListedTool:
         text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @property
+    def known_as(self) -> str:
+        """Its name in settings and in rules that refuse: one of ours has the same whatever tools the server has."""
+        return self.name if self.kind == "tool" else self.kind
+
     def hint(self, name: str) -> bool | None:
         """Return one annotation (such as `readOnlyHint`); None if it is missing or not a boolean."""
         value = self.hints.get(name)

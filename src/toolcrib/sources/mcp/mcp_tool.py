@@ -76,7 +76,7 @@ class McpTool(Tool):
 
 
 def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None) -> ToolSpec:
-    own = config.of_tool(listed.name)
+    own = config.of_tool(listed.known_as)
     given = own.category or config.category
     trusted = config.trust == "hints"
     # the server's own tools can have any effect; ours only list and read
@@ -107,7 +107,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         output_schema=listed.output_schema,
         names=() if shown is None else (shown,),
         source=f"mcp:{config.name}",
-        origin=ToolOrigin("mcp", config.name, listed.name),
+        origin=ToolOrigin("mcp", config.name, listed.name, listed.known_as),
         mcp_fields=fields or EMPTY,
         unlisted=listed.unlisted,
         tested=True,  # its schema was compiled when it was listed

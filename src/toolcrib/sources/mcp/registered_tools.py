@@ -156,13 +156,14 @@ class RegisteredTools:
 def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
     """Return the tools of a listing that the configuration selects."""
 
-    def chosen(name: str) -> bool:
-        spelled = (name, tool_name(config.name, name, config.prefix))
+    def chosen(tool: ListedTool) -> bool:
+        names = tool.name, tool.known_as
+        spelled = (*names, *(tool_name(config.name, name, config.prefix) for name in names))
         if config.tools is not None and not matches(spelled, config.tools):
             return False
-        return not matches(spelled, config.disabled_tools) and not config.of_tool(name).disabled
+        return not matches(spelled, config.disabled_tools) and not config.of_tool(tool.known_as).disabled
 
-    return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
+    return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool)]
 
 
 def extra_tools(config: ServerConfig, listing: ServerListing) -> Iterator[ListedTool]:

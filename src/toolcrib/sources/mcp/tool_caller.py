@@ -99,7 +99,7 @@ class ToolCaller:
         return ToolError(text)
 
     async def _once(self, connection: Connection, tool: ListedTool, arguments: Json, ctx: ToolContext) -> ToolOutput:
-        config, own = self._config, self._config.of_tool(tool.name)
+        config, own = self._config, self._config.of_tool(tool.known_as)
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
         connection.used = True
         if connection.callbacks.calls.asks:
