@@ -32,6 +32,7 @@ from . import requests
 from .callers import caller_of, is_same_asker, serves, this_process
 from .preview import cut_line, preview_of
 from .requests import ApprovalRequest, Approver, Decision, Question, Remember, Scope, denial
+from .session_approvals import SessionApprovals, what_is_covered
 from .shell.kinds import RULE_FETCH
 
 log = logging.getLogger("toolcrib.policy")
@@ -86,32 +87,26 @@ class ApprovalService:
     workspace: str | None = None
 
     def __post_init__(self) -> None:
-        self._granted: dict[str, set[tuple[str | None, str]]] = {}
+        self._session_approvals = SessionApprovals()
         self._token = secrets.token_hex(4)
         self._last = 0.0
 
     def forget(self, session_id: str | None) -> None:
         """End a session: remove its approvals. Its stored requests become available to the next session of the same
         caller."""
-        over = [key for key in self._granted if key == session_id or (session_id is None and key.startswith("\0"))]
-        for key in over:
-            del self._granted[key]
+        self._session_approvals.forget(session_id)
         if session_id is not None:
             self.store.release(self._process(), clean_id(session_id, self.redact))
 
     def close(self) -> None:
         """End all sessions."""
-        self._granted.clear()
+        self._session_approvals.clear()
         self.store.release(self._process())
 
     def has_granted(self, request: Call, question: Question) -> bool:
         """Return whether an approval for this session covers the call, for this question."""
-        granted = self._granted.get(_conversation(request.ctx))
-        if not granted:
-            return False
-        line, hosts = self._line(request, request.arguments, question), question.hosts
-        return not granted.isdisjoint(
-            (question.asked_by, each) for each in (_reach(request.tool, line, hosts), _as_rule(line, hosts))
+        return self._session_approvals.cover(
+            request, question, lambda: self._line(request, request.arguments, question)
         )
 
     def _line(self, request: Call, arguments: Mapping[str, Any], question: Question) -> str:
@@ -340,7 +335,7 @@ class ApprovalService:
     def _scopes(self, request: Call, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
         """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
         rule, and only for a call of nobody in particular: a rule would hold for every caller."""
-        if (asked_by or "").startswith("labels:") or not _covers(request.tool, line):
+        if (asked_by or "").startswith("labels:") or not what_is_covered(request.tool, line):
             return ("once",)
         scopes: list[Scope] = ["once"] if SHARED in request.ctx.metadata else ["once", "session"]
         if asked_by is None and request.ctx.caller is None and self.remember is not None and line and readable:
@@ -412,8 +407,7 @@ class ApprovalService:
     def _grant_session(
         self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str], question: Question
     ) -> None:
-        """Remember an approval for the session. One that became a rule, too, but only for calls that the same line
-        allows: this process has not read the new rule."""
+        """Remember an approval for the session."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
         arguments = request.arguments
@@ -423,10 +417,8 @@ class ApprovalService:
                 return
             arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
             question = replace(question, rule=None, hosts=())  # which hosts the edited call names was not shown
-        line, hosts = self._line(request, arguments, question), question.hosts
-        reach = _as_rule(line, hosts) if decision.scope == "rule" else _reach(request.tool, line, hosts)
-        if reach:
-            self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
+        line = self._line(request, arguments, question)
+        self._session_approvals.add(request, asked_by, decision.scope, line, question.hosts)
 
     def _pending(self, request: Call, ident: str, preview: str, would_allow: str, question: Question) -> ToolOutput:
         """Return the output for a stored request that nobody can answer now. `would_allow` is the rule that would allow
@@ -444,27 +436,6 @@ class ApprovalService:
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
         if self.events.listeners:
             self.events.emit(event)
-
-
-def _conversation(ctx: ToolContext) -> str:
-    """Return the key of approvals for a session: the session id; without a session, the caller."""
-    return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
-
-
-def _covers(tool: Tool, line: str) -> str:
-    return requests.covers(tool.name, str(tool.category), line)
-
-
-def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:
-    """Return what an approval for the session covers: the same command is not the same with other hosts, and the same
-    tool of a server is not the same with another description."""
-    reach, said = _covers(tool, line), () if tool.definition is None else (tool.definition.digest,)
-    return "\0".join((reach, *said, *hosts)) if reach else ""
-
-
-def _as_rule(line: str, hosts: tuple[str, ...]) -> str:
-    """Return what an approval that became a rule covers: calls that the rule's line allows, whatever their tool."""
-    return "\0".join(("rule", line, *hosts)) if line else ""
 
 
 async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:

@@ -1,0 +1,71 @@
+"""Remember what a person has approved for the rest of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.call import Call
+from ..core.context import ToolContext
+from ..core.tool import Tool
+from .callers import caller_of
+from .requests import Question, Scope, covers
+
+
+class SessionApprovals:
+    """What was approved for each session: for which question, and what it reaches.
+
+    `line` is the rule that would allow a call; it says what an approval is for.
+    """
+
+    def __init__(self) -> None:
+        self._granted: dict[str, set[tuple[str | None, str]]] = {}
+
+    def cover(self, request: Call, question: Question, rule: Callable[[], str]) -> bool:
+        """Return whether an approval for this session covers the call, for this question. `rule` returns its line; it
+        is called only where something was approved."""
+        granted = self._granted.get(_conversation(request.ctx))
+        if not granted:
+            return False
+        line, hosts = rule(), question.hosts
+        return not granted.isdisjoint(
+            (question.asked_by, each) for each in (_reach(request.tool, line, hosts), _as_rule(line, hosts))
+        )
+
+    def add(self, request: Call, asked_by: str | None, scope: Scope, line: str, hosts: tuple[str, ...]) -> None:
+        """Remember an approval. One that became a rule, too, but only for calls that the same line allows: this process
+        has not read the new rule."""
+        reach = _as_rule(line, hosts) if scope == "rule" else _reach(request.tool, line, hosts)
+        if reach:
+            self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
+
+    def forget(self, session_id: str | None) -> None:
+        """Remove the approvals of a session; None removes those of all callers without a session."""
+        over = [key for key in self._granted if key == session_id or (session_id is None and key.startswith("\0"))]
+        for key in over:
+            del self._granted[key]
+
+    def clear(self) -> None:
+        """Remove all approvals."""
+        self._granted.clear()
+
+
+def what_is_covered(tool: Tool, line: str) -> str:
+    """Return what an approval for a session would cover; "" if nothing can be approved for a session."""
+    return covers(tool.name, str(tool.category), line)
+
+
+def _conversation(ctx: ToolContext) -> str:
+    """Return the key of approvals for a session: the session id; without a session, the caller."""
+    return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
+
+
+def _reach(tool: Tool, line: str, hosts: tuple[str, ...]) -> str:
+    """Return what an approval for the session covers: the same command is not the same with other hosts, and the same
+    tool of a server is not the same with another description."""
+    reach, said = what_is_covered(tool, line), () if tool.definition is None else (tool.definition.digest,)
+    return "\0".join((reach, *said, *hosts)) if reach else ""
+
+
+def _as_rule(line: str, hosts: tuple[str, ...]) -> str:
+    """Return what an approval that became a rule covers: calls that the rule's line allows, whatever their tool."""
+    return "\0".join(("rule", line, *hosts)) if line else ""
