@@ -43,7 +43,8 @@ class Reading(FakeChannel):
 @asynccontextmanager
 async def channels(**more: ChannelSettings) -> AsyncGenerator[tuple[Toolbox, dict[str, Any]]]:
     """A place with the channel `chat`, and others."""
-    async with temporary_toolbox({"a.txt": "alpha\n", "b.png": b"\x89PNG", ".env": "KEY=1"}) as box:
+    files = {"a.txt": "alpha\n", "b.png": b"\x89PNG", ".env": "KEY=1", "own/c.txt": "mine"}
+    async with temporary_toolbox(files) as box:
         settings = {"chat": ChannelSettings(allowed=("ann",), chats=("news",)), **more}
         box.settings = replace(box.settings, channels=settings)
         made: dict[str, Any] = {name: Failing() if name == "dead" else Reading() for name in settings}
@@ -130,3 +131,16 @@ async def test_the_model_has_the_tool_and_a_subagent_does_not() -> None:
 async def test_observers_send_nothing() -> None:
     async with place({"calls": [call("message", content="psst")]}, {"text": "."}, mode="observer") as made:
         assert await made.says("go") == ["."]
+
+
+async def test_what_rules_keep_from_being_read_is_not_attached() -> None:
+    async with channels() as (box, made):
+        box.rules.add("Read(own/**)", "deny")
+        box.rules.add("Read(b.png)", "ask")
+        for media, kind in ((["own/c.txt"], "denied"), (["a.txt", "./own/c.txt"], "denied"), (["b.png"], "pending")):
+            output = await box.call("message", {"content": "look", "media": media}, HERE)
+            assert output.error_kind == kind, output.for_llm
+        box.rules.add("Read")  # who may read it may not send it without a question
+        output = await box.call("message", {"content": "look", "media": [".env"]}, HERE)
+        assert output.error_kind == "pending" and not made["chat"].sent
+        assert not (await box.call("message", {"content": "look", "media": ["a.txt"]}, HERE)).is_error

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.text import one_line
 from ..core.threads import shared_threads
-from ..core.tool import Tool, ToolCategory
+from ..core.tool import Paths, Tool, ToolCategory
 from ..core.verdict import Judgement
 from .bus import MessageBus, MessageNotSent, OutboundMessage
 from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
@@ -56,6 +57,7 @@ class MessageTool(Tool):
     read_only = False
     open_world = False  # its results hold nothing from outside; that it sends is in its category
     title = "Send a message"
+    paths: Paths = MappingProxyType({"media": "read"})
 
     def __init__(self, bus: MessageBus, box: Toolbox) -> None:
         super().__init__()

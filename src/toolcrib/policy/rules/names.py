@@ -75,6 +75,8 @@ def _means_family(family: Family, tool: Tool, *, allow: bool, bare: bool) -> boo
         return own if allow or bare else has_url(tool)
     if tool.command_argument is not None:  # commands touch files too, but no path rule allows one
         return not allow and not bare
+    if allow and tool.category == ToolCategory.MESSAGING:  # who may read a file may not therefore send it
+        return False
     accesses = accesses_of(tool)
     if family == "read":
         return bool(accesses & {"read", "search"}) if bare or allow else bool(accesses & READS)
