@@ -271,7 +271,7 @@ async def test_a_disabled_server_is_nowhere(config: Any) -> None:
         assert not box.registry.names
 
 
-async def test_in_a_sandbox(config: Any, tmp_path: Path) -> None:
+async def test_in_a_sandbox(config: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from toolcrib.boundary.sandbox import probe
 
     if not all(finding.ok for finding in probe() if finding.needed):
@@ -283,3 +283,8 @@ async def test_in_a_sandbox(config: Any, tmp_path: Path) -> None:
         assert found["env"]["TMPDIR"] == "/tmp"
         assert "Read-only file system" in str(await box.call("mcp_raw_die", {"path": str(tmp_path / "work" / "made")}))
         assert not (tmp_path / "work" / "made").exists()
+    assert "other programs run or trust" not in caplog.text
+    walls["sandbox"] = "workspace-write"
+    async with Toolbox.open(**config({"tools": ["die"]}, **walls), yes=True) as box:
+        await box.call("mcp_raw_die", {"path": str(tmp_path / "work" / ".envrc")})
+    assert "which other programs run or trust (1): .envrc" in caplog.text

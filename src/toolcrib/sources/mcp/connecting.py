@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...boundary.environment import command_environment
@@ -17,6 +19,7 @@ from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from ...core.wings import has_wing
+from ...policy.plain import plain_line
 from .callbacks import Callbacks
 from .client_services import ClientServices
 from .config import ServerConfig
@@ -28,6 +31,8 @@ from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
     from .http_transport import HttpTransport
+
+log = logging.getLogger("toolcrib.mcp")
 
 BEHIND = "TOOLCRIB_BEHIND"
 """The variable that says as which servers of Toolcrib a process was started, outermost first."""
@@ -48,7 +53,9 @@ async def prepare(
     """Return a connection that is not open yet. Raises ToolError or ConfigError if something for it is missing."""
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, services)
-        transport: StdioTransport | HttpTransport = StdioTransport(lambda: _spawn(config, values, services))
+        transport: StdioTransport | HttpTransport = StdioTransport(
+            lambda: _spawn(config, values, services), partial(_appeared, config.name)
+        )
     else:
         transport = await _http(config, services)
     callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who)
@@ -56,6 +63,15 @@ async def prepare(
     if not isinstance(transport, StdioTransport):
         transport.session_lost = connection.lose
     return connection
+
+
+def _appeared(server: str, paths: list[str]) -> None:
+    """Warn of protected names. They stay: somebody else may have made them in the hours that a server runs."""
+    shown = ", ".join(map(plain_line, paths[:10]))
+    log.warning(
+        "while MCP server %s ran, these were made, which other programs run or trust (%d): %s. Look at them.",
+        server, len(paths), shown,
+    )  # fmt: skip
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:

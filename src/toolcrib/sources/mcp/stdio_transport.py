@@ -33,10 +33,14 @@ SILENT_SECONDS = 0.2
 
 
 class StdioTransport:
-    """One run of a server. Enter `streams` once. Afterwards `account` describes the run."""
+    """One run of a server. Enter `streams` once. Afterwards `account` describes the run.
 
-    def __init__(self, spawn: Callable[[], Spawn]) -> None:
-        self._spawn = spawn
+    `appeared` gets the protected names that were made while a server ran in a sandbox where it may write.
+    """
+
+    def __init__(self, spawn: Callable[[], Spawn], appeared: Callable[[list[str]], None]) -> None:
+        self._spawn, self._appeared = spawn, appeared
+        self._look: Callable[[], list[str]] = list
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
@@ -117,6 +121,7 @@ class StdioTransport:
         def wire(stdout: int, stdin: int) -> None:
             _in_loop(loop, lambda: give((stdout, stdin)))
 
+        self._look = spawn.appeared
         self._process = process = start(spawn, timeout=None, limit=STDERR_CHARACTERS, wire=wire)
         process.when_done(lambda: _in_loop(loop, lambda: give(None)))
         try:
@@ -165,6 +170,8 @@ class StdioTransport:
         if not self._written.lost:
             self._outgoing.abort()
         self._read.close()
+        if made := await shared_threads.run(self._look):
+            self._appeared(made)
         await asyncio.sleep(0)  # let the pipes' transports close
 
     def _too_long(self, line: bytes) -> None:
