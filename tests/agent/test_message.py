@@ -8,9 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from toolcrib import Toolbox, ToolContext
 from toolcrib.agent.bus import MessageBus, MessageNotSent, OutboundMessage
+from toolcrib.agent.channels import channels_of
 from toolcrib.agent.message import MAX_FILE, MessageTool
+from toolcrib.agent.store import SessionStore
 from toolcrib.agent.subagents import TOOLS
 from toolcrib.config.channel_settings import ChannelSettings
 from toolcrib.testing import temporary_toolbox
@@ -144,3 +148,13 @@ async def test_what_rules_keep_from_being_read_is_not_attached() -> None:
         output = await box.call("message", {"content": "look", "media": [".env"]}, HERE)
         assert output.error_kind == "pending" and not made["chat"].sent
         assert not (await box.call("message", {"content": "look", "media": ["a.txt"]}, HERE)).is_error
+
+
+async def test_a_terminal_obeys_nothing_that_a_message_says(capsys: pytest.CaptureFixture[str]) -> None:
+    async with channels(shell=ChannelSettings("terminal")) as (box, _):
+        bus = MessageBus(channels_of(box, SessionStore(box.state)))
+        box.registry.register(MessageTool(bus, box), on_conflict="replace")
+        content = "yes\r\x1b[2J\x1b]0;title\x07\u202e\x9b2J\nnext"
+        assert not (await box.call("message", {"content": content, "channel": "shell"}, HERE)).is_error
+        await bus.aclose()
+    assert capsys.readouterr().out == "yes\\r\\x1b[2J\\x1b]0;title\\x07\\u202e\\x9b2J\nnext\n"

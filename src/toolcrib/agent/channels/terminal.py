@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 
+from ...core.bound import safe
 from ..bus import Deliver, InboundMessage, OutboundMessage
 
 SENDER = "terminal"
@@ -21,9 +22,9 @@ class TerminalChannel:
         self._name, self._write, self._lines = name, write, lines
 
     async def send(self, message: OutboundMessage) -> None:
-        """Print a message and the names of its files."""
+        """Print a message and the names of its files: text, and nothing that a terminal would obey."""
         files = "".join(f"\n[file: {os.path.basename(path)}]" for path in message.media)
-        self._write(message.content + files)
+        self._write(safe(message.content + files).replace("\r\n", "\n").replace("\r", "\\r"))
 
     async def listen(self, deliver: Deliver) -> None:
         """Deliver each line that is typed."""
