@@ -12,7 +12,8 @@ import pytest
 from http_world import http_server
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
-from toolcrib.core.errors import ToolError
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.core.errors import AddressRefused, ToolError
 from toolcrib.sources.mcp.config import OAuthConfig, server_config
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.oauth.provider import TokenFile, provider, with_scopes
@@ -179,6 +180,15 @@ async def test_a_refusal_does_not_move_the_renewal_of_tokens(host: Any, status: 
     told = {"WWW-Authenticate": 'Bearer error="insufficient_scope", resource_metadata="https://evil.example/prm"'}
     with pytest.raises(StopAsyncIteration):  # not what the server says of its authorization server
         await flow.asend(httpx2.Response(status, headers=told, request=request))
+
+
+@pytest.mark.parametrize("page", ["http://192.168.1.1/apply?reboot=1", "http://127.0.0.1:8080/x", "https://db.local/"])
+async def test_a_public_server_opens_no_page_of_the_private_network(host: Any, page: str) -> None:
+    host = dataclasses.replace(host, login=lambda _: Door(), guard=AddressGuard)  # a door that is opened fails
+    found = provider(config(), URL, host)
+    assert found is not None and found.context.redirect_handler is not None
+    with pytest.raises(AddressRefused):
+        await found.context.redirect_handler(f"{page}?state=x")
 
 
 async def test_tokens_are_not_sent_without_encryption(host: Any) -> None:

@@ -111,7 +111,7 @@ class HttpTransport:
         guard, inner = self._guard, httpx2.AsyncHTTPTransport(verify=tls_context(None))
         if guard is not None and self._guarded:
             inner = GuardedTransport(guard)
-        elif guard is not None and not _is_private(self._url, guard):
+        elif guard is not None and not names_private(self._url, guard):
             inner = _OwnOrigin(self._url, inner, guard)
         return httpx2.AsyncClient(
             headers={"Accept-Encoding": accepted(), **self._headers, **(headers or {})},
@@ -135,7 +135,7 @@ class HttpTransport:
             self.session_lost()
 
 
-def _is_private(url: str, guard: AddressGuard) -> bool:
+def names_private(url: str, guard: AddressGuard) -> bool:
     """Return whether a URL says that it is on a private network. A name is not looked up: its owner could answer that
     it is."""
     judged = guard.judge_known(str(httpx2.URL(url).copy_with(port=None)))

@@ -23,11 +23,13 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared import auth
 from pydantic import AnyUrl, BaseModel
 
+from ....boundary.network.address_guard import AddressGuard
 from ....boundary.network.host_names import is_loopback
 from ....core.errors import ToolError
 from ..cache import write_private
 from ..client_services import ClientServices, LoginDoor
 from ..config import ServerConfig
+from ..http_transport import names_private
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -58,7 +60,10 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
         storage.use_client(client)
     elif door is not None:
         storage.forget_client_unless(redirect)
-    login = _Login(config, door, storage) if door is not None else None
+    guard = services.guard() if services.guard is not None else None
+    if guard is not None and not config.guarded and names_private(url, guard):
+        guard = None
+    login = _Login(config, door, storage, guard) if door is not None else None
     found = (OAuthClientProvider if login is not None else _WithoutDoor)(
         server_url=url,
         client_metadata=auth.OAuthClientMetadata(
@@ -95,8 +100,8 @@ class _Login:
     """What the SDK calls to send a person to a login page and back. Raises ToolError for a second login with the same
     scopes, and if the tokens, or the secret of a client in the settings, would go to the wrong place."""
 
-    def __init__(self, config: ServerConfig, door: LoginDoor, storage: TokenFile) -> None:
-        self._config, self._door, self._storage = config, door, storage
+    def __init__(self, config: ServerConfig, door: LoginDoor, storage: TokenFile, guard: AddressGuard | None) -> None:
+        self._config, self._door, self._storage, self._guard = config, door, storage, guard
         self._asked: set[str] = set()  # scopes of earlier logins; a server may want a login with more of them
 
     async def send(self, url: str) -> None:
@@ -105,6 +110,9 @@ class _Login:
         if scopes in self._asked:
             raise ToolError("it wants another login right after this one: it does not accept its own new token")
         self._asked.add(scopes)
+        if self._guard is not None:  # the browser opens the page at once
+            page = urlsplit(url)
+            await self._guard.admit(page.hostname or "", page.port or (443 if page.scheme == "https" else 80))
         await self._door.open(with_scopes(url, self._config.oauth.scopes))
 
     async def receive(self) -> auth.AuthorizationCodeResult:
