@@ -30,7 +30,7 @@ def sort_words(
     """Sort a program's words (without its name) into options and operands, as getopt does."""
     if not words:
         return SortedWords(name, program, command, above=above)
-    sorter = _Sorter(program)
+    sorter = _Sorter(program, above is not None)
     sorter.read(words, stop_at_operand=program.subs is not None or program.wrapper)
     if sorter.waiting is not None and program.closed and sorter.waiting[1].role != "text":
         sorter.unlisted.append(sorter.waiting[0])  # `history -r` reads a file of its own
@@ -43,7 +43,7 @@ def sort_words(
 class _Sorter:
     """The state of one pass over a program's words."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, above: bool) -> None:
         self.program, self.table = program, parse_options(program.options, program.single)
         self.options: list[GivenOption] = []
         self.operands: list[Word] = []
@@ -53,17 +53,23 @@ class _Sorter:
         self.unsure = False
         self.waiting: tuple[str, ProgramOption] | None = None
         self.before = ""  # an unlisted option, whose value may be the next word
+        reads = program.closed and "read" in program.operands and not (program.wrapper or program.permutes)
+        self.late = reads and not above  # whether an option after an operand may be one more operand
 
     def read(self, words: Sequence[Word], stop_at_operand: bool) -> None:
         for index, word in enumerate(words):
             if self.waiting is not None:
                 self._give(*self.waiting, word)
+                if self.late and self.operands and not self.waiting[0].startswith("--"):
+                    self._operand(word)
                 self.waiting = None
                 if word.many or word.glob:  # it may be several words, or no word at all
                     self.unsure |= word.many
                     self.operands += (word, word)
                 continue
             start = word.start
+            if self.program.ordered and self.operands and start[:1] == "-" != start:
+                self.unlisted.append(f"{start} after an operand")
             if word.glob and start[:1] in ("*", "?", "["):
                 self.unsure |= self.program.harmful  # it begins with a dash only if a file has such a name
             if start[:1] == "+" and "+" in self.table and len(start) > 1:

@@ -34,7 +34,7 @@ rev | read* | -z
 nl | read* | -p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w=
 expand unexpand | read* | -ai -t= --tabs= --all
 fold | read* | -bs -w= --width= --bytes
-fmt | read* | -cstu -w= -p= -g= --width=
+fmt | read* | -cstu -w= -g= --width=
 paste | read* | -sz -d=
 head tail ghead gtail | read* | -# -qvz -n= -c= --lines= --bytes= --quiet --silent --verbose --zero-terminated
 wc | read* | -clLmw --bytes --chars --lines --words --max-line-length --total=
@@ -45,11 +45,11 @@ comm | read* | -123z --total
 cmp | read* | -bls -n= -i= --bytes= --quiet --verbose
 diff colordiff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? --color? \
   --label=* --exclude=* --brief --recursive --new-file --side-by-side --suppress-common-lines --ignore-all-space \
-  --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal --no-dereference | harmful
+  --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal --no-dereference | harmful permutes
 sort gsort | read* | -bcCdfghiMmnrRsuVz -k=* -t= -S= --key=* --field-separator= --reverse --numeric-sort --unique \
   --human-numeric-sort --version-sort --ignore-case --check? --stable --sort= | harmful
 uniq | read write | -# -cdDiuz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields= --skip-chars= | \
-  harmful
+  harmful ordered
 shuf | read* | -erz -n= -i= | harmful
 tr | text* | -cCdst
 grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=read -m= -A= -B= -C= -D= --regexp=text* \
@@ -64,18 +64,18 @@ rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B=
   --no-ignore-vcs --no-heading --heading --line-number --no-line-number --count --json --count-matches \
   --files-with-matches --files-without-match --fixed-strings --ignore-case --smart-case --case-sensitive --word-regexp \
   --multiline --only-matching --pcre2 --vimgrep --stats --with-filename --no-filename --invert-match --text --column \
-  --quiet --null | harmful @grep
+  --quiet --null | harmful permutes @grep
 sed gsed | text read* | -nErsuz -e=* --quiet --silent --expression=* --regexp-extended --posix --sandbox \
-  -i?!change --in-place?!change -f=exec --file=exec | harmful options@sed
+  -i?!change --in-place?!change -f=exec --file=exec | harmful ordered options@sed
 awk gawk mawk nawk | text read* | -F= -v=* --field-separator= --assign=* --posix --re-interval -f=exec --file=exec \
-  -i=exec --include=exec -o?!change --pretty-print?!change | harmful options@awk
+  -i=exec --include=exec -o?!change --pretty-print?!change | harmful ordered options@awk
 jq | text read* | -acCejMnrsSR --tab --raw-output --compact-output --null-input --slurp --sort-keys \
   --exit-status --raw-input --join-output --seq --arg= --argjson= | harmful @jq
-xxd | read write | -a -b -C -e -E -i -p -r -u -v -c= -l= -s= -g= -o= -n= -R= | single harmful
+xxd | read write | -a -b -C -e -E -i -p -r -u -v -c= -l= -s= -g= -o= -n= -R= | single harmful ordered
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
 nm readelf | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
-strings | read* | -adfiostw -n= -t= -e= -T= --all --bytes= | harmful roles@special
+strings | read* | -adfiotw -n= -t= -e= -T= --all --bytes= | harmful roles@special
 objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum | read* | -bqrstz \
   -a= -l= --algorithm= --tag --zero --quiet
@@ -100,9 +100,9 @@ cal | text* | -13yjhNbw -m= -d= -A= -B=
 zcat gzcat bzcat xzcat | read* | -fqv | harmful
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
   --totals | harmful @tar
-unzip | read text* | -lvtZzqpcCajX -x=* | harmful roles@unzip
+unzip | read text* | -lvtZzqpcCajX -x=* | harmful ordered roles@unzip
 gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd | read* | -cdltvfqk --stdout --decompress --list \
-  --test --verbose --quiet | harmful @compress
+  --test --verbose --quiet | harmful ordered @compress
 whoami groups users | none
 id | text* | -agGnruzZ --user --group --name --zero
 uname | none | -asnrvmpio --all

@@ -29,7 +29,7 @@ git > describe name-rev merge-base show-ref show-branch for-each-ref | maybe* | 
 git > count-objects check-ignore check-attr check-ref-format check-mailmap var version stripspace verify-pack \
   verify-commit verify-tag fsck patch-id | maybe* | -vHqnzas --human-readable --verbose --no-index --quiet --all \
   --branch --full --strict
-git > help | text* | -aigc --all
+git > help | none | -aigc --all
 git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and --ignore-case --full-name \
   --line-number --name-only --files-with-matches --count --color? --no-color --break --heading --function-context \
   --cached --untracked --quiet --text -O?=program!execute --open-files-in-pager?=program!execute | @git_grep

@@ -51,12 +51,14 @@ PROGRAMS = words(
     """
 )
 
-# The places where a program looks for its own files. They are harmless inside the workspace, so a person is only asked.
+# The places where a program looks for its own files (harmless inside the workspace, so a person is only asked), and
+# how it reads its words.
 SEARCHED = words(
     """
     PYTHONPATH NODE_PATH HOME TMPDIR PKG_CONFIG_PATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY MANPATH
     INFOPATH HISTFILE VIRTUAL_ENV CARGO_HOME RUSTUP_HOME GOPATH GOPROXY GOBIN MAKE MAKESHELL http_proxy https_proxy
     all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY CFLAGS CXXFLAGS LDFLAGS CPPFLAGS C_INCLUDE_PATH LIBRARY_PATH GOENV
+    POSIXLY_CORRECT
     """
 )
 
@@ -69,7 +71,7 @@ PLAIN = words(
 QUIET = words(
     """
     TZ LANGUAGE CI DEBUG VERBOSE QUIET DRY_RUN NODE_ENV RAILS_ENV APP_ENV ENVIRONMENT BLOCK_SIZE BLOCKSIZE TIME_STYLE
-    QUOTING_STYLE POSIXLY_CORRECT TIMEFORMAT MANWIDTH RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
+    QUOTING_STYLE TIMEFORMAT MANWIDTH RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
     PYTHONHASHSEED PYTHONIOENCODING GIT_OPTIONAL_LOCKS GIT_TERMINAL_PROMPT DEBIAN_FRONTEND
     """
 )
@@ -144,7 +146,7 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     elif base in ZSH:
         yield Effect("unknown", value, f"sets {base}, which zsh obeys", "shell:other-shell")
     elif base in SEARCHED:
-        yield Effect("session", value, f"sets {base}, which changes where programs look")
+        yield Effect("session", value, f"sets {base}, which changes what programs find or do")
     elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
         said = f"sets {base} for a program, which may obey it"
         if value.text is None or _MEANINGFUL.search(value.text):

@@ -55,8 +55,10 @@ class Program:
     for a call without one, "*" for any other. The flag `single` marks programs whose long options have one dash (find,
     openssl). A `harmful` program has options with which the name of a file in the workspace could do harm. A `wrapper`
     runs the words after its options and `skips` words more (`+1` in a row), unless one of `stops` is given. `anything`
-    marks a program for which no word is an option that matters. `otherwise` (`!kind` in a row) is the kind of what a
-    closed program does besides.
+    marks a program for which no word is an option that matters. After an operand an option is one more operand for many
+    programs (of BSD, with musl): its value may be read. `ordered` marks those that would then do more than read,
+    `permutes` those that find their options anywhere. `otherwise` (`!kind` in a row) is the kind of what a closed
+    program does besides.
     """
 
     operands: str = "text*"
@@ -69,6 +71,8 @@ class Program:
     harmful: bool = False
     wrapper: bool = False
     anything: bool = False
+    ordered: bool = False
+    permutes: bool = False
     otherwise: str = ""
     skips: int = 0
     stops: tuple[str, ...] = ()
@@ -132,7 +136,8 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
             tuple(kind for kind in does if kind not in _MARKS and kind.replace("-", "").isalpha()),
             handler=next((handlers[kind] for kind in does if "@" in kind), None),
             closed=closed, single="single" in does, harmful="harmful" in does, wrapper="wrapper" in does,
-            anything="anything" in does, otherwise="".join(kind[1:] for kind in does if kind[0] == "!"),
+            anything="anything" in does, ordered="ordered" in does, permutes="permutes" in does,
+            otherwise="".join(kind[1:] for kind in does if kind[0] == "!"),
             skips=sum(int(kind) for kind in does if kind[0] == "+"),
             stops=tuple(word[1:] for word in does if word[0] == "="),
         )  # fmt: skip
@@ -151,7 +156,7 @@ def rows(text: str, table: dict[str, Program], handlers: Mapping[str, Handler], 
             table[name] = replace(over, subs=found, options=over.options if colon else entry.options)
 
 
-_MARKS = ("single", "harmful", "wrapper", "anything")
+_MARKS = ("single", "harmful", "wrapper", "anything", "ordered", "permutes")
 _OPTION = lazy_regex(
     r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<repeats>\*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?"
 )

@@ -86,13 +86,15 @@ def below(start: Word) -> Word:
 
 # --- sed: only what prints is harmless
 
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/[IM]?)"
+# Where brackets end is the same for every sed: BSD's and busybox's look for delimiters only behind them.
+_BRACKETS = r"\[\^?+\]?+(?:\[:[a-z]+:\]|\[(?![:.=])|(?!{0})[^\[\]\n])*+\]"
+_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_BRACKETS.format('/')})*/[IM]?)"
 _HARMLESS_SED = lazy_regex(rf"""(?x)(?:[\s;{{}}]*
     (?:{_ADDRESS}(?:\s*,\s*(?:{_ADDRESS}|[+~]\d+))?)?\s*!?\s*
     (?:[=dDgGhHlnNpPxz](?=[\s;}}]|\Z)|[qQ]\s*\d*(?=[\s;}}]|\Z)|[{{]
-    |s(?P<d>[^\s\w\\\[])(?:(?!(?P=d))[^\\\n\[]|\\.|\[\^?\]?(?:(?!(?P=d))[^\]\n])*\])*(?P=d)
+    |s(?P<d>[^\s\w\\\[])(?:(?!(?P=d))[^\\\n\[]|\\.|{_BRACKETS.format("(?P=d)")})*(?P=d)
       (?:(?!(?P=d))[^\\\n]|\\.|\\\n)*(?P=d)[gpIiMm\d]*(?=[\s;}}]|\Z)
-    |y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/(?=[\s;}}]|\Z))
+    |y/(?:[^/\\\n\[]|\\.)*/(?:[^/\\\n\[]|\\.)*/(?=[\s;}}]|\Z))
     )*[\s;}}]*(?:\#[^\n]*)?""")
 _SED_RUNS = lazy_regex(
     r"(?:\A|[\s;{}/\d$!])e\s+([^\n]+)|s(?P<d>[^\s\w])(?:.*?)(?P=d)(.*?)(?P=d)[gpIiMm\d]*e", re.DOTALL

@@ -64,13 +64,11 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Inner]:
     if call.has(*call.program.stops):
         return
     for start in starts_of(call):
-        skips = call.program.skips
-        rest = (
-            words[start:]
-            if any(word.many or word.glob for word in words[start : start + skips])
-            else words[start + skips :]
-        )
-        if rest:
+        skipped = words[start : start + call.program.skips]
+        unclear = any(word.many or word.glob for word in skipped)
+        if unclear or any(not (word.text or "0")[:1].isdigit() for word in skipped):
+            yield Inner(words[start:])  # there are versions for which it is no time, priority or mask
+        if not unclear and (rest := words[start + len(skipped) :]):
             yield Inner(rest, inside=call.name in _INSIDE)
 
 
