@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+import toolcrib
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError, ToolError
 from toolcrib.policy.secrets.grants import Secrets
-from toolcrib.policy.secrets.logs import log_little, redact_logs
+from toolcrib.policy.secrets.logs import NAMES, log_little, redact_logs
 from toolcrib.policy.secrets.redact import Redactor
 from toolcrib.policy.settings import SecretSettings
 
@@ -174,6 +176,14 @@ def test_each_of_two_toolboxes_hides_its_secrets_in_a_traceback(caplog: pytest.L
             end()
     assert "RuntimeError" in caplog.text
     assert not any(value in caplog.text for value in values)
+
+
+def test_all_our_loggers_are_redacted() -> None:
+    root = Path(toolcrib.__file__).parent
+    for path in root.rglob("*.py"):
+        module = ".".join(("toolcrib", *path.relative_to(root).with_suffix("").parts))
+        for given in re.findall(r"getLogger\((\"toolcrib[^\"]*\"|__name__)\)", path.read_text()):
+            assert (module if given == "__name__" else given.strip('"')) in NAMES, path
 
 
 def test_a_logger_that_repeats_what_a_server_sends_says_little(caplog: pytest.LogCaptureFixture) -> None:
