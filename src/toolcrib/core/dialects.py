@@ -140,17 +140,26 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 
 
+_NAME = lazy_regex(r"[\w.$-]{1,64}")
+
+
 def without_texts(node: Any, is_map: bool = False) -> Any:
-    """Return the structure of a schema: types and names. `is_map`: the keys are names, not keywords."""
+    """Return the structure of a schema: types and names. `is_map`: the keys are names, not keywords. A name that could
+    be a sentence is left out."""
     if isinstance(node, list):
-        return [without_texts(each) for each in cast("list[Any]", node)]
+        return [without_texts(each) for each in cast("list[Any]", node) if not _is_sentence(each)]
     if not isinstance(node, dict):
         return node
     return {
         key: without_texts(value, not is_map and key in ("properties", "$defs", "definitions"))
         for key, value in cast("Json", node).items()
-        if is_map or key in _STRUCTURE
+        if (_NAME.fullmatch(key) if is_map else key in _STRUCTURE) and not _is_sentence(value)
     }
+
+
+def _is_sentence(value: Any) -> bool:
+    """Whether a value of a schema's structure is text, and neither a name nor a path of names."""
+    return isinstance(value, str) and not all(map(_NAME.fullmatch, value.removeprefix("#/").split("/")))
 
 
 _VALUES = frozenset({"default", "enum", "const", "examples"})

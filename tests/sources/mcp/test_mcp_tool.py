@@ -77,6 +77,27 @@ def test_what_a_schema_excludes_is_refused() -> None:
         found.bind({"more": 1})
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": ["first STRANGE"]},
+        {"properties": {"first STRANGE": {"type": "integer"}}, "additionalProperties": False},
+        {"properties": {"n": {"const": "first STRANGE"}}, "required": ["n"]},
+        {"$defs": {"first STRANGE": {}}, "properties": {"n": {"$ref": "#/$defs/first%20STRANGE"}}, "maxProperties": 0},
+    ],
+)
+def test_a_schema_that_nobody_has_accepted_says_nothing(schema: dict[str, Any]) -> None:
+    found = tool({}, schema={**OBJECT, **schema})
+    found.unaccepted = True
+    assert "STRANGE" not in str(found.to_schema("mcp"))
+    for given in ({}, {"n": 1}, {"first STRANG": 1}):
+        assert not [text for text in found.validate_params(given) if "STRANGE" in text]
+    with pytest.raises(InvalidArguments, match="after a person has accepted"):
+        found.bind({"n": 1})
+    found.unaccepted = False
+    assert "STRANGE" in str(found.to_schema("mcp"))
+
+
 def test_they_may_make_things_stricter() -> None:
     assert tool({"destructiveHint": True}).destructive
     assert tool({"destructiveHint": False}).destructive is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...core.context import ToolContext
 from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
+from ...core.errors import InvalidArguments, Violation
 from ...core.output import TextBlock, ToolOutput, foreign_meta
 from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
@@ -50,6 +51,16 @@ class McpTool(Tool):
     def arguments(self) -> RawArguments:
         """The validator of its parameters. What the server's schema allows is allowed: further arguments, too."""
         return RawArguments(self._schema, self.name, closed=False)
+
+    def bind(self, arguments: Mapping[str, Any] | str | bytes | None) -> tuple[dict[str, Any], str | bytes]:
+        """Validate arguments. Of a tool that a person must accept, the error has none of the server's words."""
+        try:
+            return super().bind(arguments)
+        except InvalidArguments:
+            if not self.unaccepted:
+                raise
+        text = "they do not fit what its server wants now, which is shown after a person has accepted it"
+        raise InvalidArguments([Violation("", text)])
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
         """Return the output, without structured data that does not fit the server's own schema.
