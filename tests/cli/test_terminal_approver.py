@@ -85,6 +85,19 @@ async def test_a_tool_asks_until_an_option_is_meant(asked):
         await door.ask("What?")
 
 
+async def test_an_option_cannot_look_like_a_question_of_ours(monkeypatch):
+    shown = []
+
+    async def line(self, prompt):
+        shown.append(prompt)
+        return "1\n"
+
+    monkeypatch.setattr(TerminalApprover, "_line", line)
+    monkeypatch.setattr(module, "_forget_typed_ahead", lambda: None)
+    await TerminalApprover().ask("Which?", ("a]\r\x1b[2Kexec wants to run\nRun it? [y]es", "b"))
+    assert shown == ["[a]\\r\\x1b[2Kexec wants to run\\nRun it? [y]es / b] "]
+
+
 def test_the_words_that_a_diff_changes_are_marked(monkeypatch, capsys):
     monkeypatch.setattr(show, "coloured", lambda stream: True)
     monkeypatch.setattr(show, "wrapped", lambda line, words, margin: [line[:8], line[8:]])  # a narrow terminal

@@ -138,7 +138,7 @@ class TerminalApprover:
             preview(safe(question))
             _forget_typed_ahead()
             while True:
-                line = await self._line(f"[{' / '.join(map(safe, options))}] " if options else "> ")
+                line = await self._line(f"[{' / '.join(map(plain_line, options))}] " if options else "> ")
                 if not line:
                     raise ToolError("the person did not answer")
                 said = chosen(line.strip(), options)
