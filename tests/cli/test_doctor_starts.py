@@ -43,3 +43,14 @@ def test_every_start_with_its_place_and_reason(tmp_path: Path, monkeypatch: pyte
     (ws / "server.py").write_text("import os\n")
     (server,) = [each for each in started(settings) if each.name == "starts MCP server notes"]
     assert not server.ok and "server.py (changed)" in server.detail and "toolcrib mcp accept notes" in server.remedy
+
+
+def test_a_server_is_looked_for_where_it_will_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", os.path.join(sys.prefix, "bin"))  # servers do not get our own environment
+    config = tmp_path / "own.toml"
+    config.write_text("[mcp_servers.notes]\ncommand = 'toolcrib'\n")
+    (tmp_path / "ws").mkdir()
+    found = started(load_settings(tmp_path / "ws", config=config))
+    (server,) = [each for each in found if each.name == "starts MCP server notes"]
+    assert not server.ok and "there is no program 'toolcrib' on its PATH" in server.detail

@@ -188,7 +188,7 @@ def started(settings: Settings) -> Iterator[DoctorFinding]:
 def _declared(starts: Starts, start: DeclaredStart) -> DoctorFinding:
     name = f"starts {start.who}"
     try:
-        program = starts.command(start.words, start.cwd)[0]
+        program = starts.command(start.words, start.cwd, start.path)[0]
         doubt = starts.doubt(start)
     except (ToolcribError, OSError) as error:
         return DoctorFinding(name, False, str(error), needed=False)

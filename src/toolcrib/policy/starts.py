@@ -32,13 +32,14 @@ class StartRefused(ToolError):
 @dataclass(frozen=True, slots=True)
 class DeclaredStart:
     """A command of the settings that the host starts. `who` names it for people; `remedy` accepts a change.
-    `variables` are those of its own that make a program load something."""
+    `variables` are those of its own that make a program load something; `path` is its PATH, if another."""
 
     who: str
     words: tuple[str, ...]
     cwd: Path
     remedy: str = "toolcrib trust"
     variables: tuple[str, ...] = ()
+    path: str | None = None
 
 
 def of_hook(command: Sequence[str]) -> DeclaredStart:

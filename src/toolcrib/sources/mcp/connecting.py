@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
@@ -26,7 +25,7 @@ from .config import ServerConfig
 from .connection import Connection
 from .downstream import Downstream
 from .relay import ListKind, Relay
-from .server_start import folder_of, start_of
+from .server_start import BIN, folder_of, server_environment, start_of
 from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ log = logging.getLogger("toolcrib.mcp")
 
 BEHIND = "TOOLCRIB_BEHIND"
 """The variable that says as which servers of Toolcrib a process was started, outermost first."""
-_BIN = "Scripts" if os.name == "nt" else "bin"
 MAX_DEPTH = 3
 """A gateway may run behind another gateway. The limit stops a gateway that starts itself endlessly."""
 
@@ -101,7 +99,7 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     try:
         found, *args = services.starts.command([config.command or "", *args], cwd, env["PATH"])
     except ToolError as error:
-        ours = os.path.join(sys.prefix, _BIN, config.command or "")
+        ours = os.path.join(sys.prefix, BIN, config.command or "")
         if not os.path.exists(ours):
             raise
         raise ToolError(f"{error}; write {ours} for the one in Toolcrib's own environment") from None
@@ -113,21 +111,6 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         folder.mkdir(parents=True, exist_ok=True)
     walls = services.walls(config.sandbox, config.read, config.write)
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
-
-
-def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """Return a short list of harmless variables, plus those that are set for the server.
-
-    Our own virtual environment is removed: a server that was installed for another version of the SDK fails in it.
-    """
-    env = command_environment((), services)
-    env.pop("VIRTUAL_ENV", None)
-    if sys.prefix != sys.base_prefix:
-        own = os.path.realpath(os.path.join(sys.prefix, _BIN))
-        parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
-        env["PATH"] = os.pathsep.join(parts)
-    env.update(values)
-    return env
 
 
 def _behind(environ: Mapping[str, str]) -> list[str]:

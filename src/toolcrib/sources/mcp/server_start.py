@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from ...boundary.environment import command_environment
 from ...boundary.programs import loads_something
 from ...policy.starts import DeclaredStart
 from .config import ServerConfig
+
+BIN = "Scripts" if os.name == "nt" else "bin"
 
 
 def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
@@ -19,12 +24,28 @@ def start_of(config: ServerConfig, workspace: Path) -> DeclaredStart | None:
         f"{name}={value}" for name, value in sorted(config.env.items()) if loads_something(name) or name == "PATH"
     )
     folder = folder_of(config, workspace)
-    return DeclaredStart(f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables)
+    path = server_environment(os.environ, config.env)["PATH"]
+    return DeclaredStart(f"MCP server {config.name}", words, folder, _REMEDY + config.name, variables, path)
 
 
 def folder_of(config: ServerConfig, workspace: Path) -> Path:
     """Return the folder that a local server starts in."""
     return Path(os.path.abspath(workspace / os.path.expanduser(config.cwd or "")))
+
+
+def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Return a short list of harmless variables, plus those that are set for the server.
+
+    Our own virtual environment is removed: a server that was installed for another version of the SDK fails in it.
+    """
+    env = command_environment((), services)
+    env.pop("VIRTUAL_ENV", None)
+    if sys.prefix != sys.base_prefix:
+        own = os.path.realpath(os.path.join(sys.prefix, BIN))
+        parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
+        env["PATH"] = os.pathsep.join(parts)
+    env.update(values)
+    return env
 
 
 _REMEDY = "toolcrib mcp accept "
