@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -42,6 +42,7 @@ def listed(options: Options) -> None:
     """List the configured servers and the number of their tools, if known. No server is started."""
     with options.build(builtin=False) as box:
         servers = [_clean(box, status) for status in box.mcp.servers.values()]
+        _say_what_changed(box, box.mcp.servers)
     if options.json:
         show.out_json([asdict(status) for status in servers])
         return
@@ -77,10 +78,19 @@ async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus
         wanted = names or enabled
         await asyncio.gather(*(box.mcp.reload(name) for name in wanted))
         found = box.mcp.servers
+        _say_what_changed(box, wanted)
         clean = box.redactor.redact
         return [(_clean(box, found[name]), [clean(tool.name) for tool in box.mcp.tools(name)]) for name in wanted]
     finally:
         await box.aclose()
+
+
+def _say_what_changed(box: Toolbox, names: Iterable[str]) -> None:
+    for name in names:
+        doubted = [] if box.mcp.servers[name].state == "disabled" else box.mcp.doubted(name)
+        if doubted:
+            tools = ", ".join(box.redactor.redact(tool.name) for tool in doubted)
+            show.warn(f"new or changed since {name} was accepted: {tools}; `toolcrib mcp accept {name}` shows how")
 
 
 def added(
@@ -104,6 +114,8 @@ def added(
     entry: dict[str, Any] = {"url": target[0]} if is_url else {"command": target[0]}
     if not is_url and target[1:]:
         entry["args"] = target[1:]
+    if env if is_url else header:
+        raise Usage("--env is for a program, not for a URL" if is_url else "--header is for a URL, not for a program")
     for key, pairs in (("env", env), ("headers", header)):
         if pairs:
             entry[key] = dict(map(_pair, pairs))
@@ -129,7 +141,8 @@ def imported(
         show.warn(warning)
     servers = {name: entry for name, entry in found.entries.items() if not is_ourselves(entry)}
     if not servers:
-        raise Usage(f"{file} has no MCP servers{' that can be used' if found.warnings else ''}")
+        which = " that can be used" if found.warnings else " but Toolcrib itself" if found.entries else ""
+        raise Usage(f"{file} has no MCP servers{which}")
     _put(options, servers)
 
 
@@ -182,7 +195,9 @@ def accepted(options: Options, name: Name) -> None:
             show.say(f"Accepted: {name} starts as it is now.")
         doubted = box.mcp.doubted(name)
         if not doubted:
-            show.say(f"The tools of {name} have not changed since they were accepted.")
+            listed = box.mcp.servers[name].cached
+            unknown = f"The tools of {name} are not known yet: `toolcrib mcp test {name}` lists them."
+            show.say(f"The tools of {name} have not changed since they were accepted." if listed else unknown)
             return
         for tool in doubted:
             before, clean = box.mcp.accepted(name, tool), box.redactor.redact
