@@ -141,6 +141,11 @@ def test_import_is_light(statement: str) -> None:
     assert loaded_after(statement) & set(HEAVY) == set()
 
 
+def test_an_mcp_server_is_started_without_the_sdk_which_is_loaded_meanwhile() -> None:
+    loaded = loaded_after("import toolcrib.serve.stdio, toolcrib.sources.mcp.connecting")
+    assert loaded & {"anyio", "mcp", "mcp_types"} == {"anyio"}
+
+
 def test_settings_and_a_call_do_not_make_pydantic_look_through_all_packages_for_its_plugins() -> None:
     call = (
         "import asyncio\nfrom toolcrib import Toolbox\nasync def main():\n"

@@ -125,6 +125,18 @@ async def test_the_first_message_says_the_era_and_stays_the_first(pipe: tuple[in
     assert await reader.opens_with("initialize") is False, "nobody is there any more"
 
 
+@pytest.mark.parametrize(
+    ("first", "opens"),
+    [(b'{"method": "initialize", "id": "\xff"}', True), (b'["initialize"]', False), (b"[" * 100_000, False)],
+)
+async def test_any_first_message_says_an_era(pipe: tuple[int, int], first: bytes, opens: bool) -> None:
+    reader = MessageReader(pipe[0])
+    reader.start()
+    await asyncio.to_thread(os.write, pipe[1], first + b"\n")
+    assert await reader.opens_with("initialize") is opens
+    close(pipe[1])
+
+
 async def test_a_message_without_end_is_the_end(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_LINE", 100_000)
     reader = MessageReader(pipe[0])

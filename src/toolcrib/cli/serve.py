@@ -68,8 +68,8 @@ def serve(
     if http is None and sys.stdin.isatty():
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
 
-    # Before the event loop starts: importing the MCP SDK takes about a second.
-    import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http.server")
+    if http is not None:  # before the event loop starts: importing the MCP SDK takes about a second
+        import_module("toolcrib.serve.http.server")
 
     def reload() -> Settings:
         return options.settings(quiet=True)

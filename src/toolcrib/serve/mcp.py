@@ -76,16 +76,28 @@ async def _bounded_introduction(ctx: Request, call_next: CallNext) -> HandlerRes
 
 
 class McpServer:
-    """One MCP server over a toolbox or registry. `sdk` is the SDK's server and runs on any transport."""
+    """One MCP server over a toolbox or registry. `sdk` is the SDK's server and runs on any transport.
 
-    def __init__(self, box: Toolbox | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None) -> None:
+    `starting`: the start of the servers behind it, if that has begun.
+    """
+
+    def __init__(
+        self,
+        box: Toolbox | ToolRegistry,
+        *,
+        name: str = "toolcrib",
+        instructions: str | None = None,
+        handshake: bool = False,
+        starting: asyncio.Task[None] | None = None,
+    ) -> None:
         self.box = served_tools(box)
         self.registry = self.box.registry
         self.exposure = self.box.exposure
         self.calls = CallHandler(self.box)
         self.gateway: Gateway | None = None
-        self.handshake = False
+        self.handshake = handshake
         """Whether its only client is of the handshake era."""
+        self._starting = starting
         self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
@@ -128,15 +140,13 @@ class McpServer:
         if self.exposure is not None:
             ends.append(self.exposure.on_reveal(lambda _: self._changed(transport)))
         self._runs.append(transport)
-        starting: asyncio.Task[None] | None = None
+        servers, starting, self._starting = self.box.servers(), self._starting, None
         try:
+            if servers is not None and starting is None:
+                starting = servers.begin(self.handshake)
             if self.gateway is not None:
                 await self._listen_to_servers(self.gateway, transport)
-            servers = self.box.servers()
-            if servers is not None:
-                servers.handshake = self.handshake
-            if servers is not None and servers.waiting:
-                starting = asyncio.create_task(servers.start())
+            if servers is not None and starting is not None:
                 seconds = None if servers.requires_some else FIRST_SECONDS
                 await asyncio.wait({starting}, timeout=seconds)
                 if starting.done():

@@ -20,18 +20,21 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from mcp.shared.message import SessionMessage
+from pydantic_core import from_json
 
 from ..boundary.claimed_stdio import claimed_stdio
 from ..boundary.lines import Lines, LineTooLong
 from ..core.errors import ToolcribError
 from ..core.registry import ToolRegistry
+from ..sources.mcp.connecting import load_sdk
 from ..sources.mcp.pipes import MessageStream, ReadStream, from_line, to_line
-from .mcp import McpServer
+from .interface import served_tools
 from .server_reloading import Reloader, reloading
 from .signals import stop_signal
 
 if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
     from ..config import Settings
     from ..toolbox import Toolbox
 
@@ -50,11 +53,13 @@ AT_ONCE = 4096
 
 async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | None = None) -> None:
     """Serve MCP over stdio. See `toolcrib.serve.serve_stdio`."""
-    server = McpServer(box)
     reloader = None if reload is None or isinstance(box, ToolRegistry) else Reloader(box, reload)
     if sys.platform == "win32":  # Windows pipes support neither poll nor such duplicates: use the SDK's own transport
         from mcp.server.stdio import stdio_server
 
+        from .mcp import McpServer
+
+        server = McpServer(box)
         async with stdio_server() as (read, write):
             await server.sdk.run(read, write, server.sdk.create_initialization_options())
         return
@@ -66,7 +71,12 @@ async def serve(box: Toolbox | ToolRegistry, reload: Callable[[], Settings] | No
         streams = cast("tuple[Any, Any]", (read, write))  # the SDK's protocols name their own classes
 
         async def run() -> None:
-            server.handshake = await read.opens_with("initialize")
+            handshake, servers = await read.opens_with("initialize"), served_tools(box).servers()
+            starting = None if servers is None else servers.begin(handshake)
+            await load_sdk()
+            from .mcp import McpServer
+
+            server = McpServer(box, handshake=handshake, starting=starting)
             await server.sdk.run(*streams, server.sdk.create_initialization_options())
 
         work = asyncio.create_task(run())
@@ -148,10 +158,10 @@ class MessageReader(ReadStream):
 
     async def opens_with(self, method: str) -> bool:
         """Return whether the next message is a request of this method. It stays the next one."""
-        with contextlib.suppress(anyio.EndOfStream):
+        with contextlib.suppress(anyio.EndOfStream, ValueError):
             await self._wait()
-            first = _message(self._lines[0])
-            return isinstance(first, SessionMessage) and getattr(first.message, "method", None) == method
+            first = from_json(self._lines[0].decode("utf-8", "replace"))
+            return isinstance(first, dict) and cast("dict[str, Any]", first).get("method") == method
         return False
 
     async def _wait(self) -> None:

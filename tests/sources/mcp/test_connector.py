@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,9 @@ from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import tool_list
+from toolcrib.sources.mcp import connecting, tool_list
 from toolcrib.sources.mcp.callbacks import Callbacks
+from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.connector import Connectors, McpFailure
 from toolcrib.sources.mcp.inflight import MAX_TELLING, CallsInFlight, InFlight, ProgressTimeout
 from toolcrib.sources.mcp.relay import Relay
@@ -95,6 +97,33 @@ async def test_one_start_is_enough_for_a_client_of_the_handshake_era(client: Any
     assert one.connectors.main.connection is None
     assert one.tools.protocol is None, "it may speak the later one, too"
     assert await pid(servers, Client(modern=True)) != first
+
+
+async def test_a_process_starts_before_the_sdk_is_loaded_and_ends_if_it_is_not(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pid"
+    command = {"command": "/bin/sh", "args": ["-c", f"echo $$ >{file}; exec sleep 60"]}
+    monkeypatch.setattr(connecting, "load_sdk", asyncio.Event().wait)
+    servers = await client(server_config("slow", command), start=False)
+    starting = asyncio.create_task(servers.start())
+    await until(lambda: file.exists() and file.read_text())
+    assert alive(int(file.read_text()))
+    await servers.aclose()
+    await asyncio.gather(starting, return_exceptions=True)
+    await until(lambda: not alive(int(file.read_text())))
+
+
+async def test_a_server_that_starts_before_the_gateway_listens_knows_that_it_will(client: Any) -> None:
+    servers = await client(raw(), start=False)
+    await servers.begin(handshake=True)
+    [connection] = server(servers, "raw").connectors.live
+    assert connection.callbacks.sampling is not None
+    end = await servers.pass_on(lambda event: None)
+    assert not connection.lost, "it is not connected again"
+    end()
+    assert not servers.relay.on
+    assert Callbacks(raw(), Any, servers.relay, lambda kind: None).sampling is None, "that was the gateway's end"
 
 
 async def test_a_server_without_a_handshake_is_asked_in_the_later_era() -> None:

@@ -51,8 +51,9 @@ class Callbacks:
         """How many questions it has asked before the first call."""
         self.calls = CallsInFlight()
         # as a gateway we declare the capability, because our clients may have it; if one does not, only its call fails
-        self.sampling = self._sample if relay.on else None
-        self.roots = self._roots if config.roots or (config.roots is None and relay.on) else None
+        gateway = relay.on or relay.expected
+        self.sampling = self._sample if gateway else None
+        self.roots = self._roots if config.roots or (config.roots is None and gateway) else None
 
     @property
     def busy(self) -> bool:

@@ -1,6 +1,6 @@
 """Make a connection from a server's settings: command or address, environment, and who answers its questions.
 
-This module is imported when the first server is needed, because it loads the SDK.
+A local server starts first, and the SDK is loaded meanwhile: both take about half a second, mostly for imports.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ...boundary.sandbox import NoSandbox
@@ -19,16 +20,15 @@ from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from ...core.wings import has_wing
 from ...policy.plain import plain_line
-from .callbacks import Callbacks
 from .client_services import ClientServices
 from .config import ServerConfig
-from .connection import Connection
 from .downstream import Downstream
 from .relay import ListKind, Relay
 from .server_start import BIN, folder_of, server_environment, start_of
 from .stdio_transport import StdioTransport
 
 if TYPE_CHECKING:
+    from .connection import Connection
     from .http_transport import HttpTransport
 
 log = logging.getLogger("toolcrib.mcp")
@@ -54,8 +54,16 @@ async def prepare(
         transport: StdioTransport | HttpTransport = StdioTransport(
             lambda: _spawn(config, values, services), partial(_appeared, config.name)
         )
+        try:
+            await load_sdk()
+        except BaseException:
+            transport.kill()
+            raise
     else:
         transport = await _http(config, services)
+    from .callbacks import Callbacks
+    from .connection import Connection
+
     callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who)
     connection = Connection(config.name, transport, callbacks, mode, older, config.idle_timeout)
     if not isinstance(transport, StdioTransport):
@@ -70,6 +78,12 @@ def _appeared(server: str, paths: list[str]) -> None:
         "while MCP server %s ran, these were made, which other programs run or trust (%d): %s. Look at them.",
         server, len(paths), shown,
     )  # fmt: skip
+
+
+async def load_sdk() -> None:
+    """Load the MCP SDK in a thread. Always as a whole: two threads that load parts of it fail, as its parts import each
+    other."""
+    await asyncio.to_thread(import_module, "mcp")
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:
@@ -123,6 +137,7 @@ def _mark(config: ServerConfig) -> str:
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
+    await load_sdk()
     from .http_transport import HttpTransport
 
     asker = f"mcp:{config.name}"

@@ -142,6 +142,7 @@ class Connection:
                 await asyncio.shield(self._ready)
         except BaseException:
             await self.close()
+            self.transport.kill()  # if its task had no time to begin
             raise
 
     async def close(self) -> None:

@@ -21,8 +21,6 @@ MAX_LIST_VALUES = 2_000_000
 """The most values of a message with a list: 10,000 tools with their schemas."""
 MAX_PARTS = 1_000
 """The most content blocks of a result that are read; clients get a hundred of them."""
-LONG = 2**20
-"""A longer line is parsed first, and only what is left of it is checked. The SDK would take six times as long."""
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 

@@ -1,7 +1,7 @@
 """The two streams that the SDK's session reads from and writes to, directly on the pipes of a server's process.
 
 One message is one line of JSON. The streams replace memory streams with a task at each end: those take a quarter of
-our own time per call.
+our own time per call. This module is imported without the SDK: a server's process starts before that is loaded.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
-import mcp_types
-from mcp.shared.message import SessionMessage
 
 from ...boundary.lines import Lines, LineTooLong
-from .many_values import LONG, of_long_line
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
 
 MAX_LINE = 64 * 2**20
 """The longest message in bytes. A longer one ends the connection."""
+LONG = 2**20
+"""A longer line is parsed first, and only what is left of it is checked. The SDK would take six times as long."""
 MAX_HELD = 2**19
 """How many bytes of messages may wait to be read. Then reading from the pipe pauses until half of them are read."""
 LINE = 64
@@ -69,7 +71,10 @@ class ReadStream(MessageStream):
 
 def from_line(line: bytes | str) -> SessionMessage:
     """Return the message in a line. Raises ValueError if the line is not a message."""
-    return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
 
 
 def to_line(item: SessionMessage) -> bytes:
@@ -146,7 +151,12 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
                 if not self._turn:
                     await asyncio.sleep(0)
                 try:
-                    message = from_line(line) if len(line) < LONG else of_long_line(line)
+                    if len(line) < LONG:
+                        message = from_line(line)
+                    else:
+                        from .many_values import of_long_line
+
+                        message = of_long_line(line)
                 except ValueError:
                     message = None
                 if message is None:

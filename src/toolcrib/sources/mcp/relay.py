@@ -57,6 +57,8 @@ class Relay:
 
     def __init__(self) -> None:
         self._listeners: list[tuple[Listener, ShowUri | None]] = []
+        self.expected = False
+        """Whether there will be a listener before any client gets an answer."""
 
     @property
     def on(self) -> bool:

@@ -207,6 +207,7 @@ class McpServers:
         """
         first = not self.relay.on
         end = self.relay.listen(listener, show_uri)
+        self.relay.expected = False
         if first:
             await asyncio.gather(*(server.renew() for server in self.enabled), return_exceptions=True)
         return end
@@ -237,6 +238,11 @@ class McpServers:
     def _is_new(server: Upstream) -> bool:
         """Whether to ask it when the toolbox opens. A server that failed recently is not asked again."""
         return server.config.required or (server.tools.listing is None and server.tools.error is None)
+
+    def begin(self, handshake: bool) -> asyncio.Task[None] | None:
+        """Begin to `start`, for a gateway that may not listen yet. None if there is nothing to start."""
+        self.handshake, self.relay.expected = handshake, has_wing("gateway")
+        return asyncio.create_task(self.start()) if self.waiting else None
 
     async def start(self) -> None:
         """Connect all servers that were never asked. Raises McpFailure if a required one fails."""

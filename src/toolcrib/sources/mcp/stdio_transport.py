@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -33,7 +34,7 @@ SILENT_SECONDS = 0.2
 
 
 class StdioTransport:
-    """One run of a server. Enter `streams` once. Afterwards `account` describes the run.
+    """One run of a server. It starts at once. Enter `streams` once, or `kill` it. `account` describes the run.
 
     `appeared` gets the protected names that were made while a server ran in a sandbox where it may write.
     """
@@ -49,6 +50,10 @@ class StdioTransport:
         """A process refuses no request, unlike a server over HTTP."""
         self.fault: str | None = None
         """Why reading from it stopped, if it was not the end of its output."""
+        self._loop = asyncio.get_running_loop()
+        # an empty context: a later message does not belong to the call that happened to connect
+        self._starting = self._loop.create_task(self._start(), context=contextvars.Context())
+        self._starting.add_done_callback(lambda task: None if task.cancelled() else task.exception())
 
     # --- a report of the run
 
@@ -83,6 +88,7 @@ class StdioTransport:
 
     def kill(self) -> None:
         """End the process group immediately. May be called from any thread."""
+        _in_loop(self._loop, self._starting.cancel)
         if self._process is not None:
             self._process.kill()
 
@@ -91,7 +97,7 @@ class StdioTransport:
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.OutgoingMessages]]:
         """Run the server, and end it afterwards. Yields the two streams of the SDK's session."""
-        await self._start()
+        await self._starting
         try:
             yield self._read, self._written
         finally:
@@ -105,7 +111,7 @@ class StdioTransport:
                 raise
 
     async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         handed: asyncio.Future[tuple[int, int] | None] = loop.create_future()
 
         def give(ends: tuple[int, int] | None) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import importlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -247,11 +246,12 @@ class Upstream:
     # --- connections
 
     async def _dial(self, older: bool, who: Downstream | None) -> Connection:
-        loaded = await asyncio.to_thread(importlib.import_module, f"{__package__}.connecting")  # the SDK: ≈ 1 s
+        from .connecting import prepare
+
         # a server that chose the handshake era last time is not asked for the later one first
         known = self.config.protocol == "auto" and self.tools.error is None and is_handshake_era(self.tools.protocol)
         mode = "legacy" if older or known else self.config.protocol
-        return await loaded.prepare(self.config, self.services, self._relay, self.tools.list_changed, mode, older, who)
+        return await prepare(self.config, self.services, self._relay, self.tools.list_changed, mode, older, who)
 
     async def connected(self, connection: Connection) -> None:
         """Handle a new connection. See `ConnectorEvents`."""
