@@ -113,6 +113,8 @@ FORMS = {  # how a repository hides from a reader that reads less exactly than g
     "a list of references": "git init -q r; ln -s ../../../outside/secret r/.git/packed-refs # git -C r log",
     "a file that is printed": "git init -q r; git -C r config blame.ignoreRevsFile ../../outside/secret"
     " # git -C r blame a",
+    "signatures": "git init -q r; printf '[log]\\nshowSignature\\n' >> r/.git/config # git -C r log",
+    "signatures in a format": "git init -q r; git -C r config format.pretty '%h %G?' # git -C r log",
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ...boundary.git_settings import entries, holds_password, of_person, text_of
 from ...core.errors import ConfigError
 from ...core.text import lazy_regex
 from .parts import Command, CommandPlace
+from .roles import CHECKS_SIGNATURES
 from .spots import is_below
 
 _MAX_BYTES = 1 << 20
@@ -27,6 +28,7 @@ _KEYS = (
     "fsmonitor|pager|editor|sshcommand|hookspath|askpass|gitproxy|textconv|external|command|driver|helper|program"
     "|difffilter|packobjectshook|cmd|path|uploadpack|receivepack|vcs|defaultkeycommand|tool|guitool"
     "|alternaterefscommand|allow"  # protocol.ext.allow: addresses may be commands
+    "|showsignature"  # gpgsm fetches what a certificate names
     r"|(?:clean|smudge|process)(?!\s*=\s*git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?\s*$)"
 )
 _NAMES_PROGRAM = lazy_regex(
@@ -82,6 +84,8 @@ def _beyond(top: str, git: str, roots: tuple[str, ...]) -> tuple[str, str | None
         for each in entries(str(config)) if not own else ():
             if each.key in ("promisor", "partialclone") and top != roots[0]:
                 return tree, f"would fetch what is missing there from the network ({each.key} in {config})"
+            if CHECKS_SIGNATURES.search(each.value) and each.section in ("pretty", "format", "branch", "tag"):
+                return tree, f"would check signatures, for which gpg reaches the network ({each.name} in {config})"
             if each.key == "worktree" or each.key.endswith("file") or each.key == "skiplist":
                 base = os.path.dirname(config) if each.key == "worktree" else top
                 path = os.path.realpath(os.path.join(base, os.path.expanduser(each.value)))

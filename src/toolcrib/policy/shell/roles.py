@@ -147,6 +147,8 @@ _MAGIC = lazy_regex(r":(?:[!^].*|\([^)]*\bexclude\b.*|\([^)]*\)|/)", re.DOTALL)
 SHELL_ONLY = lazy_regex(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
 PATHISH = lazy_regex(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
+CHECKS_SIGNATURES = lazy_regex(r"%G|signature", re.IGNORECASE)
+"""What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 _REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = lazy_regex(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
 
@@ -181,6 +183,11 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect("hijack", word, "makes apt run a program")
     elif role == "none" or (role == "name" and re.search(r"=|\.\./", "".join(part or "=" for part in word.parts))):
         yield Effect("unknown", word, "has an operand that is not known here", "shell:unknown-use")
+    elif role == "format":  # of git: it may check signatures
+        if word.text is None or CHECKS_SIGNATURES.search(word.text):
+            yield Effect(
+                "unknown", word, "may check signatures, for which gpg reaches the network", "shell:unknown-use"
+            )
     elif role == "look":
         if word.text not in _LOOKS:
             yield Effect("persist", word)

@@ -29,9 +29,9 @@ fd fdfind | text list* | -HIugsiaplF01 -t=* -e=* -d= -E=* -S= -c= -j= --type=* -
   --size= --changed-within= --changed-before= --max-results= --hidden --no-ignore --glob --full-path --absolute-path \
   --list-details --ignore-case --print0 --fixed-strings | harmful
 cat | read* | -AbeEnstTuv --show-all --number --squeeze-blank --show-tabs
-tac | read* | -br -s=
+tac | read* | -br
 rev | read* | -z
-nl | read* | -p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w=
+nl | read* | -b= -d= -f= -h= -i= -l= -n= -s= -v= -w=
 expand unexpand | read* | -ai -t= --tabs= --all
 fold | read* | -bs -w= --width= --bytes
 fmt | read* | -cstu -w= -g= --width=

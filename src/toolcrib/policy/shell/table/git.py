@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....core.text import lazy_regex
 from ..parts import Effect, Word
-from ..roles import of_operands, of_options, of_program_word, plain
+from ..roles import CHECKS_SIGNATURES, of_operands, of_options, of_program_word, plain
 from ..sorting import cut, literal
 from .program_spec import SortedWords
 from .readers import below
@@ -44,7 +44,7 @@ def setting(word: Word) -> Iterator[Effect]:
         yield from _value(name.strip(), value)
     elif not name or (None in word.parts and "=" not in word.start):
         yield Effect("unknown", word, "gives git a setting that is known only when it runs", "shell:unknown-option")
-    elif not _PLAIN.fullmatch(name.strip()):
+    elif not _PLAIN.fullmatch(name.strip()) or None in word.parts or CHECKS_SIGNATURES.search(text):
         yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 

@@ -4,10 +4,10 @@ _LOG = """\
 -pursSztcmwMCRabBDWGgEiFPo -# -n= -S= -G= -L=rev* -U= -M? -C? -l= --oneline --graph --all --stat? --numstat --shortstat
 --name-only --name-status --summary --patch --no-patch --cached --staged --quiet --exit-code --check --raw --abbrev?
 --abbrev-commit --decorate? --follow --reverse --merges --no-merges --first-parent --since= --until= --after=
---before= --author=* --committer=* --grep=* --format= --pretty? --date= --max-count= --skip= --branches? --tags?
---remotes? --left-right --cherry-pick --color? --no-color --color-words? --word-diff? --unified= --diff-algorithm=
---ignore-space-change --ignore-all-space --find-renames? --no-renames --diff-filter= --relative? --no-ext-diff
---no-textconv --text --function-context --merge-base --topo-order --show-signature --full-history --walk-reflogs
+--before= --author=* --committer=* --grep=* --format=format --pretty?=format --date= --max-count= --skip= --branches?
+--tags? --remotes? --left-right --cherry-pick --color? --no-color --color-words? --word-diff? --unified=
+--diff-algorithm= --ignore-space-change --ignore-all-space --find-renames? --no-renames --diff-filter= --relative?
+--no-ext-diff --no-textconv --text --function-context --merge-base --topo-order --full-history --walk-reflogs
 --summary --numbered --email --count -O=read
 """.replace("\n", " ")
 
@@ -25,9 +25,10 @@ git > ls-files | maybe* | -cdomitszuvkx= -cdomitszuvk -x= --cached --deleted --o
 git > ls-tree | maybe* | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev? --object-only
 git > describe name-rev merge-base show-ref show-branch for-each-ref | maybe* | --tags --all --always --dirty? --long \
   --abbrev? --exact-match --match=* --contains= --first-parent --name-only -a --is-ancestor --fork-point --heads \
-  --branches --verify -q --quiet -s -d --sort=* --format= --count= --points-at= --merged? --no-merged? --ignore-case
+  --branches --verify -q --quiet -s -d --sort=format* --format=format --count= --points-at= --merged? --no-merged? \
+  --ignore-case
 git > count-objects check-ignore check-attr check-ref-format check-mailmap var version stripspace verify-pack \
-  verify-commit verify-tag fsck patch-id | maybe* | -vHqnzas --human-readable --verbose --no-index --quiet --all \
+  fsck patch-id | maybe* | -vHqnzas --human-readable --verbose --no-index --quiet --all \
   --branch --full --strict
 git > help | none | -aigc --all
 git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and --ignore-case --full-name \
@@ -36,9 +37,9 @@ git > grep | text rev* | -aIinwvhHFEPGlLzcopWq -# -e=text* -A= -B= -C= -m= --and
 git > blame annotate | rev* | -wblstfneMCcp -M? -C? -L=* --since= --porcelain --date= --abbrev? --reverse
 git > cat-file | rev* | -tsep
 git > branch | text | -arvqil -vv --all --remotes --list --verbose --show-current --contains? --merged? --no-merged? \
-  --points-at= --format= --sort=* --color? --no-color --abbrev? --ignore-case | options@git_listed
-git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=* --format= \
-  --ignore-case --color? | options@git_listed
+  --points-at= --format=format --sort=format* --color? --no-color --abbrev? --ignore-case | options@git_listed
+git > tag | text | -ln? -l -n? -i --list --contains? --merged? --no-merged? --points-at= --sort=format* \
+  --format=format --ignore-case --color? | options@git_listed
 git > config | text text | -lz --list --get --get-all --get-regexp --global --system --local --show-origin --name-only \
   --null --bool | @git_config
 git > remote | text text | -vn --verbose --all | options@git_remote
