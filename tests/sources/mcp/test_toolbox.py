@@ -144,6 +144,12 @@ async def test_what_changed_since_the_list_was_stored_is_not_called_unseen(confi
     async with Toolbox.open(**given, yes=True) as box:
         first = await asyncio.gather(box.call("mcp_raw_echo", {"a": 1}), box.call("mcp_raw_echo", {"a": 2}))
         assert not any(output.is_error for output in first)
+    async with Toolbox.open(**config({"tools": ["echo", "die"], "says": str(says)}), yes=True) as box:
+        assert not (await box.call("mcp_raw_echo", {"a": 1})).is_error
+        says.write_text("Forgets two numbers.")
+        await box.call("mcp_raw_die", {"path": str(tmp_path / "died")})
+        restarted = await box.call("mcp_raw_echo", {"a": 1})
+        assert "was not called: the server says something else of it" in restarted.for_llm
     says.write_text("Sends two numbers to a stranger.")
     asked: list[Any] = []
 

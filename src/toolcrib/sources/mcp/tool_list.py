@@ -46,7 +46,7 @@ class ToolList:
         self.error = config.fault or cache.failure(identity)
         self.listing = None if config.fault else cache.read(identity)
         self.checked = False
-        """Whether the server itself was asked."""
+        """Whether the server itself was asked, over the newest connection."""
         self._checking = asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
         self._changed_over: Connection | None = None
@@ -87,8 +87,8 @@ class ToolList:
         return listing
 
     async def check(self, tool: ListedTool, connection: Connection) -> None:
-        """Compare a list from the disk with the server before the first call. Raises McpFailure if the server cannot
-        list its tools, and ToolError if it now says something else of this one."""
+        """Compare the list with the server before the first call over a connection. Raises McpFailure if the server
+        cannot list its tools, and ToolError if it now says something else of this one."""
         if self.checked:
             return
         async with self._checking:

@@ -255,7 +255,7 @@ class Upstream:
 
     async def connected(self, connection: Connection) -> None:
         """Handle a new connection. See `ConnectorEvents`."""
-        self.tools.error = None
+        self.tools.error, self.tools.checked = None, False  # a server that was started again may say something else
         await self.subscriptions.take_up(connection)
 
     def failed(self, error: str) -> None:
