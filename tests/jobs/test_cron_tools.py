@@ -207,6 +207,7 @@ async def test_when(arguments: dict[str, Any], expected: str) -> None:
         ({"action": "remove", "job_id": "nothing"}, "there is no schedule 'nothing'; there are no schedules yet"),
         ({"action": "edit"}, "action"),
         ({"action": "add", "message": "key sk-ant-api03-" + "a1B2" * 23 + "AA", "every_seconds": 5}, "a secret in it"),
+        ({"action": "add", "name": "ghp_" + "a1B2" * 9, "message": "x", "every_seconds": 600}, "a secret in it"),
     ],
 )  # fmt: skip
 async def test_what_is_refused_is_explained(arguments: dict[str, Any], said: str) -> None:

@@ -102,6 +102,7 @@ class Scheduling:
         ctx: ToolContext,
         *,
         by_model: bool = True,
+        name: str | None = None,
     ) -> Job:
         """Return the job of a schedule. What a model makes keeps its mode and the hooks of its channel. Raises
         ToolError if it may not or cannot be scheduled."""
@@ -123,7 +124,7 @@ class Scheduling:
             tool, arguments = await self._allowed(*call, ctx)
             body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode, made_in=made_in)
             repeatable = tool.is_read_only or tool.idempotent is True
-        text = json.dumps(body.to_json(), ensure_ascii=False)
+        text = json.dumps([name, body.to_json()], ensure_ascii=False)
         if await shared_threads.run(self.box.redactor.redact, text) != text:
             raise ToolError(
                 "there is a secret in it, and schedules are stored. Leave it out: a tool gets the secrets that the "
@@ -301,7 +302,7 @@ class CronTool(SchedulingTool):
                 time.time(), every_seconds=every_seconds, cron_expr=cron_expr, tz=tz, at=at, schedule=schedule
             )
             call = (tool, arguments or {}) if tool else None
-            job = await self._scheduling.job_of(message or None, call, None, ctx)
+            job = await self._scheduling.job_of(message or None, call, None, ctx, name=name)
             options = ScheduleOptions(on_miss, by_model=True)
             made, new = await shared_threads.run(self._scheduling.add, name, timing, job, options)
         except JobError as error:
