@@ -468,3 +468,13 @@ async def test_a_slow_chat_keeps_no_other_waiting() -> None:
                 await asyncio.sleep(0.005)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_channel_may_be_taken_out_of_the_settings_while_it_runs() -> None:
+    """The settings are read again: its questions are then for the terminal."""
+    async with place(*DELETE) as made:
+        made.box.settings = replace(made.box.settings, channels={})
+        session = made.host.agent.new_session()
+        outcome = await made.host.agent.run("remove a.txt", session)
+        (waits,) = outcome.waiting
+        assert "Answer at the terminal" in made.host._question("chat", waits)

@@ -354,7 +354,8 @@ class ChannelHost:
         row = self.box.approvals.get(waits.get("approval") or "")
         if row is None:
             return f"{waits['tool']} waits for approval."
-        return approval_text(row, may_answer=bool(_approvers(self.box.settings.channels[channel])))
+        settings = self.box.settings.channels.get(channel)  # it may have been taken out of them meanwhile
+        return approval_text(row, may_answer=settings is not None and bool(_approvers(settings)))
 
     async def _say(
         self, channel: str, chat_id: str, text: str, pauses: Sequence[float] = (), asked: tuple[str, ...] = ()
