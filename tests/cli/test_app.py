@@ -57,6 +57,11 @@ def test_usage_errors_are_2_and_on_stderr(cli: Cli, args: list[str]) -> None:
     assert done.stderr
 
 
+def test_what_is_not_utf8_is_an_error_of_usage(cli: Cli) -> None:
+    for words in (("log", "x\udcff"), ("sessions", "show", "x\udcff"), ("config", "set", "agent.model", "x\udcff")):
+        assert "'x\\udcff' is not UTF-8 text" in cli(*words, code=2).stderr
+
+
 def test_version(cli: Cli) -> None:
     assert cli("--version").stdout.startswith("toolcrib ")
     assert "did you mean --version?" in cli("version", code=2).stderr

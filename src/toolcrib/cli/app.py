@@ -12,7 +12,7 @@ from .._version import __version__
 from ..core.wings import WINGS, has_wing
 from ..policy.plain import plain
 from . import completion, show
-from .exit_codes import SUMMARY
+from .exit_codes import SUMMARY, Usage
 from .options import Options
 from .reader import CliCommand, CommandGroup, Option, print_help, read
 
@@ -97,4 +97,10 @@ def run(words: Sequence[str]) -> int | None:
     if completion.VARIABLE in os.environ:
         print(*completion.complete(ROOT, words), sep="\n")
         return None
-    return read(ROOT, "toolcrib", words)()
+    try:
+        return read(ROOT, "toolcrib", words)()
+    except UnicodeEncodeError:
+        for word in words:
+            if any("\udc80" <= character <= "\udcff" for character in word):
+                raise Usage(f"{word!r:.100} is not UTF-8 text, and cannot be used here") from None
+        raise
