@@ -107,12 +107,17 @@ async def test_a_failure_at_any_event_is_tried_again_or_reported_but_nothing_is_
                 await asked.aclose()
 
 
-async def test_a_server_that_does_not_run_is_named_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "setting"), [("chat", "agent.base_url or OPENAI_BASE_URL"), ("ollama", "OLLAMA_HOST")]
+)
+async def test_a_server_that_does_not_run_is_named_with_what_to_look_at(
+    kind: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "_pause", lambda *_: 0.0)
-    url = f"http://127.0.0.1:{free_port()}/v1"
-    asked = model_of("chat:m", ModelPlace(GuardSettings(), url, 5.0, {}))
+    host = f"http://127.0.0.1:{free_port()}"
+    asked = model_of(f"{kind}:m", ModelPlace(GuardSettings(), f"{host}/v1", 5.0, {"OLLAMA_HOST": host}))
     assert isinstance(asked, HttpModel)
-    with pytest.raises(ModelError, match=r"cannot be reached: .*; see that its server runs, and the base URL"):
+    with pytest.raises(ModelError, match=rf"cannot be reached: .*see that its server runs.*right \({setting}\)"):
         await ask(asked)
     await asked.aclose()
 

@@ -302,6 +302,9 @@ async def test_a_taken_port_is_an_error_of_the_settings(tmp_path: Path) -> None:
         hook = channel(ChannelSettings("webhook", listen=f"127.0.0.1:{taken.getsockname()[1]}", secret="K"))
         with pytest.raises(ConfigError, match="cannot listen on 127"):
             await hook.listen(Sender(0).deliver)
+    hook = channel(ChannelSettings("webhook", listen="a..b:1", secret="K"))
+    with pytest.raises(ConfigError, match="cannot listen on a"):
+        await hook.listen(Sender(0).deliver)
 
 
 def test_a_signature_as_the_specification_writes_it() -> None:

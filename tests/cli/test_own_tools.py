@@ -119,6 +119,8 @@ def test_a_file_that_is_wrong(cli: Cli, text: str, said: str) -> None:
 
 def test_words_that_are_wrong(own: Cli) -> None:
     assert "there is no file" in own("list", "nope.py", code=2).stderr
+    (own.work / "folder.py").mkdir()
+    assert "folder.py is a folder, not a file" in own("list", "folder.py", code=2).stderr
     assert "has no nope" in own("list", "mine.py:nope", code=2).stderr
     assert "is not a tool" in own("list", "mine.py:GREETING", code=2).stderr
     assert "no module" in own("list", "-m", "nope", code=2).stderr.casefold()

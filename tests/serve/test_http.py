@@ -546,6 +546,8 @@ async def test_a_taken_port_is_a_config_error(registry: ToolRegistry) -> None:
         port = int(url.split(":")[2].split("/")[0])
         with pytest.raises(ConfigError, match="cannot listen"):
             await serve.serve_http(registry, port=port, token=TOKEN)
+        with pytest.raises(ConfigError, match=r"cannot listen on a\.\.b.*choose another host"):
+            await serve.serve_http(registry, "a..b", port, token=TOKEN)
 
 
 @pytest.mark.parametrize(

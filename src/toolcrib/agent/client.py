@@ -49,6 +49,8 @@ MAX_REPLY = 64 << 20
 MAX_CALLS = 1_000
 """Calls of one reply."""
 MAX_ERROR = 64 * 1024  # bytes of an error's body
+_ADDRESS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "ollama": "OLLAMA_HOST"}
+"""What sets the address of these models; of others `agent.base_url` does."""
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What a decoder raises for an event of a shape that no provider documents."""
 
@@ -136,7 +138,8 @@ class HttpModel:
         except httpx2.TimeoutException:
             raise ModelError(f"{self.name} did not answer within {self._idle:g} s", "silent") from None
         except httpx2.ConnectError as error:
-            how = "see that its server runs, and the base URL (agent.base_url) is right"
+            setting = _ADDRESS.get(self.name.partition(":")[0], "agent.base_url or OPENAI_BASE_URL")
+            how = f"see that its server runs, and the address is right ({setting})"
             raise ModelError(f"{self.name} at {self._url} cannot be reached: {error}; {how}", "network") from None
         except httpx2.HTTPError as error:
             what = str(error) or type(error).__name__

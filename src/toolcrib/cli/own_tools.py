@@ -178,7 +178,8 @@ class OwnTools:
             return import_module(self._module)
         assert self._file is not None
         if not self._file.is_file():
-            raise Usage(f"there is no file {self._file}")
+            is_folder = self._file.is_dir()
+            raise Usage(f"{self._file} is a folder, not a file" if is_folder else f"there is no file {self._file}")
         name = f"toolcrib_own_{self._file.stem}"
         spec = importlib.util.spec_from_file_location(name, self._file)
         assert spec is not None and spec.loader is not None

@@ -29,7 +29,7 @@ def listen(host: str, port: int, who: str) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a host such as a..b is UnicodeError
         reason = error.strerror or error if isinstance(error, OSError) else error
         part = "port" if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES) else "host"
         raise ConfigError(f"{who} cannot listen on {host}:{port}: {reason}; choose another {part}") from None

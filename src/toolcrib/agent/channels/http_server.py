@@ -58,7 +58,7 @@ def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a host such as a..b is UnicodeError
         raise ConfigError(f"cannot listen on {host}:{port}: {error}") from None
 
 

@@ -59,7 +59,7 @@ def kind_of(status: int, text: str) -> ModelErrorKind:
 _HELP: dict[ModelErrorKind, str] = {
     "key": ". Check the key of this provider, and that its account may use the model.",
     "context": ". Set agent.context_window to the model's window, or use a model with a larger one.",
-    "missing": ". Check the model's name (--model) and the base URL (agent.base_url).",
+    "missing": ". Check the model's name (--model) and the address of its server.",
 }
 
 
