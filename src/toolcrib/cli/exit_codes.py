@@ -69,7 +69,7 @@ def of_command(work: Callable[[], int | None]) -> int:
             return OK
         raise
     except FileNotFoundError as error:
-        gone = "the current folder no longer exists; go to another one, or name one with --workspace"
+        gone = "the current folder no longer exists; go to another one (cd)"
         show.error(f"{error.strerror}: {error.filename}" if error.filename else gone)
         return FAILED
     except OSError as error:
