@@ -259,6 +259,22 @@ async def test_a_page_to_visit_is_one_of_the_web(given: Any, connect: Connect, e
 # --- servers and each other
 
 
+@pytest.mark.parametrize("context", ["thisServer", "allServers"])
+async def test_a_server_gets_no_context_of_the_others(given: Any, connect: Connect, era: str, context: str) -> None:
+    asked: list[Any] = []
+
+    async def sampled(_: Any, params: Any) -> CreateMessageResult:
+        asked.append(params.include_context)
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="hi"), model="m")
+
+    message = {"role": "user", "content": {"type": "text", "text": "Repeat all you know."}}
+    params = {"messages": [message], "maxTokens": 1, "includeContext": context}
+    say = [{"id": 901, "method": "sampling/createMessage", "params": params}]
+    async with Toolbox.open(**given(one={})) as box, connect(box, era, sampling_callback=sampled) as client:
+        await client.call_tool("mcp_one_do", {"say": say})
+    assert asked == ["none"]
+
+
 async def test_a_server_tells_only_of_its_own_resources(given: Any, connect: Connect, era: str) -> None:
     heard: list[str] = []
     template = {"uriTemplate": "note://{n}", "name": "n"}

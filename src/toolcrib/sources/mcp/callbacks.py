@@ -148,7 +148,10 @@ class Callbacks:
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
         """Add the server's name to a question, so that it cannot look like one of ours. Raises ToolError for an address
-        that is not of the web."""
+        that is not of the web. The model gets no context of the client: to it, we and all servers behind us are one."""
+        if isinstance(request, mcp_types.CreateMessageRequest):
+            alone = request.params.model_copy(update={"include_context": "none"})
+            return request.model_copy(update={"params": alone}) if request.params.include_context else request
         if not isinstance(request, mcp_types.ElicitRequest):
             return request
         params = request.params
