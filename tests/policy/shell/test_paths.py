@@ -76,6 +76,13 @@ def test_links_are_followed_before_a_verdict(place: CommandPlace) -> None:
         assert judge_command(command, place).verdict == verdict, command
 
 
+@pytest.mark.parametrize("command", ["zcat -f x", "gzip -cdf x", "zgrep -a . x", "unzip -p x"])
+def test_the_suffix_that_a_program_adds_counts(command: str, place: CommandPlace) -> None:
+    for name in ("x.gz", "x.zip"):
+        os.symlink("../secret", f"{place.workspace}/{name}")
+    assert judge_command(command, place).rule == "shell:read-outside"
+
+
 def test_what_is_partly_known(place: CommandPlace) -> None:
     cases = {
         (("src/", None), False): "unknown",

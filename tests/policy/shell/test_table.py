@@ -14,8 +14,8 @@ from toolcrib.policy.shell.table.program_spec import Program, parse_operands, pa
 
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",
-    "shell", "data", "gitsetting", "rev", "format", "aptsetting", "volume", "mount-option", "hostspace", "security",
-    "none", "look", "name",
+    "shell", "data", "gitsetting", "rev", "packed", "format", "aptsetting", "volume", "mount-option", "hostspace",
+    "security", "none", "look", "name",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from ...boundary.sensitive_names import sensitive_by
@@ -147,6 +148,7 @@ _MAGIC = lazy_regex(r":(?:[!^].*|\([^)]*\bexclude\b.*|\([^)]*\)|/)", re.DOTALL)
 SHELL_ONLY = lazy_regex(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
 PATHISH = lazy_regex(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _LOOKS = ("get", "list", "ls", "show", "dir", "info", "debug")
+_PACKED = ("", ".gz", ".z", "-z", ".Z", ".zip", ".ZIP")
 CHECKS_SIGNATURES = lazy_regex(r"%G|signature", re.IGNORECASE)
 """What makes git check a signature, in a format or a key to sort by: gpgsm fetches what a certificate names."""
 _REMOTE = lazy_regex(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
@@ -160,6 +162,8 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect(role, word)
     elif role == "maybe":
         yield from _maybe(word)
+    elif role == "packed":  # gzip and unzip look for the name with a suffix, too, which may be a link
+        yield from (Effect("read", replace(word, parts=(*word.parts, suffix))) for suffix in _PACKED)
     elif role == "rev":
         yield from _of_revision(word)
     elif role == "maybelist":

@@ -134,15 +134,23 @@ def crontab(call: SortedWords) -> Iterator[Effect]:
         yield Effect("persist", None, "makes commands run later, or deletes the user's schedule")
 
 
+_BSD_VALUE = lazy_regex(r"[kOopqtUN\W\d_].*", re.DOTALL)  # behind BSD's letters, as in `e1` and `axo user`
+_FORMAT_NEXT = lazy_regex(r"[^kOopqtUN\W\d_]*[kOo]")
+
+
 def ps(call: SortedWords) -> Iterator[Effect]:
     """BSD's `e` (`ps auxe`) shows the environment of every process. So does `-e` where ps reads all words as BSD's,
     because a value is not what it should be (`ps -ux -e`, `ps -auxe`)."""
     dashed = [text for word in call.command.args if re.match("-[^-]", text := word.text or "-e")]
     as_bsd = any(re.match("-[^uUgGptsCqo]*[uUgGptsCq].", text) for text in dashed)
-    if any("env" in (word.text or "env") for word in call.values("-o", "--format")) or (
-        any("e" in (text or "e").lower() and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts())
-        or (as_bsd and any("e" in text for text in dashed))
-    ):
+    formats = [word.text or "env" for word in call.values("-o", "--format")]
+    letters, before = "", ""
+    for text in call.texts():
+        formats.append(text or "env")
+        if not _FORMAT_NEXT.fullmatch(before):
+            letters += _BSD_VALUE.sub("", text or "")
+        before = text or ""
+    if "e" in letters.lower() or any("env" in text for text in formats) or (as_bsd and any("e" in t for t in dashed)):
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
 
 

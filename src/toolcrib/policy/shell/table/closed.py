@@ -57,7 +57,7 @@ grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=rea
   --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case --invert-match --word-regexp \
   --line-regexp --count --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages \
   --with-filename --no-filename --line-number --null --text --recursive | @grep
-zgrep xzgrep | text read* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
+zgrep xzgrep | text packed* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
   --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-columns= \
   --replace= --sort= --color= --after-context= --before-context= --context= --files --type-list --hidden --no-ignore \
@@ -74,9 +74,9 @@ jq | text read* | -acCejMnrsSR --tab --raw-output --compact-output --null-input 
 xxd | read write | -a -b -C -e -E -i -p -r -u -v -c= -l= -s= -g= -o= -n= -R= | single harmful ordered
 od | read* | -abcdfhiloOsvwx -A= -t=* -N= -j= -w? -S= --format=*
 hexdump hd | read* | -bcCdovx -n= -s= -e=*
-nm readelf | read* | -aACDghlnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
+nm readelf | read* | -aACDghnoprsSuvWdexcIVftBz -t= -T= --demangle? --format= --all | harmful roles@special
 strings | read* | -adfiotw -n= -t= -e= -T= --all --bytes= | harmful roles@special
-objdump | read* | -CdDfhpPrRstTwxzag -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
+objdump | read* | -CdDfhpPrRstTwxza -j=* -M=* -m= --disassemble? --syms --demangle? | harmful roles@special
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum | read* | -bqrstz \
   -a= -l= --algorithm= --tag --zero --quiet
 base64 base32 | read* | -dDi -w= --wrap= --decode | harmful
@@ -97,10 +97,10 @@ set shopt | text* | | anything @options
 busybox toybox | text* | | anything @applets
 nproc | none | --all --ignore=
 cal | text* | -13yjhNbw -m= -d= -A= -B=
-zcat gzcat bzcat xzcat | read* | -fqv | harmful
+zcat gzcat bzcat xzcat | packed* | -fqv | harmful
 tar gtar bsdtar | none | -tvzjJZa -f= -C= --list --verbose --file= --directory= --gzip --bzip2 --xz --zstd --exclude=* \
   --totals | harmful @tar
-unzip | read text* | -lvtZzqpcCajX -x=* | harmful ordered roles@unzip
+unzip | packed text* | -lvtZzqpcCajX -x=* | harmful ordered roles@unzip
 gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd | read* | -cdltvfqk --stdout --decompress --list \
   --test --verbose --quiet | harmful ordered @compress
 whoami groups users | none
@@ -181,7 +181,7 @@ npm > - ls list ll la root bin prefix explain why query | text* | -gals --depth=
 npm > config c | look text* | --json -l | check
 apt apt-get > list show search policy depends rdepends help | text* | -o=aptsetting* --option=aptsetting* -c=exec \
   --config-file=exec -aqn --installed --upgradable --all-versions --names-only
-pkg-config pkgconf | text* | --cflags --libs --modversion --exists
+pkg-config pkgconf | maybe* | --cflags --libs --modversion --exists
 gofmt | read* | -l -d -s -e | single harmful
 openssl > - | none | | unknown
 openssl > version ciphers help list errstr | text* | -a -v -V -d -p -b -o -s -commands | single

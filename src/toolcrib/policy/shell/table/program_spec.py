@@ -11,8 +11,9 @@ sources and a destination. Options are words of the form
 
 Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
 (nothing), `name` (no assignment), `send` (a file that is sent away), `maybe` (a path only if it looks like one), `rev`
-(a path or a revision of git), `exec` (a file of code, or a program that is run), `shell` (a command line), `program` (a
-program that replaces another one), `format` (one of git's), `host`, `url` and `remote` (`host:path` or a local path).
+(a path or a revision of git), `packed` (a file that is read, perhaps with a suffix), `exec` (a file of code, or a
+program that is run), `shell` (a command line), `program` (one that replaces another one), `format` (one of git's),
+`host`, `url` and `remote` (`host:path` or a local path).
 
 A *closed* row lists the harmless options of a program that only reads and prints: with these, and only these, it is
 allowed. An *open* row is of a program about which a person or a sandbox decides anyway; it says only what makes its use

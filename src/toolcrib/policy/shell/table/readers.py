@@ -169,7 +169,7 @@ def jq(call: SortedWords) -> Iterator[Effect]:
 def grep(call: SortedWords) -> Iterator[Effect]:
     """grep: the pattern is the first operand, unless an option gives one. Without a file some search the folder."""
     given = call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list")
-    yield from plain(call, "read*" if given else "text read*")
+    yield from plain(call, call.program.operands.removeprefix("text ") if given else None)
     searches = call.command.program == "rg" and call.command.stdin is None
     here = not call.operands[0 if given else 1 :] and not call.has("--files", "--type-list")
     if here and (searches or call.has("-r", "-R", "--recursive", "--dereference-recursive")):
@@ -247,4 +247,4 @@ def compress(call: SortedWords) -> Iterator[Effect]:
     if not call.name.endswith(("gzip", "gunzip")):
         looks = looks and not call.has("-d", "--decompress")
     looks = looks or call.has("-c", "--stdout", "--to-stdout") or not call.operands
-    yield from plain(call, "read*" if looks else "move*")
+    yield from plain(call, "packed*" if looks else "move*")
