@@ -153,7 +153,12 @@ async def test_add_list_pause_resume_run_remove() -> None:
         text = await made.text(action="add", message="Drink water", every_seconds=600)
         assert text.startswith("Created job 'drink-water' (id: drink-water), every 10m\nNext run: 20")
         assert replace(made.body("drink-water"), labels={}) == MessageBody(
-            "Drink water", deliver=Delivery("team", "42"), schedule="drink-water", mode="assistant", made_in="team"
+            "Drink water",
+            deliver=Delivery("team", "42"),
+            schedule="drink-water",
+            mode="assistant",
+            made_in="team",
+            asks=True,
         )
         assert made.schedules.get("drink-water").job.repeatable
         listed = await made.text(action="list")
@@ -249,7 +254,13 @@ async def test_a_scheduled_call_is_judged_when_it_is_made() -> None:
         await made.text(**call)
         assert asked == ["the scheduled call: destructive tools ask in assistant mode"]
         assert made.body("boom") == CallBody(
-            "launch", {"what": "it"}, deliver=Delivery("team", "42"), schedule="boom", mode="assistant", made_in="team"
+            "launch",
+            {"what": "it"},
+            deliver=Delivery("team", "42"),
+            schedule="boom",
+            mode="assistant",
+            made_in="team",
+            asks=True,
         )
         assert not made.schedules.get("boom").job.repeatable
         await made.text(action="add", name="look", tool="page", every_seconds=60)

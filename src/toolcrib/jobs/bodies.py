@@ -21,6 +21,12 @@ ELSEWHERE = "another process"
 """The name of that process if it is not known."""
 
 
+_OBJECT = dict, "an object"
+_WANTED: Mapping[str, tuple[type, str]] = {
+    "arguments": _OBJECT, "deliver": _OBJECT, "labels": _OBJECT, "calls": _OBJECT, "asks": (bool, "true or false"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """The channel and the chat that get the outcome of a job."""
@@ -35,8 +41,8 @@ class JobBody:
 
     `labels` are those of the session in which a model wrote the body, as on the wire of MCP: what the job runs in has
     read the same. Without labels a person wrote it. `mode` is that of the process and moment in which a model made the
-    job: it runs in no looser one. `made_in` is the channel of that moment, whose hooks hold for the job. `calls` is
-    the run of the session in which it was made, for the limits of calls.
+    job: it runs in no looser one. `made_in` is the channel of that moment, whose hooks hold for the job. `asks`: who
+    made it was asked about calls. `calls` is the run of the session in which it was made, for the limits of calls.
     """
 
     KIND: ClassVar[str]
@@ -47,6 +53,7 @@ class JobBody:
     labels: Mapping[str, str] = EMPTY
     mode: str | None = None
     made_in: str | None = None
+    asks: bool = False
     calls: Mapping[str, Any] = EMPTY
 
     def to_json(self) -> dict[str, Any]:
@@ -54,7 +61,7 @@ class JobBody:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.deliver is not None:
             found["deliver"] = {"channel": self.deliver.channel, "chat_id": self.deliver.chat_id}
-        found |= {"labels": dict(self.labels) or None, "calls": dict(self.calls) or None}
+        found |= {"labels": dict(self.labels) or None, "calls": dict(self.calls) or None, "asks": self.asks or None}
         return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
@@ -65,11 +72,9 @@ class JobBody:
         if unknown := values.keys() - known.keys():
             raise JobError(f"the body of a {cls.KIND} job has unknown keys: {', '.join(sorted(unknown))}")
         for name, value in values.items():
-            wanted = dict if name in ("arguments", "deliver", "labels", "calls") else str
+            wanted, called = _WANTED.get(name, (str, "a text"))
             if not isinstance(value, wanted):
-                raise JobError(
-                    f"{name} in the body of a {cls.KIND} job is not {'an object' if wanted is dict else 'a text'}"
-                )
+                raise JobError(f"{name} in the body of a {cls.KIND} job is not {called}")
         if "deliver" in values:
             values["deliver"] = _delivery(values["deliver"])
         try:

@@ -21,7 +21,7 @@ from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
-from .job_tool import refusal
+from .job_tool import refusal, rights_of
 from .placing import placement
 from .schedule import At, Cron, ScheduleError, Timing, shown
 from .schedule_text import FORMS, timing_of
@@ -104,7 +104,7 @@ class Scheduling:
         by_model: bool = True,
         name: str | None = None,
     ) -> Job:
-        """Return the job of a schedule. What a model makes keeps its mode and the hooks of its channel. Raises
+        """Return the job of a schedule. What a model makes keeps its rights. Raises
         ToolError if it may not or cannot be scheduled."""
         labels = self.box.flow.labels_of_work(ctx.session_id)
         wire = {} if labels == LABELS[False, False] else labels.wire
@@ -116,13 +116,13 @@ class Scheduling:
         deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
         if (not (message or "").strip()) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
-        mode, made_in = (self.box.policy.of(ctx.caller).mode, ctx.made_in) if by_model else (None, None)
+        rights = rights_of(self.box, ctx) if by_model else {}
         if call is None:
-            body = MessageBody(message or "", deliver=deliver, labels=wire, mode=mode, made_in=made_in)
+            body = MessageBody(message or "", deliver=deliver, labels=wire, **rights)
             repeatable = True
         else:
             tool, arguments = await self._allowed(*call, ctx)
-            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, mode=mode, made_in=made_in)
+            body = CallBody(tool.name, arguments, deliver=deliver, labels=wire, **rights)
             repeatable = tool.is_read_only or tool.idempotent is True
         text = json.dumps([name, body.to_json()], ensure_ascii=False)
         if await shared_threads.run(self.box.redactor.redact, text) != text:
@@ -190,7 +190,7 @@ def _gap(arguments: Mapping[str, Any]) -> int | None:
 
 def _work(job: Job) -> dict[str, Any]:
     """Return what a job does, whichever schedule, mode and channel it has and whatever its session had read."""
-    return {**job.body, "schedule": None, "labels": None, "mode": None, "made_in": None}
+    return {**job.body, "schedule": None, "labels": None, "mode": None, "made_in": None, "asks": None}
 
 
 def next_of(schedule: Schedule) -> str:

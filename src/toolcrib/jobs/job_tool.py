@@ -143,8 +143,8 @@ class JobTool(Tool):
         body = CallBody(
             tool=tool.name, arguments=arguments, session=ctx.session_id, deliver=deliver,
             labels={} if labels == LABELS[False, False] else {**labels.wire, KNOWN_BY: flow.process},
-            mode=self._box.policy.of(ctx.caller).mode, made_in=ctx.made_in, schedule=ctx.metadata.get(SCHEDULED_RUN),
-            calls=calls_of(self._box, ctx.session_id),
+            schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
+            **rights_of(self._box, ctx),
         )  # fmt: skip
         job = Job(
             CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,
@@ -177,6 +177,12 @@ class JobTool(Tool):
     async def _labels(self, *found: JobStatus) -> Labels:
         labels = [await shared_threads.run(labels_of, self._box, each) for each in found]
         return reduce(Labels.join, labels, LABELS[False, True])
+
+
+def rights_of(box: Toolbox, ctx: ToolContext) -> dict[str, Any]:
+    """Return what a job keeps of who makes it: the mode, the channel, and whether questions are asked."""
+    policy = box.policy.of(ctx.caller)
+    return {"mode": policy.mode, "made_in": ctx.made_in, "asks": not policy.yes}
 
 
 def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:

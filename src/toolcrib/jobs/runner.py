@@ -145,17 +145,19 @@ class JobRunner:
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
         """Return the context of a job's calls: its session, its chat, who may not make schedules, the channel in which
-        it was made, and the mode of who made it, if that is stricter than ours."""
+        it was made, and the mode and questions of who made it, if that is stricter than ours."""
         mode = job.body.get("mode")
         strict = (
             isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
         )
+        asks = job.body.get("asks") is True and self.box.policy.yes
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
         more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in")}
         metadata = {**self.box.context.metadata, **{key: value for key, value in more.items() if value}}
         return replace(
             self.box.context, channel=deliver.get("channel") or "job", chat_id=deliver.get("chat_id"),
-            session_id=session, metadata=metadata, caller=Caller("job", mode=mode) if strict else None,
+            session_id=session, metadata=metadata,
+            caller=Caller("job", mode=mode if strict else None, asks=asks) if strict or asks else None,
         )  # fmt: skip
 
     # --- one call

@@ -137,7 +137,8 @@ class Policy:
         if known is None or known[0] != state:
             mode = self.mode if caller.mode is None else stricter(self.mode, caller.mode)
             rules = self.rules.joined(caller.rules) if self.rules is not None and caller.rules else self.rules
-            known = self._of_callers[caller] = (state, replace(self, mode=mode, rules=rules, caller=caller))
+            yes = self.yes and not caller.asks
+            known = self._of_callers[caller] = (state, replace(self, mode=mode, rules=rules, caller=caller, yes=yes))
         return known[1]
 
     # --- the steps

@@ -19,7 +19,7 @@ from ...core.output import Labels, ToolOutput, from_wire
 from ...core.threads import shared_threads
 from ...jobs.bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, Delivery, MessageBody
 from ...jobs.engine import Job, JobEngine, JobError, JobOutcome
-from ...jobs.job_tool import JobTool, calls_of
+from ...jobs.job_tool import JobTool, calls_of, rights_of
 from ...jobs.placing import placement
 from ...jobs.runner import AgentWork, Done, Report, WorkOrder
 from ...jobs.tracing import trace_headers
@@ -160,13 +160,13 @@ class AgentJobs:
 
     async def _hand_over(self, subagent: str, label: str, task: str, ctx: ToolContext) -> None:
         deliver = Delivery(ctx.channel, ctx.chat_id) if ctx.channel in self._box.settings.channels else None
-        mode = self._box.policy.of(ctx.caller).mode
         flow, labels = self._box.flow, EMPTY
         if is_inner(ctx.call_id or ""):  # what its script has read is not stored yet
             labels = {**flow.labels_of_work(ctx.session_id).wire, KNOWN_BY: flow.process}
         body = MessageBody(
-            text=task, session=ctx.session_id, deliver=deliver, mode=mode, made_in=ctx.made_in, labels=labels,
+            text=task, session=ctx.session_id, deliver=deliver, labels=labels,
             schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
+            **rights_of(self._box, ctx),
         ).to_json()  # fmt: skip
         job = Job(
             SUBAGENT_KIND, {**body, "subagent": subagent, "label": label}, id=f"job-{subagent}", repeatable=True,
@@ -237,6 +237,7 @@ class AgentJobs:
         to = Delivery(**made["deliver"]) if made.get("deliver") else None
         body = MessageBody(
             text="", session=session_id, deliver=to, mode=made.get("mode"), made_in=made.get("made_in"),
+            asks=made.get("asks", False),
             schedule=made.get("schedule"), calls=calls_of(self._box, session_id) or made.get("calls", EMPTY),
         )  # fmt: skip
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
