@@ -1,5 +1,6 @@
 """The rule that allows exactly one call: read back, it means that call, and no other."""
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -7,7 +8,7 @@ from toolcrib.core.context import EMPTY_CONTEXT
 from toolcrib.core.tool import FunctionTool, ToolOrigin
 from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
-from toolcrib.policy.rules.suggest import quoted, suggest, unquoted
+from toolcrib.policy.rules.suggest import quoted, suggest, unquoted, widen
 
 SCHEMA = {"type": "object", "additionalProperties": True, "properties": {}}
 
@@ -69,6 +70,12 @@ def test_what_it_looks_like():
     assert suggest(ISSUE, {"a": 1}) == '{"tool": "mcp__github__create_issue", "exactly": {"a": 1}}'
     assert suggest(made("x", origin=ToolOrigin("mcp", "a__b", "x")), {}) is None
     assert suggest(made("a*"), {}) is None
+    assert widen(ISSUE, {"a": 1}) == "mcp__github__create_issue"
+
+
+@pytest.mark.parametrize("name", ["*", "get*", "get(x)", "get x", "a)\n"])
+def test_no_name_of_a_servers_tool_is_a_pattern(name):
+    assert widen(made("x", origin=ToolOrigin("mcp", "github", name)), {"a": 1}) is None
 
 
 @given(st.text())

@@ -64,7 +64,7 @@ def candidates_for(tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
         counts = [n for n in (3, 2) if len(words) > n and all(_WORD.match(word) for word in words[:n])]
         return [*found, *(f"exec({' '.join(words[:count])} *)" for count in counts)]
     if tool.origin is not None:
-        return [*found, f"mcp__{tool.origin.server}__{tool.origin.tool}"]
+        return [*found, *filter(None, [_name(tool)])]
     for name, form in _FORMS.items():
         value = arguments.get(name)
         if isinstance(value, str) and (pattern := form(value)):
