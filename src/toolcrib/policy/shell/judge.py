@@ -54,7 +54,7 @@ _IN_SHELL = words("export declare typeset local readonly echo printf cd test [ :
 _SETTERS = frozenset({"touch", "chmod", "chown", "chgrp", "install", "tar", "bsdtar", "unzip", "rsync"})
 # What a sandbox with processes and a network of its own makes harmless.
 _APART = frozenset({"process", "serve", "editor"})
-_FOLLOW = frozenset({"diff", "colordiff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
+_FOLLOW = frozenset({"diff", "sdiff", "zdiff"})  # they read what the links in two folders lead to
 # They change a Python environment: with these the project's own is installed into.
 _INSTALLERS = lazy_regex(
     r"(?:pip|python)[\d.]*|uv|poetry|pdm|pipenv|hatch|rye|(?:micro)?(?:mamba|conda)|easy_install|(?P<node>npm|pnpm|yarn|bun)"
@@ -64,7 +64,7 @@ _INSTALLING_NODE = _INSTALLING | words("i ci rm un update up upgrade dedupe prun
 
 # Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = lazy_regex(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
-_ADDRESS = lazy_regex(r"(?!file:)\w+://", re.IGNORECASE)
+_ADDRESS = lazy_regex(r"(?!file:)\w+://|pkcs11:|org\.openssl\.", re.IGNORECASE)
 _ENDLESS = frozenset({"dev/zero", "dev/full", "dev/urandom", "dev/random"})
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only", wall="read")
 

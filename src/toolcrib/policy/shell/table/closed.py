@@ -43,7 +43,7 @@ column | read* | -txeLnJd -s= -c= -o= -N= -R= -H= -O= -E= -T= -W= --json
 join | read* | -iz -1= -2= -j= -t= -o= -e= -a=* -v= --ignore-case
 comm | read* | -123z --total
 cmp | read* | -bls -n= -i= --bytes= --quiet --verbose
-diff colordiff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? --color? \
+diff | read* | -aAbBcdeEfimnNpqrstTuvwXyZ3 -U= -C= -W= -I=* -x=* -F= -L=* --unified? --context? --color? \
   --label=* --exclude=* --brief --recursive --new-file --side-by-side --suppress-common-lines --ignore-all-space \
   --ignore-space-change --ignore-blank-lines --ignore-case --text --minimal --no-dereference | harmful permutes
 sort gsort | read* | -bcCdfghiMmnrRsuVz -k=* -t= -S= --key=* --field-separator= --reverse --numeric-sort --unique \
@@ -57,7 +57,7 @@ grep egrep fgrep | text read* | -# -aEFGHhIiLlnoPqrsTUuvwxyZzbcV -e=text* -f=rea
   --binary-files= --color? --extended-regexp --fixed-strings --perl-regexp --ignore-case --invert-match --word-regexp \
   --line-regexp --count --files-with-matches --files-without-match --only-matching --quiet --silent --no-messages \
   --with-filename --no-filename --line-number --null --text --recursive | @grep
-zgrep xzgrep | text packed* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
+zgrep | text packed* | -aEFGHhiLlnoqsvwxc -e= -m= -A= -B= -C= | @grep
 rg | text read* | -aFHIilnNopPqsSUuvwxc0 -e=text* -f=read -g=* -t=* -T=* -A= -B= -C= -m= -M= -j= -r= -E= -d= \
   --regexp=text* --file=read --glob=* --iglob=* --type=* --type-not=* --max-count= --max-depth= --max-columns= \
   --replace= --sort= --color= --after-context= --before-context= --context= --files --type-list --hidden --no-ignore \
@@ -111,7 +111,7 @@ uptime | none | -psV
 free | none | -bkmghtlwv --total
 lscpu lsmem lspci lsusb numastat lsipc lslocks | none | -aexyJbcrPpktvmnDSVnu --json --bytes --all
 lsblk | maybelist* | -abdDfilmnpPrStTJOzHMxs -o= -e= -I= -x= --json --output= --bytes --list
-lsmod locale lsb_release reset clear | text* | -aicrdskm --all
+lsmod locale lsb_release clear | text* | -aicrdskm --all
 pgrep pidof | text* | -afilnovwxcsq -u=* -U=* -d= -P=* -t=* -g=* --full --list-name --exact --count --delimiter=
 ps | text* | -AadefFHjlLMNTvywZmrXcVS -o=* -p=* -u=* -U=* -C=* -g=* -G=* -q=* -s=* -t=* --sort= --no-headers --forest \
   --format= --user=* --headers | options@ps
@@ -138,7 +138,7 @@ losetup | none | -alnJ --list --all --json | !mount
 crontab | none | | unknown @crontab
 service rc-service | text* | | @service
 systemctl > status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers \
-  list-sockets list-jobs list-dependencies help get-default list-machines - | text* | -t= -p=* -n= -la --type= \
+  list-sockets list-jobs list-dependencies get-default list-machines - | text* | -t= -p=* -n= -la --type= \
   --state= --all --no-pager --full --lines= --user --plain
 systemctl > show cat | text* | -p=* -a --all --no-pager --full --user | environment
 cd chdir pushd popd | list* | -PLen -#
