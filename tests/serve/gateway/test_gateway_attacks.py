@@ -236,6 +236,21 @@ async def test_a_page_to_visit_says_who_asks(given: Any, connect: Connect, era: 
     assert "The MCP server one asks" in refused.value.error.data["elicitations"][0]["message"]
 
 
+async def test_a_word_about_a_visited_page_is_cleaned(given: Any, connect: Connect) -> None:
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(message.model_dump_json(by_alias=True))
+
+    said = note("elicitation/complete", elicitationId=SECRET, _meta=LIES)
+    async with Toolbox.open(**given(one={})) as box:
+        box.redactor.grant("TOKEN", SECRET)
+        async with connect(box, "legacy", message_handler=hear) as client:
+            await client.call_tool("mcp_one_do", {"say": [said]})
+            await until(lambda: any("elicitation/complete" in each for each in heard))
+    assert not [each for each in heard if SECRET in each or "toolcrib/" in each]
+
+
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "vscode://x/y", "//evil.example"])
 async def test_a_page_to_visit_is_one_of_the_web(given: Any, connect: Connect, era: str, url: str) -> None:
     page = {"mode": "url", "message": "look", "url": url, "elicitationId": "1"}

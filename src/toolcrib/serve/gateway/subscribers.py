@@ -197,7 +197,8 @@ class Subscribers:
                     said = sanitize_model(params, self._calls.redact)
                     _send(wanting, LoggingMessageNotification(params=said))
             case ServerNotified(server, notification):
-                _send([each for each in sessions if self._is_for(server, each.caller)], notification)
+                shown = sanitize_model(notification, self._calls.redact)
+                _send([each for each in sessions if self._is_for(server, each.caller)], shown)
 
     def _is_for(self, server: str, caller: Caller | None) -> bool:
         """Return whether a caller may use a server: at least one of its tools."""
