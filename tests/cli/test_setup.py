@@ -238,6 +238,9 @@ def test_doctor_names_the_keys_of_models_and_never_shows_them(cli: Cli) -> None:
     assert row["ok"]
     assert "ANTHROPIC_API_KEY is set" in row["detail"]
     assert "very-secret" not in done.stdout + done.stderr
+    done = cli("doctor", "--json", env={"TOOLCRIB_AGENT__MODEL": "nosuch:m"}, code=None)
+    (row,) = [f for f in json.loads(done.stdout)["findings"] if f["name"] == "models"]
+    assert not row["ok"] and "'nosuch:m' is not the name of a model" in row["detail"]
 
 
 def test_doctor_says_which_documents_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

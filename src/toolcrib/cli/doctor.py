@@ -253,20 +253,24 @@ def documents() -> DoctorFinding:
 def models(settings: Settings) -> DoctorFinding:
     """The model that the agent would use, and what else is found: variables with keys by name, servers nearby."""
     from ..agent import ModelPlace, model_findings
+    from ..agent.choose import model_of
     from .main_loop import run
 
+    asked = settings.agent
+    place = ModelPlace(settings.web, asked.base_url, asked.idle_timeout)
+
     async def look() -> list[tuple[str, str]]:
-        asked = settings.agent
-        place = ModelPlace(settings.web, asked.base_url, asked.idle_timeout)
         return [(found.name, found.text) async for found in model_findings(place)]
 
     try:
+        if asked.model:
+            model_of(asked.model, place)
         found = run(look())
     except ToolcribError as error:
         return DoctorFinding("models", False, str(error), needed=False)
     usable = [f"{name} ({text})" for name, text in found if name]
-    if settings.agent.model:
-        usable.insert(0, f"{settings.agent.model} (agent.model)")
+    if asked.model:
+        usable.insert(0, f"{asked.model} (agent.model)")
     detail = ", ".join(usable) or "; ".join(text for _, text in found)
     return DoctorFinding("models", bool(usable), detail, "`toolcrib run TASK` lists the ways to get one", needed=False)
 
