@@ -49,11 +49,23 @@ def test_a_first_setting(cli: Cli) -> None:
         ("mode", "obsever", 'did you mean "observer"'),
         ("limits.calls", "many", "limits.calls"),
         ("what.ever", "1", "no such setting"),
+        ("rules.deny", "Bash(ls *", "opens a parenthesis"),
     ],
 )
 def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said: str) -> None:
-    assert said in cli("config", "set", key, value, code=2).stderr
+    done = cli("config", "set", key, value, code=2)
+    assert said in done.stderr and "Wrote" not in done.stderr
     assert not (cli.home / ".config/toolcrib/config.toml").exists()
+
+
+def test_a_file_that_was_right_stays_and_one_that_was_wrong_can_be_mended(cli: Cli) -> None:
+    cli("config", "set", "mode", "observer")
+    path, before = cli.home / ".config/toolcrib/config.toml", own(cli)
+    cli("config", "set", "rules.deny", "Bash(ls *", code=2)
+    assert own(cli) == before
+    path.write_text("[rules]\ndeny = ['Bash(ls *']\n")
+    cli("config", "set", "rules.deny", "Bash(ls *)")
+    assert "Bash(ls *)" in own(cli)
 
 
 def test_a_folder_that_is_not_there_is_not_granted(cli: Cli) -> None:

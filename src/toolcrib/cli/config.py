@@ -108,7 +108,7 @@ def set_(
     if keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url")):
         show.say(f"{key} = {json.dumps(meant, ensure_ascii=False)}", "bold")
         options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
-    _write(options, path, after)
+    _try(options, path, text, after)
     _say_what_counts(options, path, keys, meant)
 
 
@@ -121,7 +121,7 @@ def unset(options: Options, key: Key, project: Project = False) -> None:
     except ConfigError as error:
         raise Usage(f"{path}: {error}") from None
     _check(path, after)
-    _write(options, path, after)
+    _try(options, path, text, after)
 
 
 def _root(options: Options) -> Path:
@@ -171,6 +171,24 @@ def _check(path: Path, text: str, keys: Keys = ()) -> None:
 def _layer(path: Path, text: str) -> Layer:
     digest = hashlib.sha256(text.encode()).hexdigest()
     return file_layer(ConfigFile(path, text, digest, parsed(text, path.suffix)))
+
+
+def _try(options: Options, path: Path, before: str, after: str) -> None:
+    """Write a file; put it back if the settings were right before and are wrong with it. Raises ConfigError."""
+    try:
+        options.settings(quiet=True)
+    except ConfigError:  # it may be what mends them
+        return _write(options, path, after)
+    write(path, after)
+    try:
+        options.settings(quiet=True)
+    except ConfigError:
+        if before:
+            write(path, before)
+        else:
+            path.unlink()
+        raise
+    return _write(options, path, after)
 
 
 def _write(options: Options, path: Path, text: str) -> None:
