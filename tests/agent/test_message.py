@@ -148,6 +148,9 @@ async def test_what_rules_keep_from_being_read_is_not_attached() -> None:
         output = await box.call("message", {"content": "look", "media": [".env"]}, HERE)
         assert output.error_kind == "pending" and not made["chat"].sent
         assert not (await box.call("message", {"content": "look", "media": ["a.txt"]}, HERE)).is_error
+        box.rules.add("Read", "deny")  # of any file
+        assert not (await box.call("message", {"content": "look"}, HERE)).is_error
+        assert (await box.call("message", {"content": "look", "media": ["a.txt"]}, HERE)).error_kind == "denied"
 
 
 async def test_a_terminal_obeys_nothing_that_a_message_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,8 +163,13 @@ def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
     if rest is None:
         return None
     if rule.spec is None:
-        return Bound(rule, rest=rest)
+        attaches = tool.category == ToolCategory.MESSAGING and names.family_of(rule.tool) == "read"
+        return Bound(rule, rest=(*rest, _names_files) if attaches else rest)
     return _bind_spec(rule, rule.spec, tool, environment, rest)
+
+
+def _names_files(call: JudgedCall) -> bool:
+    return bool(call.files)
 
 
 def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callable[[JudgedCall], bool], ...] | None:
