@@ -59,7 +59,8 @@ def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said:
 
 
 def test_a_file_that_was_right_stays_and_one_that_was_wrong_can_be_mended(cli: Cli) -> None:
-    cli("config", "set", "mode", "observer")
+    cli("config", "set", "hooks", '[{"action": "log", "command": ["true"]}]', code=3)  # a program of the host
+    cli("config", "set", "hooks", '[{"action": "block", "tool": "exec"}]')
     path, before = cli.home / ".config/toolcrib/config.toml", own(cli)
     cli("config", "set", "rules.deny", "Bash(ls *", code=2)
     assert own(cli) == before

@@ -105,7 +105,9 @@ def set_(
     if keys[0] == "sandbox":  # a folder that is not there would make every later command fail
         sandbox = _layer(path, after).values["sandbox"]
         Workspace(_root(options), sandbox.read_roots, sandbox.write_roots).close()
-    if keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url")):
+    of_hook = keys[0] == "hooks" and '"command"' in json.dumps(meant)
+    of_server = keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url"))
+    if of_server or of_hook:
         show.say(f"{key} = {json.dumps(meant, ensure_ascii=False)}", "bold")
         options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
     _try(options, path, text, after)

@@ -131,11 +131,13 @@ def toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
         return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(each)}" for key, each in pairs) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml_value, cast("list[Any]", value))) + "]"
     return _text(value)
 
 
 def _text(value: Any) -> str:
-    """Texts, numbers, true, false and lists of them are written alike in JSON and TOML."""
+    """Texts, numbers, true and false are written alike in JSON and TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
