@@ -154,20 +154,14 @@ env | text* | -i0v -u=* -C=list --unset=* --chdir=list --ignore-environment --nu
   options@env
 time gtime | text* | -pv -f= --format= --portability --verbose -o=write --output=write | wrapper
 nice | text* | -# -n= | wrapper anything
-ionice | text* | -tpPu -c= -n= --ignore | wrapper anything =-p =-P =-u @of_process
+ionice | text* | -t -c= -n= --ignore | wrapper anything
 timeout gtimeout | text* | -vfp -k= -s= --kill-after= --signal= --preserve-status --foreground --verbose | wrapper \
   anything +1
 stdbuf | text* | -i= -o= -e= --output= | wrapper anything
 setsid | text* | -cfw | wrapper anything
 exec | text* | -cl -a=!unknown | wrapper anything
-chrt taskset | text* | -abcdfiorvp -T= -P= -D= | wrapper anything +1 =-p @of_process
-choom | text* | -p -n= | wrapper anything =-p @of_process
-caffeinate | text* | -disum -t= -w= | wrapper anything
-linux32 linux64 i386 x86_64 | text* | -RFZLXBITS3v --verbose -p= | wrapper anything roles@starts_shell
 nohup | text* | | wrapper anything @nohup
-chronic unbuffer | text* | -pve | wrapper anything
 eval source . | text* | | wrapper anything
-setarch numactl | text* | | wrapper anything roles@starts_shell
 dpkg | text* | -lLsSpC --list --listfiles --status --search --get-selections --print-architecture --audit | !install
 dpkg-query | text* | -WlLsS -f= --list --status --listfiles --search
 apt-cache > policy show search depends rdepends madison showpkg pkgnames stats | text* | -qn -o=aptsetting* -c=exec \

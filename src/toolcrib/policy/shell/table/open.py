@@ -77,8 +77,8 @@ ugrep | text read* | -f=read --file=read --filter=shell | execute
 watch entr parallel | text* | | wrapper
 flock | create text* | -s -x -e -u -n -w= -E= -c= -o -F | wrapper
 script | write | -c= -qafe | execute wrapper
-torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit | text* | | wrapper \
-  roles@starts_shell
+torsocks tsocks proxychains dbus-run-session xvfb-run faketime sem prlimit cpulimit chrt taskset choom caffeinate \
+  linux32 linux64 i386 x86_64 chronic unbuffer setarch numactl | text* | | wrapper roles@starts_shell
 strace ltrace | text* | -o=write -p!process -e= -E= -s= -u= | execute wrapper
 sudo doas gosu su-exec su pkexec runuser sg newgrp setpriv capsh machinectl | text* | | privilege wrapper
 sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash | text* | -csilxeuvnpr -o= -O= --rcfile=exec --init-file=exec | \

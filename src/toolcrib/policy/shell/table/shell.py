@@ -201,12 +201,6 @@ def nohup(call: SortedWords) -> Iterator[Effect]:
         yield Effect("create", literal("nohup.out"))
 
 
-def of_process(call: SortedWords) -> Iterator[Effect]:
-    """With -p they show how a process is scheduled, or change that if more than its number is given."""
-    if call.has("-p", "-P", "-u") and len(call.operands) > 1:
-        yield Effect("process")
-
-
 def starts_shell(call: SortedWords) -> Iterator[Effect]:
     """Programs that start a shell if they are given no command."""
     if len(call.operands) < 1 + (call.name == "setarch"):

@@ -26,7 +26,7 @@ OTHER_USERS = _AWAY | words_in("sudo doas sg gosu su-exec setuidgid setpriv chps
 _OPERAND_FIRST = words_in(
     """
     chroot flock faketime gosu su-exec setuidgid envdir runcon direnv logsave sg dtach abduco setarch prlimit nsenter su
-    cgexec perf screen tmux start-stop-daemon
+    cgexec perf screen tmux start-stop-daemon chrt taskset
     """
 )
 _APPLETS = words_in("busybox toybox coreutils")
@@ -41,7 +41,8 @@ _OTHERS = (OTHER_USERS | _OPERAND_FIRST | _APPLETS | _JOIN) | words_in(
     """
     strace ltrace rlwrap fakeroot fakechroot xvfb-run dbus-run-session dbus-launch torsocks tsocks torify proxychains
     proxychains4 numactl cpulimit softlimit tini tini-static dumb-init catatonit arch with-contenv daemonize uclampset
-    coresched dotenv ifne eatmydata ssh-agent extrace memusage trickle firejail valgrind capsh cmake
+    coresched dotenv ifne eatmydata ssh-agent extrace memusage trickle firejail valgrind capsh cmake choom caffeinate
+    linux32 linux64 i386 x86_64 chronic unbuffer
     """
 )
 _LOADER = lazy_regex(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
