@@ -101,6 +101,7 @@ def test_a_broken_file_is_a_usage_error_everywhere(cli: Cli) -> None:
     for args in (["list"], ["call", "list_dir"], ["config"], ["undo", "--list"]):
         assert "toolcrib.toml:1: mode" in cli(*args, code=2).stderr
     assert "toolcrib.toml:1: mode" in cli("doctor", code=1).stdout
+    assert "MISSING  workspace" in cli("doctor", "--workspace", "nosuch", code=1).stdout
 
 
 def test_install_keeps_the_rest(cli: Cli) -> None:

@@ -71,7 +71,10 @@ def findings(options: Options) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "configuration", False, str(error), "correct the file; `toolcrib config --schema` lists every key"
         )
-    if settings is not None:
+    if settings is not None and not settings.workspace.is_dir():
+        detail = f"{settings.workspace} does not exist, or is no folder"
+        yield DoctorFinding("workspace", False, detail, "name a folder with --workspace, or start in one")
+    elif settings is not None:
         yield from _configuration(settings)
         yield from _sandbox(settings)
         if has_wing("browser"):
