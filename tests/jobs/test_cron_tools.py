@@ -323,7 +323,7 @@ async def test_schedule_task() -> None:
         wanted = {"task": "Water the plants", "schedule": "every 10m", "channel": "ops"}
         output = await made.box.call("schedule_task", wanted, CHAT)
         assert output.for_llm.startswith("Task created: Water the plants, schedule: every 10m\nNext run: 20")
-        assert made.body("water-the-plants").deliver == Delivery("ops", None)
+        assert made.body("water-the-plants").deliver == Delivery("ops", "default")
         output = await made.box.call("schedule_task", {**wanted, "channel": "team", "task": "Feed the cat"}, CHAT)
         assert made.body("feed-the-cat").deliver == Delivery("team", "42")
         for wrong, said in (
@@ -338,6 +338,38 @@ async def test_schedule_task() -> None:
         object.__setattr__(made.box, "settings", replace(made.box.settings, channels={}))
         output = await made.box.call("schedule_task", {**wanted, "channel": "nowhere"}, CHAT)
         assert "'nowhere'; cron makes a schedule without a channel" in output.for_llm
+
+
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (["message"], "the outcome is a message to 'ops'"),
+        ([{"tool": "message", "args": {"channel": "ops"}}], "the outcome is a message to 'ops'"),
+        ([], "the chats of phone are: a, b"),
+    ],
+)
+async def test_an_outcome_goes_only_where_a_message_may_go(rules: list[Any], said: str, mode: str) -> None:
+    task = {"task": "Say what is in notes.txt", "schedule": "every 10m", "channel": "ops" if rules else "phone"}
+    for verdict in ("deny", "ask") if rules else ("deny",):
+        async with scheduled(mode=mode) as made:
+            for rule in rules:
+                made.box.rules.add(rule, verdict)
+            phone = ChannelSettings(chats=("a", "b"))
+            channels = {**made.box.settings.channels, "phone": phone}
+            object.__setattr__(made.box, "settings", replace(made.box.settings, channels=channels))
+            output = await made.box.call("schedule_task", task, CHAT)
+            assert output.is_error
+            assert said in output.for_llm
+            assert not made.schedules.list()
+            own = await made.box.call("schedule_task", {**task, "channel": "team"}, CHAT)
+            assert not own.is_error, own.for_llm
+            assert made.body(made.schedules.list()[0].name).deliver == Delivery("team", "42")
+            one = replace(phone, chats=("a",))
+            channels = {**made.box.settings.channels, "phone": one}
+            object.__setattr__(made.box, "settings", replace(made.box.settings, channels=channels))
+            output = await made.box.call("schedule_task", {**task, "channel": "phone", "task": "x"}, CHAT)
+            assert output.is_error == (rules == ["message"]), output.for_llm
 
 
 async def test_what_a_model_is_told() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ..boundary.path_judgement import judge_path
+from ..config.channel_settings import DEFAULT_CHAT, NO_TARGET
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.output import ToolOutput
@@ -24,18 +25,13 @@ from .history import CallResult, Entry, ModelTurn, ResultTurn, UserTurn
 
 if TYPE_CHECKING:
     from ..boundary.workspace import Workspace
-    from ..config.channel_settings import ChannelSettings
     from ..toolbox import Toolbox
 
 MAX_FILE = 20 << 20
 """Bytes of one attachment."""
 MAX_FILES = 10
-ANYWHERE = ("webhook", "apprise", "terminal")
-"""Kinds of channels whose messages arrive at one place, whatever the chat is called, if `chats` does not limit them."""
-DEFAULT_CHAT = "default"
 QUIET = frozenset({"message", "todo"})
 """Tools whose calls a person need not hear about."""
-NO_TARGET = "no target channel/chat: give channel and chat_id"
 
 _Content = Annotated[str, Field(min_length=1, max_length=100_000, description="The text.")]
 _Media = Annotated[
@@ -105,9 +101,9 @@ class MessageTool(Tool):
             raise ToolError(f"there is no channel {one_line(name)!r}; the channels are: {listed}")
         settings = known.get(name)
         chat = chat_id or (ctx.chat_id if name == ctx.channel else None)
-        if settings is None or (settings.type in ANYWHERE and not settings.chats):
+        if settings is None:
             return name, chat or DEFAULT_CHAT
-        return name, _allowed_chat(name, chat, settings, here=name == ctx.channel and chat == ctx.chat_id)
+        return name, settings.chat_for(name, chat, here=name == ctx.channel and chat == ctx.chat_id)
 
     def _judge(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Judge the files of a message like files that are read."""
@@ -148,21 +144,6 @@ def was_said(entries: Sequence[Entry], channel: str, chat_id: str) -> bool:
 def _went_to(result: CallResult, channel: str, chat_id: str) -> bool:
     text = sent_text(channel, chat_id)
     return result.name == MessageTool.name and (result.text == text or result.text.startswith(f"{text} with "))
-
-
-def _allowed_chat(name: str, chat: str | None, settings: ChannelSettings, *, here: bool) -> str:
-    """Return the chat if messages may go to it; without one, the only one there is. Raises ToolError."""
-    possible = [each for each in dict.fromkeys((*settings.chats, *settings.allowed)) if each != "*"]
-    if chat is None and len(possible) == 1:
-        return possible[0]
-    if chat is None:
-        raise ToolError(f"{NO_TARGET}; the chats of {name} are: {', '.join(possible) or 'not listed'}")
-    if here or chat in possible or "*" in settings.chats:
-        return chat
-    raise ToolError(
-        f"messages may not go to the chat {one_line(chat)!r} of {name}: the setting channels.{name}.chats does not "
-        f"name it. Possible are: {', '.join(possible) or 'only the chat that you answer'}"
-    )
 
 
 def staged(workspace: Workspace, media: Sequence[str], folder: Path) -> tuple[str, ...]:

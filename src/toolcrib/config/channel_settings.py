@@ -8,10 +8,15 @@ from urllib.parse import urlsplit
 
 from ..boundary.network.special_addresses import METADATA
 from ..core.dataclass import dataclass
+from ..core.errors import ToolError
 from ..core.settings import Checked, Prepared, Section
-from ..core.text import is_web_url
+from ..core.text import is_web_url, one_line
 
 ANYONE = "*"
+ANYWHERE = ("webhook", "apprise", "terminal")
+"""Kinds of channels whose messages arrive at one place, whatever the chat is called, if `chats` does not limit them."""
+DEFAULT_CHAT = "default"
+NO_TARGET = "no target channel/chat: give channel and chat_id"
 
 
 def _ids(value: Any) -> Any:
@@ -64,7 +69,7 @@ class ChannelSettings(Section):
     approvers: Annotated[tuple[str, ...], Prepared(_ids), Checked(_approvers)] = ()
     """Ids of the senders who may answer approvals."""
     chats: Ids = ()
-    """Chats that `message` may send to, besides the one it answers and those of `allowed`; `*`: all."""
+    """Chats that a model's messages may go to, besides the one it answers and those of `allowed`; `*`: all."""
     plugin: str | None = None
     """The name of the channel plugin. Unset: the channel's name."""
     env: dict[str, str] = field(default_factory=dict[str, str])
@@ -85,3 +90,20 @@ class ChannelSettings(Section):
             raise ValueError("a webhook has a secret, and url or listen or both")
         if self.type == "apprise" and not self.urls:
             raise ValueError("apprise has urls: the names of secrets")
+
+    def chat_for(self, name: str, chat: str | None, *, here: bool = False) -> str:
+        """Return the chat of this channel to which a model's text goes; without one, the only one there is. `here`: the
+        model answers in it. Raises ToolError if it may not go there."""
+        if self.type in ANYWHERE and not self.chats:
+            return chat or DEFAULT_CHAT
+        possible = [each for each in dict.fromkeys((*self.chats, *self.allowed)) if each != ANYONE]
+        if chat is None and len(possible) == 1:
+            return possible[0]
+        if chat is None:
+            raise ToolError(f"{NO_TARGET}; the chats of {name} are: {', '.join(possible) or 'not listed'}")
+        if here or chat in possible or ANYONE in self.chats:
+            return chat
+        raise ToolError(
+            f"messages may not go to the chat {one_line(chat)!r} of {name}: the setting channels.{name}.chats does not "
+            f"name it. Possible are: {', '.join(possible) or 'only the chat that you answer'}"
+        )

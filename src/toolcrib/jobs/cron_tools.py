@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from ..core.output import LABELS, ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
-from ..core.verdict import Judgement
+from ..core.verdict import Judgement, all_of
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
 from .job_tool import refusal, rights_of
@@ -49,6 +50,18 @@ _Text = Annotated[str | None, Field(max_length=20_000)]
 _Short = Annotated[str | None, Field(max_length=300)]
 
 
+class _Message(Tool):  # what rules about messages are for, where no agent has the tool
+    name = "message"
+    category = ToolCategory.MESSAGING
+    read_only = False
+
+    async def execute(self, content: str, channel: str | None = None, chat_id: str | None = None) -> ToolOutput:
+        raise NotImplementedError
+
+
+_MESSAGE = _Message()
+
+
 def no_worker(engine: str = "dbos") -> str:
     """Return that no worker runs, and what to do with this engine of the settings."""
     if engine == "memory":
@@ -76,12 +89,27 @@ class Scheduling:
         if (gap := _gap(arguments)) is not None and gap < OFTEN:
             said = f"it would run every {gap} s, without end: each run of an agent costs tokens, and each call can"
             return Judgement("ask", said, "schedule:often")
+        if (channel := arguments.get("channel")) not in (None, ctx.channel):
+            return self._as_message(channel, arguments.get("task"), ctx)
         if not arguments.get("tool"):
             return None
         found = self.box.checker().check_now(arguments["tool"], arguments.get("arguments"), ctx)
         if found is None or found.verdict == "allow":
             return None  # None: a host name has to be looked up, which `job_of` does
         return Judgement(found.verdict, f"the scheduled call: {found.reason}", found.rule)
+
+    def _as_message(self, channel: Any, text: Any, ctx: ToolContext) -> Judgement | None:
+        """Let what rules and hooks say of messages to a channel hold for an outcome that goes there."""
+        tool, policy = self.box.registry.find("message") or _MESSAGE, self.box.policy.of(ctx.caller)
+        given = {"content": text, "channel": channel}
+        ruled = policy.rules.match(tool, given, ctx) if policy.rules is not None else None
+        hooked = policy.hooks.judge(tool, given, ctx) if policy.hooks is not None else None
+        found = [each for each in (ruled, hooked) if each is not None and each.verdict != "allow"]
+        worst = next((each for each in found if each.verdict == "deny"), all_of(found))
+        if worst is None:
+            return None
+        said = f"the outcome is a message to {one_line(str(channel))!r}: {worst.reason}"
+        return replace(worst, reason=said, insists=True)
 
     def _of_person(self, name: Any) -> Judgement | None:
         """Ask before a schedule is changed that a person made or paused, in every mode."""
@@ -113,7 +141,9 @@ class Scheduling:
             others = f"there are: {', '.join(sorted(known))}" if known else "cron makes a schedule without a channel"
             raise ToolError(f"there is no channel {one_line(channel)!r}; {others}")
         to = channel or ctx.channel
-        deliver = Delivery(to, ctx.chat_id if to == ctx.channel else None) if to in known else None
+        deliver = None
+        if to in known:
+            deliver = Delivery(to, ctx.chat_id if to == ctx.channel else known[to].chat_for(to, None))
         if (not (message or "").strip()) == (call is None):
             raise ToolError("add needs either a message for the agent or a tool to call: give exactly one")
         rights = rights_of(self.box, ctx) if by_model else {}
