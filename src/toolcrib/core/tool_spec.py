@@ -53,6 +53,8 @@ class ToolOrigin:
     tool: str
     also: str = ""
     """Another name of it in rules that deny or ask."""
+    names: tuple[str, ...] = ()
+    """The names that it may have here: which of them it has depends on other tools, so on what servers list."""
 
 
 @dataclass(slots=True)
@@ -132,6 +134,11 @@ class ToolFields:
     def every_name(self) -> frozenset[str]:
         """All names that settings and rules may use for it, those from before a view renamed it included."""
         return frozenset((self.name, *self.names, *self.former_names))
+
+    @property
+    def refused_as(self) -> frozenset[str]:
+        """All names under which settings and rules may refuse, ask about or limit it: those that it may have, too."""
+        return self.every_name if self.origin is None else self.every_name.union(self.origin.names)
 
     @property
     def is_read_only(self) -> bool:

@@ -28,7 +28,7 @@ class CallLimits:
 
     def touches(self, tool: Tool) -> bool:
         """Return whether calls of this tool are counted."""
-        return self.calls is not None or matches(tool.every_name, self.per_tool)
+        return self.calls is not None or matches(tool.refused_as, self.per_tool)
 
     def reset(self, session_id: str | None) -> None:
         """Start a new run, because a user message came."""
@@ -64,7 +64,7 @@ class CallLimits:
         if self.calls is not None and run[""] > self.calls:
             return _over("calls", self.calls, "any tool", ctx)
         for pattern, most in self.per_tool.items():
-            if matches(tool.every_name, (pattern,)):  # `shell` is `exec`
+            if matches(tool.refused_as, (pattern,)):  # `shell` is `exec`
                 run[pattern] += 1
                 if run[pattern] > most:
                     return _over(f"per_tool.{pattern}", most, tool.name, ctx)

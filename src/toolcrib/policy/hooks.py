@@ -122,7 +122,7 @@ class Hooks:
         return all_of(asks)
 
     def _names_of(self, tool: Tool) -> frozenset[str]:
-        names = self._names[tool.name] = tool.every_name
+        names = self._names[tool.name] = tool.refused_as
         return names
 
     def listen(self, event: Any) -> None:

@@ -241,7 +241,7 @@ class Policy:
             yield Check("ask", category, ruled.rule, ruled.reason, 2)
         if self.approval == "always_require":
             yield Check("ask", category, "approval.policy", "approval is required for every call", 2)
-        names = tool.every_name if self.ask_for else ()
+        names = tool.refused_as if self.ask_for else ()
         for pattern in self.ask_for:
             if matches(names, (pattern,)):
                 yield Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)

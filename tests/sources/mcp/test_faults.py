@@ -16,6 +16,7 @@ from mcp_world import alive, children_of, raw
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import servers as servers_module
+from toolcrib.sources.mcp import tool_names
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.sources.mcp.servers import McpServers
@@ -167,15 +168,16 @@ async def test_names_that_are_duplicate_illegal_long_or_none(client: Any, caplog
     names = ["echo", "echo", "do it!", "do_it", "日本", "x" * 200, "", "a/b", "a.b"]
     servers = await client(raw(tools=names))
     found = [tool.name for tool in servers.tools("raw")]
-    assert found[:3] == ["mcp_raw_echo", "mcp_raw_do_it", "mcp_raw_do_it_2"]
+    other = tool_names.own_name("raw", "do it!")
+    assert found[:3] == ["mcp_raw_echo", other, "mcp_raw_do_it"]
     assert len(set(found)) == 7
     assert all(len(name) <= 64 and name.replace("_", "").isalnum() and name.isascii() for name in found)
     assert servers.servers["raw"].faults == (
         "it lists the tool 'echo' twice; the first counts",
         "a tool was left out: it has no name",
     )
-    assert "its tool 'do_it' is mcp_raw_do_it_2 here, because mcp_raw_do_it is taken" in caplog.text
-    output = await servers.registered.registry.execute("mcp_raw_do_it_2", {})
+    assert f"its tool 'do it!' is {other} here, because another tool is spelled alike" in caplog.text
+    output = await servers.registered.registry.execute(other, {})
     assert not output.is_error
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from toolcrib.core.caller import Caller
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.output import Labels
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.policy.call_limits import CallLimits
 from toolcrib.policy.flow import default_labels
+from toolcrib.policy.hooks import Hooks
 from toolcrib.policy.lint import lint
+from toolcrib.policy.policy import Policy
 from toolcrib.policy.rules.names import means
+from toolcrib.policy.settings import HookRule
 from toolcrib.sources.mcp.config import server_config
 from toolcrib.sources.mcp.listed import ListedTool, ServerListing
 from toolcrib.sources.mcp.mcp_tool import McpTool
-from toolcrib.sources.mcp.registered_tools import _wanted, extra_tools
+from toolcrib.sources.mcp.registered_tools import RegisteredTools, _wanted, extra_tools
+from toolcrib.sources.mcp.tool_names import own_name
 
 OBJECT = {"type": "object"}
 
@@ -57,11 +65,43 @@ def test_what_is_set_for_resources_holds_although_the_server_has_a_tool_of_that_
     [listed] = extra_tools(config, listing)
     found = McpTool("mcp_s_server_resources", listed, config, run)
     assert (listed.name, found.category) == ("server_resources", "shell")
-    for name in ("mcp__s__resources", "mcp__s__server_resources"):
+    for name in ("mcp__s__resources", "mcp__s__server_resources", "mcp_s_resources"):
         assert means(name, None, found, "deny")
     assert not means("mcp__s__resources", None, found, "allow")  # a yes to the server's tool
     for left_out in ({"disabled_tools": ["resources"]}, {"per_tool": {"resources": {"disabled": True}}}):
         assert _wanted(server_config("s", {"command": "x", **left_out}), listing) == []
+
+
+def test_what_refuses_holds_for_every_name_that_a_tool_may_have() -> None:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    server = server_config("s", {"command": "x"})
+    own = own_name("s", "delete_repo")
+    for name in ("mcp_s_delete_repo", own):  # which one it has depends on what other tools the server lists
+        found = McpTool(name, ListedTool("delete_repo", "Deletes.", OBJECT), server, run)
+        for said in ("mcp_s_delete_repo", own, "mcp_s_delete_*"):
+            assert means(said, None, found, "deny") and means(said, None, found, "ask")
+            assert CallLimits(per_tool={said: 1}).touches(found)
+            assert Policy(approval="require_for_tools", ask_for=(said,)).check(found, {}).rule == f"require_for:{said}"
+            assert Hooks([HookRule(action="block", tools=(said,))]).touches(found)
+        assert not Caller("token", tools=(own if name != own else "mcp_s_delete_repo",)).has(found.every_name)
+
+
+def test_the_order_of_a_list_gives_no_tool_the_name_of_another() -> None:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    config = server_config("s", {"command": "x"})
+    listed = [ListedTool(name, "Does.", OBJECT) for name in ("a.b", "a b", "a_b", "c.d", "c d")]
+    seen: list[dict[str, str]] = []
+    for order in (listed, listed[::-1]):
+        tools = RegisteredTools(ToolRegistry(), None)
+        tools.set(cast("Any", SimpleNamespace(name="s", identity="", config=config, call=run, start=None)),
+                  ServerListing(tuple(order)))  # fmt: skip
+        seen.append({tool.listed.name: tool.name for tool in tools.of("s")})
+    assert seen[0] == seen[1] and len(set(seen[0].values())) == 5
+    assert seen[0]["a_b"] == "mcp_s_a_b" and "mcp_s_c_d" not in seen[0].values()
 
 
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])

@@ -16,6 +16,7 @@ from toolcrib import Toolbox
 from toolcrib.builtin.code.stubs import described, functions_of, stubs_text
 from toolcrib.core.errors import ConfigError
 from toolcrib.sources.mcp.connector import McpFailure
+from toolcrib.sources.mcp.tool_names import own_name
 
 from ...garbage import garbage_of
 
@@ -258,7 +259,7 @@ async def test_filters_and_prefix(config: Any, caplog: pytest.LogCaptureFixture)
     ]
 
 
-async def test_a_name_that_is_taken_gets_a_number(config: Any) -> None:
+async def test_a_name_that_is_taken_gets_a_hash(config: Any) -> None:
     from toolcrib import tool
 
     @tool(category="memory")
@@ -268,7 +269,7 @@ async def test_a_name_that_is_taken_gets_a_number(config: Any) -> None:
 
     async with Toolbox.open(**config({"tools": ["echo"]}, category="memory"), tools=[mcp_raw_echo]) as box:
         assert str(await box.call("mcp_raw_echo", {})) == "ours"
-        assert str(await box.call("mcp_raw_echo_2", {})) == "{}"
+        assert str(await box.call(own_name("raw", "echo"), {})) == "{}"
 
 
 async def test_a_disabled_server_is_nowhere(config: Any) -> None:

@@ -56,7 +56,7 @@ def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
     if family == "mcp":
         return _means_mcp(name, tool, allow)
     if family == "own":
-        fits = any(wildcard(_stars(name), own) for own in tool.every_name)
+        fits = any(wildcard(_stars(name), own) for own in tool.refused_as)
         return fits and not (allow and (tool.origin is not None or not name.strip("*")))
     if allow and tool.origin is not None:  # these names match only our own tools
         return False
@@ -116,7 +116,7 @@ def server_in_rules(server: str) -> str:
 def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
     origin = tool.origin
     if not allow:  # each possible reading of the name is tried
-        joined = set(tool.every_name)
+        joined = set(tool.refused_as)
         if origin is not None:
             for server in {origin.server, server_in_rules(origin.server)}:
                 own = f"mcp__{server}__{origin.tool}", f"mcp__{server}__{origin.also or origin.tool}"

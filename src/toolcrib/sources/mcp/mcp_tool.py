@@ -16,6 +16,7 @@ from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
 from .config import ServerConfig
 from .listed import Json, ListedTool
+from .tool_names import own_name, tool_name
 
 Run = Callable[[ListedTool, dict[str, Any], ToolContext], Awaitable[ToolOutput]]
 
@@ -93,6 +94,8 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
     # the server's own tools can have any effect; ours only list and read
     unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
     destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
+    said = dict.fromkeys((listed.name, listed.known_as))
+    possible = [named(config.name, each, config.prefix) for each in said for named in (tool_name, own_name)]
     fields = foreign_meta(listed.extra)
     if trusted and not given and listed.kind == "tool":
         fields[AS_SAID] = True
@@ -118,7 +121,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         output_schema=listed.output_schema,
         names=() if shown is None else (shown,),
         source=f"mcp:{config.name}",
-        origin=ToolOrigin("mcp", config.name, listed.name, listed.known_as),
+        origin=ToolOrigin("mcp", config.name, listed.name, listed.known_as, tuple(possible)),
         mcp_fields=fields or EMPTY,
         unlisted=listed.unlisted,
         tested=True,  # its schema was compiled when it was listed

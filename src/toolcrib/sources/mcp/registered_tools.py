@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ...core.errors import ToolConflictError, ToolcribError
@@ -17,7 +18,7 @@ from .cache import Pins
 from .config import ServerConfig
 from .listed import Json, Kind, ListedTool, ServerListing
 from .mcp_tool import McpTool
-from .tool_names import free_name, shown_name, tool_name
+from .tool_names import free_name, is_exact, own_name, shown_name, tool_name
 from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")
@@ -75,9 +76,15 @@ class RegisteredTools:
             except OSError as error:
                 log.warning("MCP server %s: its listing cannot be stored, so its tools ask: %s", server.name, error)
         new = [listed for name, listed in wanted.items() if name not in tools]
-        taken = {tool.name for tool in self.registry} if new else set[str]()
+        if not new:
+            return
+        taken, config = {tool.name for tool in self.registry}, server.config
+        spelled = Counter(tool_name(config.name, name, config.prefix) for name in wanted)
         for listed in new:
-            self._register(server, listed, taken)
+            plain = tool_name(config.name, listed.name, config.prefix)
+            # not the first one of those that are spelled alike: their order is the server's
+            alone = spelled[plain] == 1 or is_exact(plain, listed.name, config.prefix)
+            self._register(server, listed, taken, plain if alone else None)
 
     def _warn(self, config: ServerConfig, listing: ServerListing) -> None:
         """Warn once of names in the settings that no tool of the server has."""
@@ -118,15 +125,15 @@ class RegisteredTools:
         if tool.definition is not None:
             tool.definition.replaced = True
 
-    def _register(self, server: Upstream, listed: ListedTool, taken: set[str]) -> None:
-        """Register one tool under a unique name. It has this name until the toolbox closes."""
+    def _register(self, server: Upstream, listed: ListedTool, taken: set[str], plain: str | None) -> None:
+        """Register one tool under a unique name: `plain`, if it may have that. It has it until the toolbox closes."""
         config = server.config
         key = (config.name, listed.name)
-        plain = tool_name(config.name, listed.name, config.prefix)
+        own = own_name(config.name, listed.name, config.prefix)
         while True:
-            name = self._names.get(key)
-            if name is None or name in taken:
-                name = free_name(plain, taken)
+            name = self._names.get(key) or plain or own
+            if name in taken:
+                name = free_name(own, taken)
             taken.add(name)
             shown = shown_name(listed.name, config.prefix)
             if shown is not None and self.registry.find(shown) is not None:
@@ -147,8 +154,8 @@ class RegisteredTools:
                 return
             break
         if name != plain and self._names.get(key) != name:
-            text = "MCP server %s: its tool %r is %s here, because %s is taken"
-            log.warning(text, config.name, listed.name[:80], name, plain)
+            text = "MCP server %s: its tool %r is %s here, because another tool is spelled alike"
+            log.warning(text, config.name, listed.name[:80], name)
         self._names[key] = name
         self._tools[config.name][listed.name] = tool
 

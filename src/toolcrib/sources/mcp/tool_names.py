@@ -29,7 +29,17 @@ def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
     name = _MANY.sub("_", start + plain) if prefix is None else start + plain
     if len(name) <= MAX_NAME:
         return name
-    return f"{name[: MAX_NAME - 9]}_{_hash(f'{server} {tool}')}"
+    return _hashed(name, server, tool)
+
+
+def own_name(server: str, tool: str, prefix: str | None = None) -> str:
+    """Return the name of a tool whose `tool_name` another one has. It does not depend on that one."""
+    return _hashed(tool_name(server, tool, prefix), server, tool)
+
+
+def is_exact(name: str, tool: str, prefix: str | None) -> bool:
+    """Return whether a `tool_name` has the server's name for the tool unchanged."""
+    return name.endswith(f"_{tool}") if prefix is None else name == prefix + tool
 
 
 def shown_name(tool: str, prefix: str | None) -> str | None:
@@ -56,6 +66,10 @@ def free_name(name: str, taken: Container[str], separator: str = "_") -> str:
 
 def _plain(text: str) -> str:
     return _MANY.sub("_", _ILLEGAL.sub("_", text)).strip("_")
+
+
+def _hashed(name: str, server: str, tool: str) -> str:
+    return f"{name[: MAX_NAME - 9]}_{_hash(f'{server} {tool}')}"
 
 
 def _hash(text: str) -> str:
