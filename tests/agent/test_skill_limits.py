@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from toolcrib.agent.history import ModelCall, ResultTurn
 from toolcrib.agent.scripted import ScriptedModel
 from toolcrib.testing import temporary_toolbox
 
+from ..waiting import until
 from .test_loop import call
 from .test_subagents import ByTask
 
@@ -127,6 +129,27 @@ async def test_a_subagent_gets_no_more_than_its_parent(home: Path) -> None:
         session = made.new_session()
         await made.run("go", session)
         child = made.session(made.store.children(session.id)[0].id)
+        assert [r.is_error for r in child.entries[2].results] == [True, False]  # type: ignore[union-attr]
+
+
+async def test_a_message_of_the_person_does_not_end_the_limits_of_a_subagent_that_goes_on(home: Path) -> None:
+    skill(home, "read_file spawn")
+    model = ByTask(
+        go=[[READ], [call("spawn", task="look")], "I wait.", "done"],
+        look=[[call("write_file", path="b", content=""), call("read_file", path="a.txt")], "x"],
+    )
+    async with agent(model) as made:
+        session, slots = made.new_session(), made.subagents._slots
+        for _ in range(made.settings.max_subagents):  # so none begins
+            await slots.acquire()
+        running = asyncio.create_task(made.run("go", session))
+        await until(lambda: len(made.subagents._running) == 1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        for _ in range(made.settings.max_subagents):
+            slots.release()
+        await made.run("now write", made.session(session.id))
+        child = next(made.session(row.id) for row in made.store.children(session.id) if row.title == "look")
         assert [r.is_error for r in child.entries[2].results] == [True, False]  # type: ignore[union-attr]
 
 

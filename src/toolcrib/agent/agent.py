@@ -323,7 +323,9 @@ class Agent:
             if row.extra.get("call") == call:
                 return self.session(row.id)
         system = system_prompt(self.box, PROMPT)
-        made_by = {"call": call} if call else {}
+        made_by: dict[str, Any] = {"call": call} if call else {}
+        if parent:  # what the person says to it later does not end the limits of its skills here
+            made_by["above"] = len(self.store.turns(parent))
         row = self.store.create(model=self.models[0].name, system=system, title=label, parent=parent, **made_by)
         return AgentSession(self.store, row)
 
@@ -342,6 +344,7 @@ class Agent:
             return allowed(name, arguments, resolve)
 
         above = await session.do(self.store.turns, session.row.parent) if session.row.parent else []
+        above = above[: session.row.extra.get("above")]
 
         def refusal(entries: Sequence[Entry], call: ModelCall, ctx: ToolContext) -> str:
             limits = self.skill_limits  # those of the skills that its parent used when it began hold for it too
