@@ -160,6 +160,44 @@ def test_an_undo_gives_no_protected_name_to_what_was_written_since(room):
         assert os.path.lexists(room.root / name)
 
 
+def test_an_undo_is_refused_whatever_else_it_brings_back(room):
+    """A protected link is back in a deep folder, and so are files in the folder that it leads to."""
+    deep = room.root / "a/b/c/d/e"
+    deep.mkdir(parents=True)
+    (room.root / "sub").mkdir()
+    (room.root / "sub" / "old").write_text("old")
+    (deep / ".vscode").symlink_to(room.root / "sub")
+    for each in ("sub/old", "a/b/c/d/e/.vscode"):
+        room.journal.move_to_trash(each, "1")
+    room.journal.write("sub/tasks.json", b"{}", call_id="2")
+    before = room.tree()
+    with pytest.raises(UndoConflict, match=r"/\.vscode \(it leads to sub\)"):
+        undo(room.journal, "1")
+    assert room.tree() == before
+    undo(room.journal, "2")
+    undo(room.journal, "1")
+    assert (deep / ".vscode" / "old").read_text() == "old"
+
+
+def test_an_undo_is_refused_for_names_outside_of_its_folder(room, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "granted" / "sub").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    link = tmp_path / "granted" / "link"
+    link.symlink_to("sub")
+    (room.root / ".cursor").symlink_to(link)
+    (tmp_path / "home" / ".bashrc").symlink_to(link / "bashrc")
+    journal = Journal(room.state, Workspace(room.root, write_roots=[tmp_path / "granted"]), sync=False)
+    for name in ("mcp.json", "bashrc"):
+        journal.move_to_trash(str(link), name)
+        journal.write(str(tmp_path / "granted" / "sub" / name), b"{}", call_id=f"w{name}")
+        with pytest.raises(UndoConflict, match="other programs run or trust"):
+            undo(journal, name)
+        undo(journal, f"w{name}")
+        undo(journal, name)
+    journal.close()
+
+
 def test_an_undo_that_was_killed_is_completed_by_the_next(room, monkeypatch):
     (room.root / "gone").write_text("gone")
     before = room.tree()

@@ -6,13 +6,14 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Container, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..boundary.descriptors import LISTED, closing_fd
 from ..boundary.own_files import locked
-from ..boundary.sandbox.protected_paths import ProtectedPaths, find_protected_paths
+from ..boundary.programs import beneath
+from ..boundary.sandbox.protected_paths import ProtectedPaths, forget_links, links_now
 from ..boundary.workspace_paths import LinkRefused
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError, ToolError, UnknownName
@@ -86,15 +87,14 @@ class _Undoing:
         changes, conflicts = self.foresee(call)
         if conflicts and not force:
             raise UndoConflict(conflicts)
-        roots: set[str] = set() if force else {str(change.root) for change in changes}
-        guards = [find_protected_paths(Path(root), Path(root), frozenset()) for root in roots]
-        paths = TouchedPaths()
-        for change in changes:
-            paths.add(self._paths(change))
+        paths = {each for change in changes for each in self._paths(change)}
+        folders = _folders(paths)
+        guards = [] if force else links_now(map(str, self.ws.writable))
         done = self._reverse_all(call, changes, f"undo-{secrets.token_hex(4)}")
-        if live := list(_live(guards, paths)):
+        if live := list(_live(guards, paths - (folders & _folders(paths)))):
             self._reverse_all(call, self.table.of_call(done.undo_id), f"undo-{secrets.token_hex(4)}")
             raise UndoConflict(live)
+        forget_links([*map(str, self.ws.writable)])
         return done
 
     def _reverse_all(self, call: str, changes: list[Change], undo_id: str) -> Undone:
@@ -289,13 +289,25 @@ class _Undoing:
             return sha_of(f.read(HASH_LIMIT + 1))
 
 
-def _live(guards: Iterable[ProtectedPaths], undone: Container[str]) -> Iterator[str]:
+def _live(guards: Iterable[ProtectedPaths], undone: Collection[str]) -> Iterator[str]:
     """Yield what an undo gave a protected name that is not itself what was undone: a link that is back leads to files
     that were written without a question while it was away, or a folder is a repository again."""
     for guard in guards:
-        for path in guard.appeared():
+        for path in guard.appeared(each for each in map(os.path.dirname, undone) if beneath(each, guard.root)):
             whole = os.path.join(guard.root, path)
             real = os.path.realpath(whole)
-            if real not in undone:
+            if os.path.lexists(real) and not _is_undone(real, undone):
                 leads = "" if real == whole else f" (it leads to {os.path.relpath(real, guard.root)})"
                 yield f"{path}{leads} would be what other programs run or trust, and may have changed since: look at it"
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Return those that are folders: what was one before an undo and after it holds what others wrote, too."""
+    return {each for each in paths if os.path.isdir(each) and not os.path.islink(each)}
+
+
+def _is_undone(path: str, undone: Collection[str]) -> bool:
+    """Return whether an undo brought back a path, or all that is in it."""
+    if any(each in undone for each in (path, *map(str, Path(path).parents))):
+        return True
+    return bool(_folders([path])) and all(_is_undone(f"{path}/{name}", undone) for name in os.listdir(path))

@@ -79,7 +79,8 @@ class ProtectedPaths:
         `deep` are further folders to look at."""
         found: dict[str, None] = {}
         seen, deep, new = self.search.seen, frozenset(deep), remembered(self.root, self.started)
-        cut, search = len(seen) >= MAX_FOLDERS, Search(self.root, self.search.nearer, (*self.known, *deep))
+        was, cut = self.search, len(seen) >= MAX_FOLDERS
+        search = Search(self.root, was.nearer, (*self.known, *deep), was.depth)
         for base, name in search.names():
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
@@ -315,6 +316,14 @@ def links_of_home(roots: Iterable[str]) -> list[ProtectedPaths]:
     to. If the home lies in one of these folders, they are found in that one."""
     home = os.path.realpath(os.path.expanduser("~"))
     return [] if within_any(home, roots) else [_kept_paths(home, home, 0)]
+
+
+def links_now(roots: Iterable[str]) -> list[ProtectedPaths]:
+    """Return the protected paths in these folders and in the person's home as they are now, at all depths: to see which
+    appear."""
+    roots = tuple(roots)
+    forget_links({*roots, os.path.realpath(os.path.expanduser("~"))})
+    return [*(_kept_paths(root, root, _ANY_DEPTH) for root in roots), *links_of_home(roots)]
 
 
 def _kept_paths(root: str, near: str, depth: int) -> ProtectedPaths:
