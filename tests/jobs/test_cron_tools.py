@@ -23,6 +23,7 @@ from toolcrib.jobs.engine import Job
 from toolcrib.jobs.schedule import Every
 from toolcrib.jobs.schedules import ScheduledRun, Schedules
 from toolcrib.policy.requests import ApprovalRequest, Decision
+from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -116,6 +117,21 @@ async def test_a_schedule_has_the_mode_and_the_channel_of_who_made_it() -> None:
         assert made.body("more").mode == "assistant"
         again = await made.text(action="add", message="Delete the rest", every_seconds=600, name="own")
         assert "Created" in again and made.body("own").mode == "autonomous"
+
+
+async def test_a_caller_with_limits_of_its_own_schedules_nothing() -> None:
+    """No run would have them. A server that had no callers when it began offers the tools."""
+    deny = parse_rule("launch", "deny")
+    limited = (Caller("a", rules=(deny,)), Caller("b", tools=("cron", "schedule_task")), Caller("c"))
+    task = {"task": "Launch", "schedule": "every 20m", "channel": "mcp"}
+    async with scheduled(mode="autonomous") as made:
+        for caller in limited:
+            ctx = ToolContext(channel="mcp", session_id="s1", caller=caller)
+            for action in ("add", "list"):
+                said = await made.error(ctx, action=action, message="Launch", every_seconds=600)
+                assert "does not have the limits of the caller" in said
+            assert (await made.box.call("schedule_task", task, ctx)).error_kind == "denied"
+        assert not made.schedules.list()
 
 
 async def test_what_a_person_paused_stays_paused() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.builtin.tool_search import search_tools
+from toolcrib.core.caller import Caller
 from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
@@ -26,6 +27,7 @@ from toolcrib.jobs.waits import Waits, wake
 from toolcrib.policy.call_limits import CallLimits
 from toolcrib.policy.hooks import Hooks
 from toolcrib.policy.requests import Decision, answer
+from toolcrib.policy.rules.rule_grammar import parse_rule
 from toolcrib.policy.settings import HookRule
 from toolcrib.record.connection import RecordError
 from toolcrib.testing import temporary_toolbox
@@ -125,6 +127,15 @@ async def test_a_command_in_the_background_is_read_while_it_runs() -> None:
         ended = await made.job(action="output", id=job_id, wait=30)
         assert "done" in ended.for_llm and "\n42\n43\nExit code: 0" in ended.for_llm
         assert "is done.]\n42\n43" in made.reports[0].text
+
+
+async def test_a_caller_with_limits_of_its_own_starts_no_job() -> None:
+    async with jobs(mode="autonomous") as made:
+        caller = Caller("a", rules=(parse_rule("mail", "deny"),))
+        given = {"action": "start", "tool": "launch", "arguments": {"what": "a"}}
+        started = await made.box.call("job", given, ToolContext(session_id="s1", caller=caller))
+        assert "does not have the limits of the caller 'a'" in started.for_llm
+        assert not await made.engine.jobs()
 
 
 async def test_what_a_skill_does_not_allow_is_not_started() -> None:

@@ -22,7 +22,7 @@ from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, all_of
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
-from .job_tool import refusal, rights_of
+from .job_tool import refusal, rights_of, unkept
 from .placing import placement
 from .schedule import At, Cron, ScheduleError, Timing, shown
 from .schedule_text import FORMS, timing_of
@@ -79,6 +79,8 @@ class Scheduling:
     def judge(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Deny changes by a scheduled run. Judge a call that is scheduled as if it were made now; when it is made, it
         is judged again."""
+        if why := unkept(ctx):
+            return Judgement("deny", why, "schedule:callers")
         action = arguments.get("action", "add")
         if action != "list" and SCHEDULED_RUN in ctx.metadata:
             return Judgement("deny", NOT_HERE.format(ctx.metadata[SCHEDULED_RUN]), "schedule:nested")

@@ -179,8 +179,20 @@ class JobTool(Tool):
         return reduce(Labels.join, labels, LABELS[False, True])
 
 
+def unkept(ctx: ToolContext) -> str:
+    """Return why the caller's work may not run later; empty if it may. Of a caller's limits a job keeps the mode only,
+    and all callers of a server would share the schedules."""
+    caller = ctx.caller
+    if caller is None or not (caller.tools or caller.rules or ctx.channel == "mcp"):
+        return ""
+    return f"what runs later does not have the limits of the caller {caller.name!r}; call the tools directly"
+
+
 def rights_of(box: Toolbox, ctx: ToolContext) -> dict[str, Any]:
-    """Return what a job keeps of who makes it: the mode, the channel, and whether questions are asked."""
+    """Return what a job keeps of who makes it: the mode, the channel, and whether questions are asked. Raises ToolError
+    for a caller with limits that it does not keep."""
+    if why := unkept(ctx):
+        raise ToolError(why)
     policy = box.policy.of(ctx.caller)
     return {"mode": policy.mode, "made_in": ctx.made_in, "asks": not policy.yes}
 
