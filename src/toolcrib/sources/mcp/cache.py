@@ -128,8 +128,10 @@ class Pins(ServerFiles):
             self.accept(identity, tools)
 
     def accept(self, identity: str, tools: Iterable[ListedTool]) -> None:
-        """Accept the current listing of a server. Raises OSError if it cannot be stored; then it is not accepted."""
-        accepted = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
+        """Accept these tools of a server; what was accepted of its others stays. Raises OSError if it cannot be stored;
+        then they are not accepted."""
+        now = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
+        accepted = {**self._of(identity), **now}
         self.store(self.path(identity), tools=accepted)
         self._known[identity] = accepted
 
@@ -151,10 +153,13 @@ class Pins(ServerFiles):
 
     def said(self, identity: str, tool: str) -> Accepted | None:
         """Return the accepted state of one tool; None if the tool was not accepted."""
+        return self._of(identity).get(tool)
+
+    def _of(self, identity: str) -> dict[str, Accepted]:
         known = self._known.get(identity)
         if known is None:
             known = self._known[identity] = self.load(self.path(identity), _accepted) or {}
-        return known.get(tool)
+        return known
 
 
 def _accepted(entry: Json) -> dict[str, Accepted]:

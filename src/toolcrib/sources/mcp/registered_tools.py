@@ -110,12 +110,14 @@ class RegisteredTools:
         self.remove(server)
         self._names = {key: name for key, name in self._names.items() if key[0] != server}
 
-    def accept(self, server: Upstream, listing: ServerListing) -> None:
-        """Accept the current tools of a server. Raises OSError if that cannot be stored."""
+    def accept(self, server: Upstream) -> None:
+        """Accept the tools of a server that are in the registry: a person sees no others. Raises OSError if that cannot
+        be stored."""
         if self._pins is None:
             return
-        self._pins.accept(server.identity, listing.tools)
-        for tool in self.of(server.name):
+        tools = self.of(server.name)
+        self._pins.accept(server.identity, (tool.listed for tool in tools if tool.listed.kind == "tool"))
+        for tool in tools:
             tool.needs_review, tool.unaccepted = None, False
         self.registry.policy_changed()
 

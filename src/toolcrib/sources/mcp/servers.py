@@ -189,9 +189,7 @@ class McpServers:
 
         Raises OSError if that cannot be stored, ConfigError if there is no such server.
         """
-        server = self._require(name)
-        if server.tools.listing is not None:
-            self.registered.accept(server, server.tools.listing)
+        self.registered.accept(self._require(name))
 
     def _listed(self, server: Upstream, listing: ServerListing) -> None:
         if not self._closed and self._servers.get(server.name) is server:
