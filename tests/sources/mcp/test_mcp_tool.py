@@ -101,6 +101,10 @@ def test_the_order_of_a_list_gives_no_tool_the_name_of_another() -> None:
                   ServerListing(tuple(order)))  # fmt: skip
         seen.append({tool.listed.name: tool.name for tool in tools.of("s")})
     assert seen[0] == seen[1] and len(set(seen[0].values())) == 5
+    nameless = McpTool(
+        "x_y", ListedTool("x.y", "Does.", OBJECT), server_config("s", {"command": "x", "prefix": ""}), run
+    )
+    assert means("x.y", None, nameless, "deny")  # the name that clients see of it, unless another server's tool has it
     assert seen[0]["a_b"] == "mcp_s_a_b" and "mcp_s_c_d" not in seen[0].values()
 
 

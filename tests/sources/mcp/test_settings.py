@@ -46,9 +46,20 @@ def test_categories_are_known_ones() -> None:
 
 
 def test_what_a_person_is_shown_holds_no_secrets() -> None:
-    args = ["-y", "s", "--token", "abc", "--api-key=def", "API_TOKEN=ghi", "https://me:pw@x"]
+    args = [
+        "-y",
+        "s",
+        "--token",
+        "abc",
+        "--api-key=def",
+        "API_TOKEN=ghi",
+        "https://me:pw@x",
+        "-H",
+        "X-Api-Key: jkl",
+        "--header=Cookie:m",
+    ]
     assert (
         server_config("a", {"command": "npx", "args": args}).where
-        == "npx -y s --token *** --api-key=*** API_TOKEN=*** https://***@x"
+        == "npx -y s --token *** --api-key=*** API_TOKEN=*** https://***@x -H X-Api-Key:*** --header=Cookie:***"
     )
     assert server_config("a", {"url": "https://u:p@x/mcp?key=1"}).where == "https://***@x/mcp"

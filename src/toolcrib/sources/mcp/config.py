@@ -21,7 +21,9 @@ TRANSPORTS: Mapping[str, str] = {
 }  # fmt: skip
 """The accepted spellings of each transport, in lower case and without - and _."""
 
-_SECRET = lazy_regex(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
+_SECRET = lazy_regex(
+    r"((?:--?[\w-]+[=:] *)?-{0,2}[\w-]*(?:key|token|secret|passw|auth|cookie)[\w-]*)([=:]|$)", re.IGNORECASE
+)
 _LOGIN = lazy_regex(r"://[^/@\s]*@")
 
 
@@ -182,7 +184,7 @@ class ServerConfig(Section):
         shown, follows = [self.command or ""], False
         for arg in self.args:
             found = None if follows else _SECRET.match(arg)
-            shown.append("***" if follows else f"{found[1]}=***" if found and found[2] else arg)
+            shown.append("***" if follows else f"{found[1]}{found[2]}***" if found and found[2] else arg)
             follows = found is not None and not found[2]
         return _LOGIN.sub("://***@", " ".join(shown))[:200]
 

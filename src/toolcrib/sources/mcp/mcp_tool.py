@@ -16,7 +16,7 @@ from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
 from .config import ServerConfig
 from .listed import Json, ListedTool
-from .tool_names import own_name, tool_name
+from .tool_names import own_name, shown_name, tool_name
 
 Run = Callable[[ListedTool, dict[str, Any], ToolContext], Awaitable[ToolOutput]]
 
@@ -96,6 +96,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
     destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
     said = dict.fromkeys((listed.name, listed.known_as))
     possible = [named(config.name, each, config.prefix) for each in said for named in (tool_name, own_name)]
+    possible += filter(None, (shown_name(each, config.prefix) for each in said))
     fields = foreign_meta(listed.extra)
     if trusted and not given and listed.kind == "tool":
         fields[AS_SAID] = True
