@@ -138,6 +138,30 @@ async def test_a_caller_with_limits_of_its_own_starts_no_job() -> None:
         assert not await made.engine.jobs()
 
 
+async def test_a_call_without_a_session_reaches_only_jobs_that_were_started_without_one_here() -> None:
+    async with jobs(mode="autonomous") as made:
+        alone = ToolContext(channel="library")
+        given = {"action": "start", "tool": "launch", "arguments": {"what": "a"}}
+        own = (await made.box.call("job", given, alone)).meta["job"]
+        body = {**(await made.engine.status(own)).job.body, "arguments": {"what": "b"}}
+        there = {**placement(made.box), "workspace": "/elsewhere"}
+        others = [
+            Job("call", body, **there),  # a database is for many workspaces
+            Job("call", {**body, "made_in": "cli"}, **placement(made.box)),
+            Job("call", {**body, "schedule": "nightly"}, **placement(made.box)),
+            Job("call", {"tool": "launch", "arguments": {"what": "c"}}, **placement(made.box)),
+            Job("call", {**body, "session": "s1"}, **there),
+        ]
+        for job, session in zip(others, (None, None, None, None, "s1"), strict=True):
+            await made.engine.submit(job)
+            ctx = replace(alone, session_id=session)
+            assert job.id not in (await made.box.call("job", {"action": "list"}, ctx)).for_llm
+            for action in ("status", "output", "cancel"):
+                said = (await made.box.call("job", {"action": action, "id": job.id}, ctx)).for_llm
+                assert "there is no job" in said
+        assert own in (await made.box.call("job", {"action": "list"}, alone)).for_llm
+
+
 async def test_what_a_skill_does_not_allow_is_not_started() -> None:
     async with jobs(yes=True) as made:
         ctx = ToolContext(session_id="s1", metadata={REFUSES: lambda name, arguments: f"{name} may not: {arguments}"})

@@ -22,7 +22,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
 from .bodies import KNOWN_BY, SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import FINAL, Job, JobEngine, JobError, JobEvent, JobStatus, new_job_id
-from .placing import placement
+from .placing import placement, workspace_of
 from .runner import text_of_output, what_of
 from .tracing import trace_headers
 from .waits import cancel
@@ -81,16 +81,16 @@ class JobTool(Tool):
                 raise ToolError('action "start" needs a tool')
             return await self.start(tool, arguments or {}, ctx)
         try:
-            engine = await self._engine()
+            engine, here = await self._engine(), workspace_of(self._box)
             if action == "list":
-                found = [status for status in await engine.jobs(limit=200) if _is_of(status, ctx)]
+                found = [status for status in await engine.jobs(limit=200) if _is_of(status, here, ctx)]
                 labels = await self._labels(*(each for each in found if each.reason))
                 text = "\n".join(line_of(status) for status in found[:MAX_LISTED]) or "No jobs."
                 return ToolOutput(text, labels=labels)
             if id is None:
                 raise ToolError(f'action "{action}" needs an id; action "list" shows them')
             status = await engine.status(id)
-            if not _is_of(status, ctx):
+            if not _is_of(status, here, ctx):
                 raise ToolError(f'there is no job {id} of this session; action "list" shows them')
             if action == "cancel":
                 counts = await cancel(engine, self._box.state.record, id)
@@ -270,8 +270,13 @@ def _arguments(job: Job) -> str:
     return one_line(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False))
 
 
-def _is_of(status: JobStatus, ctx: ToolContext) -> bool:
-    return status.job.body.get("session") == ctx.session_id
+def _is_of(status: JobStatus, here: str, ctx: ToolContext) -> bool:
+    """Return whether a job is one of this session in the workspace `here`. Without a session, it is one that was
+    started without one in the same channel: not a schedule's, and not one that a person stored."""
+    body = status.job.body
+    if status.job.workspace != here or body.get("session") != ctx.session_id:
+        return False
+    return ctx.session_id is not None or (not body.get("schedule") and body.get("made_in") == ctx.made_in)
 
 
 def _id(ctx: ToolContext) -> str:
