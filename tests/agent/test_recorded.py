@@ -41,6 +41,8 @@ async def test_what_is_put_in_the_place_of_the_file_is_not_written(tmp_path: Pat
         await made.run("what is it?")
     assert other.read_text() == "mine"
     assert "alpha" in (tmp_path / "moved").read_text()
+    with pytest.raises(OSError, match="It is a link"):
+        RecordingModel(ScriptedModel(STEPS), path)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,9 @@ def test_export(cli: Cli) -> None:
     assert [(row["kind"], row["tool"]) for row in rows] == [("outcome", "write_file"), ("outcome", "read_file")]
     assert rows[0]["arguments"] == {"path": "ä.txt", "content": "x"}
     assert {"seq", "time", "call_id", "session_id", "verdict", "rule", "outcome", "labels", "hash"} <= set(rows[0])
+    (cli.work / "link.jsonl").symlink_to(cli.work / "ä.txt")
+    assert "It is a link; name the file that it leads to" in cli("log", "export", "-o", "link.jsonl", code=1).stderr
+    assert (cli.work / "ä.txt").read_text("utf-8") == "x"
     cli("log", "export", "--stored", "-o", "rows.jsonl")
     stored = [json.loads(line) for line in (cli.work / "rows.jsonl").read_text("utf-8").splitlines()]
     assert [row["kind"] for row in stored] == ["intent", "outcome", "outcome"]

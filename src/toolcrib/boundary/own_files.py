@@ -52,8 +52,14 @@ def signature(path: str | Path) -> tuple[int, int, int] | None:
 
 
 def private(path: str, flags: int) -> int:
-    """The opener, for `open`, of a new file that only this user can read."""
-    return os.open(path, flags, 0o600)
+    """The opener, for `open`, of a file to write that only this user can read if it is new. Raises OSError for a link:
+    a tool may have put it there, to another file. /dev/stdout and the like are no tool's."""
+    try:
+        return os.open(path, flags | (0 if path.startswith("/dev/") else getattr(os, "O_NOFOLLOW", 0)), 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "It is a link; name the file that it leads to", path) from None
 
 
 def read_regular(path: str | os.PathLike[str], most: int | None) -> bytes | None:

@@ -11,6 +11,7 @@ from contextlib import closing, nullcontext, suppress
 from datetime import datetime
 from typing import Annotated, Any
 
+from ..boundary.own_files import private
 from ..core.dataclass import dataclass
 from ..core.finish import HINT, HINT_TEXT
 from ..core.json_values import as_object
@@ -131,7 +132,7 @@ def export(options: RecordOptions, filters: Filters, *, output: Output = None, s
     This includes notes of the record itself and calls without an end. --stored writes every row as stored.
     """
     wanted = filters.query()  # a wrong one leaves the file as it was
-    written = nullcontext(sys.stdout) if output is None else open(output, "w", encoding="utf-8")  # noqa: SIM115
+    written = nullcontext(sys.stdout) if output is None else open(output, "w", encoding="utf-8", opener=private)  # noqa: SIM115
     with _opened(options) as audit, written as file:
         count = 0
         for row in audit.rows(stored=stored, kind=None, once=not stored, **wanted):
