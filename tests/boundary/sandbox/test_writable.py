@@ -107,3 +107,26 @@ def test_what_a_link_of_the_home_leads_to_is_read_only(
     other = judge_path(workspace, "other", write=True)
     workspace.close()
     assert judgement is not None and link in judgement.reason and other is None
+
+
+@pytest.mark.parametrize("owner", ["home", "granted"])
+def test_a_link_on_the_way_of_a_link_elsewhere_must_not_lead_to_another_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (ws := tmp_path / "ws").mkdir()
+    for folder in (tmp_path / "home", tmp_path / "granted", ws / "v1", ws / "v2"):
+        folder.mkdir()
+        (folder / "rc").touch()
+    (ws / "now").symlink_to("v1")
+    (tmp_path / owner / ".bashrc").symlink_to(ws / "now" / "rc")
+    folders = Writable(ws, SandboxSettings(write_roots=(tmp_path / "granted",)), "workspace-write")
+    guards = folders.guards(ws)
+    assert all(each.keeps(str(ws / "now")) for each in guards if each.root == str(ws))
+    (ws / "now").unlink()
+    (ws / "now").symlink_to("v2")
+    assert "now" in folders.appeared(guards)
+    workspace = Workspace(ws)
+    judgement = judge_path(workspace, "now", write=True) if owner == "home" else None
+    workspace.close()
+    assert owner == "granted" or judgement is not None

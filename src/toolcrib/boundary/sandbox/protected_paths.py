@@ -108,6 +108,13 @@ class ProtectedPaths:
             if os.path.lexists(path):
                 self._protect(os.path.dirname(path), os.path.basename(path))
 
+    def hold_link(self, link: str) -> None:
+        """Protect a link on the way to what other programs run or trust: it must lead where it does."""
+        self.existing[link] = os.path.realpath(link)
+        self.named.add(link)
+        self.held.add(link)
+        self._pin(os.path.dirname(link))
+
     def _new(self) -> list[str]:
         return [path for file in self.many for path in file.there()]
 
@@ -162,18 +169,17 @@ class ProtectedPaths:
             self._pin(os.path.realpath(os.path.dirname(path)))  # a link must not move with its folder
             if not beneath(self.root, real):
                 self.leads[real] = (path, name)
+        for link in () if real == path else links_followed(path):  # it leads there in steps
+            if not f"{path}/".startswith(f"{link}/"):
+                self.leads[link] = (path, name)
+                if link.startswith(f"{self.root}/"):
+                    self.hold_link(link)
         if not real.startswith(self.root + "/"):
-            return  # the link leads out of the workspace: the command cannot write there
+            return  # the link leads out of the workspace: another guard protects what is there
         if os.path.exists(real):
             self.read_only.add(real)
         elif real != path:  # a link that leads nowhere yet
             self.held.add(real)
-        for link in () if real == path else links_followed(path):
-            if link.startswith(f"{self.root}/") and not f"{path}/".startswith(f"{link}/"):  # it leads there in steps
-                self.existing[link] = os.path.realpath(link)
-                self.named.add(link)
-                self.held.add(link)
-                self.leads[link] = (path, name)
         self._pin(os.path.dirname(real))
 
     def _pin(self, folder: str) -> None:

@@ -56,7 +56,7 @@ class Writable:
         for guard in guards:
             for target in (target for other in others if other is not guard for target in tuple(other.leads)):
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
-                    guard.hold(HostFile(target, ""))
+                    guard.hold_link(target) if os.path.islink(target) else guard.hold(HostFile(target, ""))
         return guards
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
