@@ -1,4 +1,4 @@
-"""A worker and the channels run for weeks: what a person denies meanwhile counts for the next call."""
+"""A worker, a chat and the channels run for weeks: what a person denies meanwhile counts for the next call."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from toolcrib.serve import server_reloading
 
 from ...waiting import until
 
+chat = importlib.import_module("toolcrib.cli.agent.chat")
 worker = importlib.import_module("toolcrib.cli.jobs.worker")
 
 
-@pytest.mark.parametrize("command", ["worker", "channels"])
+@pytest.mark.parametrize("command", ["worker", "channels", "chat"])
 async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     own, seen = tmp_path / "own.toml", list[bool]()
     own.write_text('[channels.shell]\ntype = "terminal"\n')
@@ -34,9 +35,10 @@ async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(worker, "_until_the_end", use)
     monkeypatch.setattr(ChannelHost, "run", use)
+    monkeypatch.setattr(chat, "_talk", use)
     options = Options(str(tmp_path), str(own))
     if command == "worker":
         await worker.worker(options)
     else:
-        await channels.run(options, f"scripted:{tmp_path}/replies.json")
+        await (channels.run if command == "channels" else chat.chat)(options, f"scripted:{tmp_path}/replies.json")
     assert seen == [True]

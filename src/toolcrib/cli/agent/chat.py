@@ -21,6 +21,7 @@ from ..reader import CliCommand, Option
 
 if TYPE_CHECKING:
     from ...agent import Agent, AgentSession
+    from ...config import Settings
     from .conversation import Conversation
 
 HISTORY = "chat_history"
@@ -39,6 +40,7 @@ async def chat(
     is then that of the last turn: 0 if it was answered, 1 for an error or a limit, 3 if a call waits for approval.
     """
     from ...agent import Agent
+    from ...serve.server_reloading import Reloader, reloading
     from .run import agent_jobs, opened_session, stored_model, with_cost
 
     if session == "":
@@ -49,14 +51,19 @@ async def chat(
         with contextlib.suppress(ImportError):
             import_module(f"{__package__}.prompt_screen")  # 0.3 s, which would block the loop later
     session_id = "last" if newest else session
-    async with options.open(with_cost(options.settings(), max_cost), warm_up=True) as box:
+
+    def load(*, quiet: bool = True) -> Settings:
+        return with_cost(options.settings(quiet=quiet), max_cost)
+
+    async with options.open(load(quiet=False), warm_up=True) as box:
         chosen = model or await stored_model(box, session_id)
         async with await Agent.open(box, chosen, say=show.note) as agent:
             for line in agent.left_out():
                 show.note(line, "dim")
             opened = await opened_session(agent, session_id)
             async with agent_jobs(agent):
-                return await _talk(agent, opened)
+                with reloading(Reloader(box, load)):
+                    return await _talk(agent, opened)
 
 
 async def _talk(agent: Agent, session: AgentSession) -> int:
