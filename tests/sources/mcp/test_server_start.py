@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from toolcrib.core.context import ToolContext
 from toolcrib.policy.starts import Starts
+from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.client_services import ClientServices
 from toolcrib.sources.mcp.config import server_config
+from toolcrib.sources.mcp.connector import McpFailure
+from toolcrib.sources.mcp.listed import ListedTool
+from toolcrib.sources.mcp.relay import Relay
 from toolcrib.sources.mcp.server_start import start_of
+from toolcrib.sources.mcp.upstream import Upstream
 
 
 def test_variables_that_load_something_count(tmp_path: Path) -> None:
@@ -20,3 +31,23 @@ def test_variables_that_load_something_count(tmp_path: Path) -> None:
     protected = {"lib/server.py": True, "lib/new.py": True, "hook.js": True, "data/rows.csv": False}
     for name, expected in protected.items():
         assert any(each.is_touched_by(str(tmp_path / name)) for each in files) is expected, name
+
+
+async def test_a_call_that_ran_without_a_question_trusts_no_files(tmp_path: Path) -> None:
+    change, accepted = SimpleNamespace(digest="d", text="server.py has changed"), list[str]()
+    doubts = [change, None, change]
+    starts: Any = SimpleNamespace(
+        doubt=lambda start: doubts.pop(0), accept=lambda start, digest: accepted.append(digest)
+    )
+    services = ClientServices(tmp_path, ListCache(tmp_path / "lists"), tmp_path / "tokens", {}, starts=starts)
+    server = Upstream(server_config("a", {"command": "x"}), services, Relay(), lambda server, listing: None)
+    for each in server.connectors:
+        each.shut()
+    tool, ctx = ListedTool("do", "Does.", {"type": "object"}), ToolContext(session_id="s")
+    assert server.judge(tool, {}, ctx) is not None  # a person says no
+    assert server.judge(tool, {}, ctx) is None  # the files are as they were, or the server runs
+    for asked in (False, True):
+        assert not asked or server.judge(tool, {}, ctx) is not None
+        with pytest.raises(McpFailure, match="was closed"):
+            await server.call(tool, {}, ctx)
+        assert accepted == (["d"] if asked else [])

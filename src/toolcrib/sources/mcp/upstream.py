@@ -123,10 +123,11 @@ class Upstream:
 
     def judge(self, tool: ListedTool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Ask about a call that would start it after a change of its files."""
-        found = self.doubt()
+        found, key = self.doubt(), _call_key(tool, arguments, ctx)
         if found is None:
+            self._asked.pop(key, None)  # an earlier question about this call, which got no yes
             return None
-        self._asked[_call_key(tool, arguments, ctx)] = found.digest
+        self._asked[key] = found.digest
         return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
 
     # --- requests
