@@ -1,9 +1,10 @@
-"""A worker, a chat and the channels run for weeks: what a person denies meanwhile counts for the next call."""
+"""A worker, a chat, an editor and the channels run for long: what is denied meanwhile counts for the next call."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from toolcrib.serve import server_reloading
 
 from ...waiting import until
 
+acp = importlib.import_module("toolcrib.cli.agent.acp")
 chat = importlib.import_module("toolcrib.cli.agent.chat")
 worker = importlib.import_module("toolcrib.cli.jobs.worker")
 
 
-@pytest.mark.parametrize("command", ["worker", "channels", "chat"])
+@pytest.mark.parametrize("command", ["worker", "channels", "chat", "acp"])
 async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     own, seen = tmp_path / "own.toml", list[bool]()
     own.write_text('[channels.shell]\ntype = "terminal"\n')
@@ -39,6 +41,10 @@ async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     options = Options(str(tmp_path), str(own))
     if command == "worker":
         await worker.worker(options)
+    elif command == "acp":
+        box = await acp.opened(options, str(tmp_path), ())
+        await use(SimpleNamespace(box=box))
+        await box.aclose()
     else:
         await (channels.run if command == "channels" else chat.chat)(options, f"scripted:{tmp_path}/replies.json")
     assert seen == [True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -51,15 +51,14 @@ from .prompts import invalid, read_servers
 if TYPE_CHECKING:
     from ...sources.mcp.config import ServerConfig
     from ...toolbox import Toolbox
-    from ...toolbox.toolbox import Opening
     from ..store import SessionRow
 
 log = logging.getLogger("toolcrib.acp")
 
 MAX_LISTED = 200
 
-OpenBox = Callable[[str, "Sequence[ServerConfig]"], "Opening"]
-"""Returns a toolbox for the editor's folder, with the settings of that folder. Tools ask before they change what the
+OpenBox = Callable[[str, "Sequence[ServerConfig]"], Awaitable["Toolbox"]]
+"""Opens a toolbox for the editor's folder, with the settings of that folder. Tools ask before they change what the
 editor's servers run."""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...core.extras import how_to_add
@@ -15,8 +18,9 @@ from ..reader import CliCommand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...config import Settings
     from ...sources.mcp.config import ServerConfig
-    from ...toolbox.toolbox import Opening
+    from ...toolbox import Toolbox
 
 
 def acp(options: Options, model: Model = None) -> None:
@@ -32,7 +36,6 @@ def acp(options: Options, model: Model = None) -> None:
             raise
         raise Usage(f"toolcrib acp needs agent-client-protocol: {how_to_add('acp')}") from None
     from ...boundary.claimed_stdio import claimed_stdio
-    from ...toolbox.declared import protecting
     from ..main_loop import run
 
     if sys.stdin.isatty():
@@ -40,12 +43,24 @@ def acp(options: Options, model: Model = None) -> None:
             "Speaking the Agent Client Protocol on stdin and stdout; an editor starts this. End with Ctrl-D.", "dim"
         )
 
-    def open_box(folder: str, servers: Sequence[ServerConfig]) -> Opening:
-        there = replace(options, workspace=folder)
-        return there.open(protecting(there.settings(), servers))
-
     with claimed_stdio() as (read_fd, write_fd):
-        run(serve(open_box, model, show.say, read_fd, write_fd))
+        run(serve(partial(opened, options), model, show.say, read_fd, write_fd))
+
+
+async def opened(options: Options, folder: str, servers: Sequence[ServerConfig]) -> Toolbox:
+    """Open the toolbox of an editor's folder, which reads changed settings until it is closed."""
+    from ...serve.server_reloading import Reloader, reloading
+    from ...toolbox.declared import protecting
+
+    there = replace(options, workspace=folder)
+
+    def load(*, quiet: bool = True) -> Settings:
+        return protecting(there.settings(quiet=quiet), servers)
+
+    box, watching = await there.open(load(quiet=False)), ExitStack()
+    watching.enter_context(reloading(Reloader(box, load)))
+    box.when_closed(partial(asyncio.get_running_loop().call_soon_threadsafe, watching.close))
+    return box
 
 
 COMMAND = CliCommand(acp, without=("workspace", "json"))
