@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ..core.dataclass import dataclass
-from .programs import beneath
+from .programs import beneath, links_followed
 
 STARRED = (".*.so", ".*.pyc")
 _MODULES = ("*.py", "*.so", "*.pyc", "*/__init__.*")  # what Python imports from a folder by name
@@ -94,11 +94,12 @@ def shadows_of(module: str) -> tuple[str, ...]:
 
 
 def both_names(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the real paths, and the names of those that are links themselves."""
+    """Return the real paths, and the links that lead to them, each in the folder where it really is."""
     found: dict[str, None] = {}
     for folder, name in (os.path.split(path) for path in paths if path):
         at = os.path.join(os.path.realpath(folder), name)
         if name in ("", ".", "..") or os.path.islink(at):
             found[os.path.realpath(at)] = None
         found[at] = None
+        found.update(dict.fromkeys(links_followed(os.path.abspath(os.path.join(folder, name)))))
     return tuple(found)

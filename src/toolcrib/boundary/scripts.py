@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
-from .host_file import STARRED, HostFile, modules_in, new_modules_of, shadows_of
+from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .own_files import beginning_of, read_regular
 from .programs import beneath, within_any
@@ -138,8 +138,8 @@ def modules_of(loaded: Loaded) -> dict[str, str]:
 
 def host_files_of(loaded: Loaded, reason: str) -> Iterator[HostFile]:
     """Yield what is protected because a command runs or loads it. `reason` says what a change would mean."""
-    for path in (*loaded.hashed, *loaded.kept, *loaded.shadows):
-        yield HostFile(path, reason, path in loaded.shadows)
+    yield from (HostFile(path, reason) for path in both_names((*loaded.hashed, *loaded.kept)))
+    yield from (HostFile(path, reason, True) for path in loaded.shadows)
     for folder in loaded.modules:
         yield from new_modules_of(folder, reason)
 

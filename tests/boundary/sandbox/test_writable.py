@@ -130,3 +130,25 @@ def test_a_link_on_the_way_of_a_link_elsewhere_must_not_lead_to_another_place(
     judgement = judge_path(workspace, "now", write=True) if owner == "home" else None
     workspace.close()
     assert owner == "granted" or judgement is not None
+
+
+@pytest.mark.parametrize("steps", [("swap",), ("remove", "swap")])
+def test_a_link_on_the_way_to_what_git_runs_must_not_lead_to_another_place(
+    tmp_path: Path, steps: tuple[str, ...]
+) -> None:
+    for folder in ("v1/hooks", "v2/hooks"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    (tmp_path / ".git" / "config").write_text("[core]\n\thooksPath = now/hooks\n")
+    (link := tmp_path / "now").symlink_to("v1")
+    folders = Writable(tmp_path, SandboxSettings(), "workspace-write")
+    found: list[str] = []
+    for step in steps:
+        guards = folders.guards(tmp_path)
+        link.unlink(missing_ok=True)
+        if step == "swap":
+            link.symlink_to("v2")
+        found = folders.appeared(guards)
+    assert found == ["now"]
+    assert str(tmp_path / "v1") not in folders.guards(tmp_path)[0].read_only

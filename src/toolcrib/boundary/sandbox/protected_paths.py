@@ -94,7 +94,12 @@ class ProtectedPaths:
             if path not in found and found.keys().isdisjoint(map(str, Path(path).parents)):
                 found[path] = None
         there = (path for path in sorted({*self.held, *self._new()}) if os.path.lexists(path))
-        found.update((path, None) for path in there if self.existing.get(path) != os.path.realpath(path))
+        for path in there:
+            if self.existing.get(path) == os.path.realpath(path):
+                continue
+            path = next((link for link in links_followed(path) if path.startswith(f"{link}/")), path)  # it is new
+            if path in found or found.keys().isdisjoint(map(str, Path(path).parents)):
+                found[path] = None
         return list(found) if self.absolute else [os.path.relpath(path, self.root) for path in found]
 
     def hold(self, file: HostFile) -> None:
@@ -105,7 +110,9 @@ class ProtectedPaths:
             self.many.append(file)
         for path in file.there():
             self.held.add(path)
-            if os.path.lexists(path):
+            if os.path.islink(path) and not file.many:
+                self.hold_link(path)  # what it leads to is held itself (`both_names`)
+            elif os.path.lexists(path):
                 self._protect(os.path.dirname(path), os.path.basename(path))
 
     def hold_link(self, link: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..host_file import HostFile
+from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
@@ -56,7 +56,7 @@ class Writable:
         for guard in guards:
             for target in (target for other in others if other is not guard for target in tuple(other.leads)):
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
-                    guard.hold_link(target) if os.path.islink(target) else guard.hold(HostFile(target, ""))
+                    guard.hold(HostFile(target, ""))
         return guards
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
@@ -80,7 +80,7 @@ class Writable:
         for each in (*files, *own_data_in(str(root))):
             found.hold(each)
         granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
-        for path in (*self._kept.paths(), *granted):
+        for path in both_names((*self._kept.paths(), *granted)):
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""))
         found.denied, found.absolute = self._kept.denies, root != self._workspace
