@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,6 +34,8 @@ from ..agent.test_subagents import ByTask
 from ..waiting import until
 
 ran: list[str] = []
+
+KEY = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
 
 
 @tool(category="destructive")
@@ -408,7 +411,7 @@ async def test_a_command_that_a_subagent_begins_in_the_background_is_a_session(m
 async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_work, "GRACE_SECONDS", 0.0)
     model = ByTask(
-        go=[[call("spawn", task="look at a.txt", label="looker")], "I go on.", "It says alpha."],
+        go=[[call("spawn", task=f"look at a.txt {KEY}", label="looker")], "I go on.", "It says alpha."],
         look=[[call("exec", command="echo alpha > b.txt; sudo true")], "I found alpha."],
     )
     async with hosted(model=model) as (agent, _, engine):
@@ -416,6 +419,8 @@ async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -
         assert (await agent.run("go", session)).text == "I go on."
         (job,) = [status.job for status in await engine.jobs() if status.job.kind == "subagent"]
         assert job.body["made_in"] == "agent"  # whose hooks hold for it
+        assert KEY not in json.dumps(job.body)
+        assert KEY in agent.session(agent.store.children(session.id)[0].id).row.extra["background"]["task"]
         assert job.body["mode"] == agent.box.policy.mode  # it runs in no looser one, in whatever process
         mine = replace(agent.box.context, session_id=session.id)
         assert "looker" in (await agent.box.call("job", {"action": "list"}, mine)).for_llm

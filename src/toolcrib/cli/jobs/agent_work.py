@@ -163,8 +163,10 @@ class AgentJobs:
         flow, labels = self._box.flow, EMPTY
         if is_inner(ctx.call_id or ""):  # what its script has read is not stored yet
             labels = {**flow.labels_of_work(ctx.session_id).wire, KNOWN_BY: flow.process}
+        redact = self._box.redactor.redact  # only the session has its task as it is
+        label, text = await shared_threads.run(lambda: (redact(label), redact(task)))
         body = MessageBody(
-            text=task, session=ctx.session_id, deliver=deliver, labels=labels,
+            text=text, session=ctx.session_id, deliver=deliver, labels=labels,
             schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
             **rights_of(self._box, ctx),
         ).to_json()  # fmt: skip
