@@ -152,3 +152,23 @@ def test_a_link_on_the_way_to_what_git_runs_must_not_lead_to_another_place(
         found = folders.appeared(guards)
     assert found == ["now"]
     assert str(tmp_path / "v1") not in folders.guards(tmp_path)[0].read_only
+
+
+@pytest.mark.parametrize(("link", "name"), [(".config", "fish"), (".cursor", "mcp.json")])
+def test_what_would_get_a_protected_name_behind_a_link_elsewhere_must_not_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, name: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in ("home", "ws/other", "ws/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "home" / link).symlink_to(tmp_path / "ws" / "mine")
+    folders = Writable(tmp_path / "ws", SandboxSettings(), "workspace-write")
+    guards = folders.guards(tmp_path / "ws")
+    workspace = Workspace(tmp_path / "ws")
+    judgement = judge_path(workspace, f"mine/{name}", write=True)
+    other = judge_path(workspace, f"other/{name}", write=True)
+    workspace.close()
+    assert judgement is not None and link in judgement.reason and other is None
+    for folder in ("mine", "other"):
+        (tmp_path / "ws" / folder / name).touch()
+    assert folders.appeared(guards) == [f"mine/{name}"]

@@ -301,9 +301,10 @@ def find_protected_paths(
         for each in NAMES:
             path = f"{base}/{each}"
             real = os.path.realpath(path) if each.startswith(f"{name}/") else ""
-            if real.startswith(f"{root}/") and not os.path.lexists(real) and not _is_granted(each, allowed):
-                found.held.add(real)
+            if real and not os.path.lexists(real) and not _is_granted(each, allowed):
                 found.leads[real] = (path, each)
+                if real.startswith(f"{root}/"):
+                    found.held.add(real)
     found.known = tuple(bases)
     return found
 
