@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -482,6 +483,18 @@ async def test_the_hooks_of_the_channel_in_which_a_job_was_made_hold_for_it() ->
         assert (await made.engine.result(ident, 30)).state == "failed" and not ran
         elsewhere = await made.box.call("job", given, ToolContext(channel="team", session_id="s1"))
         assert (await made.engine.result(elsewhere.meta["job"], 30)).state == "done"
+
+
+async def test_the_hooks_of_that_channel_are_told_of_it_too(tmp_path: Path) -> None:
+    async with jobs(mode="autonomous") as made:
+        hooks = Hooks((HookRule("log", tools=("launch",), channels=("agent",), file=tmp_path / "told"),))
+        made.box.registry.events.subscribe(hooks.listen, finished_only=True)
+        for channel in ("agent", "team"):
+            given = {"action": "start", "tool": "launch", "arguments": {"what": channel}}
+            started = await made.box.call("job", given, ToolContext(channel=channel, session_id="s1"))
+            assert (await made.engine.result(started.meta["job"], 30)).state == "done"
+        (told,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
+        assert told["arguments"] == '{"what":"agent"}'
 
 
 async def test_a_script_in_a_job_gets_the_no_and_the_expiry_of_its_requests(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ class CallFinished:
     approver: str | None = None
     channel: str | None = None
     read_only: bool = True
+    made_in: str | None = None
+    """The channel in which the work began that the call belongs to."""
 
     @property
     def labels(self) -> Labels | None:

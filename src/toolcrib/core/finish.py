@@ -261,7 +261,7 @@ def emit_finished(
             session_id=session_of(stages, ctx),
             time=since[0], duration=time.perf_counter() - since[1], output=output,
             verdict=_VERDICTS.get(output.error_kind or "", "allow"), rule=rule, approver=approver,
-            channel=ctx.channel, read_only=tool.is_read_only,
+            channel=ctx.channel, read_only=tool.is_read_only, made_in=ctx.made_in,
         )
     )  # fmt: skip
 
@@ -271,5 +271,5 @@ def emit_refused(stages: Stages, call_id: str, name: str, arguments: Any, ctx: T
     text = without_secrets(stages, shown(arguments))[:2000]
     stages.events.emit(
         CallFinished(call_id, safe(without_secrets(stages, name)), "", text, session_of(stages, ctx), time.time(), 0.0,
-                     output, _VERDICTS.get(output.error_kind or "", "allow"), None, None, ctx.channel, True)
+                     output, _VERDICTS.get(output.error_kind or "", "allow"), channel=ctx.channel, made_in=ctx.made_in)
     )  # fmt: skip

@@ -135,7 +135,9 @@ class Hooks:
         for rule in self._after:
             if (
                 outcome in rule.when
-                and _is_for(rule, self._names.get(event.tool, {event.tool}), event.category, event.channel)
+                and _is_for(
+                    rule, self._names.get(event.tool, {event.tool}), event.category, event.channel, event.made_in
+                )
                 and _has(rule, event.arguments)
             ):
                 self._tell(rule, event, outcome)
