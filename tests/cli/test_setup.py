@@ -104,6 +104,14 @@ def test_a_broken_file_is_a_usage_error_everywhere(cli: Cli) -> None:
     assert "MISSING  workspace" in cli("doctor", "--workspace", "nosuch", code=1).stdout
 
 
+def test_install_warns_only_where_the_name_is_on_no_path(cli: Cli) -> None:
+    program = cli.write("bin/toolcrib", "#!/bin/sh\n")  # in a folder for temporary files, where we take no program from
+    program.chmod(0o755)
+    assert "on your PATH" in cli("install", "claude", "--yes", env={"PATH": "/nowhere"}).stderr
+    cli("install", "claude", "--remove", "--yes", env={"PATH": "/nowhere"})
+    assert "on your PATH" not in cli("install", "claude", "--yes", env={"PATH": str(program.parent)}).stderr
+
+
 def test_install_keeps_the_rest(cli: Cli) -> None:
     path = cli.write(
         ".cursor/mcp.json", '{\n\t// mine\n\t"mcpServers": {\n\t\t"mine": {"command": "é"}, // too\n\t},\n}\n'
