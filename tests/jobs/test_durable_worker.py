@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from toolcrib.jobs import durable_worker
 from toolcrib.jobs.durable import DurableEngine
-from toolcrib.jobs.engine import FINAL, Job, JobError, JobOutcome, JobRun, JobStatus
+from toolcrib.jobs.engine import FINAL, Job, JobError, JobOutcome, JobRun, JobStatus, LeaseLost
 
 from ..postgres import Cluster
 from .conftest import CutNetwork
@@ -314,6 +314,35 @@ async def test_sigterm_drains_a_worker(
     worker.send(signal.SIGTERM)
     assert await asyncio.to_thread(worker.process.wait, 30) == 0
     assert ((await engine.status("short")).state, (await engine.status("long")).state) == ("done", "unknown")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("handled", [False, True])
+async def test_a_job_that_may_not_go_on_is_not_one_that_failed(jobs_postgres: str, handled: bool) -> None:
+    engine = DurableEngine(jobs_postgres, first_pause=0.01, poll=0.05, lease=2.0)
+
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        worker = engine._worker
+        if run.attempt == 1 and worker is not None and worker._lease is not None:
+            worker._lease.end()  # as after seconds without the database, and before the worker looks at its lease
+        try:
+            run.check()
+        except LeaseLost as error:
+            if not handled:
+                raise
+            return JobOutcome("failed", reason=str(error))  # as a call does: its error is an output
+        return JobOutcome("done")
+
+    try:
+        await engine.submit(Job("effects", {}, id="effects"))
+        await engine.work(run)
+        end = await engine.result("effects", DEADLINE)
+        assert end.state == "unknown" and "not known" in end.reason, end
+        await engine.submit(Job("again", {}, id="again", repeatable=True))
+        again = await engine.result("again", DEADLINE)
+        assert (again.state, again.attempt) == ("done", 2), again
+    finally:
+        await engine.aclose()
 
 
 async def _ended(engine: DurableEngine, jobs: list[str]) -> list[JobStatus]:

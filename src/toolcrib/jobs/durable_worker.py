@@ -72,6 +72,7 @@ class _Execution:
         self.signals: Sequence[Signal] = tuple(Signal(key, data) for key, data in kept.signals)
         self.ended: Future[JobOutcome | None] = Future()  # None: the runner was cancelled
         self.stopped = ""  # why this worker stopped it: "drain", "lease", or the job was cancelled
+        self.refused = False  # `check` raised: what the runner says after that is not how the job ended
         self._job, self._lease = job, lease
         self._context, self._loop = contextvars.copy_context(), asyncio.get_running_loop()
         self._task: asyncio.Task[JobOutcome] | None = None
@@ -97,6 +98,7 @@ class _Execution:
             raise self._lost()
 
     def _lost(self) -> LeaseLost:
+        self.stopped, self.refused = self.stopped or "lease", True
         return LeaseLost(f"job {self._job.id} was taken from this worker")
 
     async def run(self, run: Runner) -> None:
@@ -302,7 +304,7 @@ class DurableWorker:
             await asyncio.sleep(0.1)
 
     def _stored(self, job: Job, kept: JobRow, execution: _Execution, outcome: JobOutcome | None) -> dict[str, Any]:
-        if outcome is None:
+        if outcome is None or execution.refused:
             if execution.stopped == "lease":
                 raise asyncio.CancelledError
             if execution.stopped != "drain":
