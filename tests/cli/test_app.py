@@ -152,9 +152,10 @@ def test_a_carriage_return_writes_over_nothing(cli: Cli) -> None:
     assert "x\\rcall_0 forged" in done.stderr
 
 
-def test_a_folder_that_is_gone_is_named_as_the_reason(cli: Cli) -> None:
+@pytest.mark.parametrize("words", ["list -w /", "demo", "acp", "lint -m mine"])  # naming a workspace does not help
+def test_a_folder_that_is_gone_is_named_as_the_reason(cli: Cli, words: str) -> None:
     (cli.work / "gone").mkdir()
-    work = f"cd gone && rmdir ../gone && {sys.executable} -m toolcrib list -w /"
-    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
+    work = f"cd gone && rmdir ../gone && exec {sys.executable} -m toolcrib {words} </dev/null"
+    done = subprocess.run(["sh", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
     assert done.returncode == 1
-    assert "go to another one (cd)" in done.stderr  # a workspace that is named does not help
+    assert done.stderr == "toolcrib: the current folder no longer exists; go to another one (cd)\n"

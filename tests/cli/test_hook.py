@@ -144,6 +144,7 @@ def test_a_call_that_removed_its_folder_does_not_open_the_way(cli: Cli, removed:
         capture_output=True, text=True, cwd=cli.work, env=cli.env, check=False,
     )  # fmt: skip
     assert '"deny"' in done.stdout and "Traceback" not in done.stderr
+    assert not here or "the current folder no longer exists" in done.stdout
 
 
 def test_a_hook_that_dies_blocks_where_it_is_closed(cli: Cli) -> None:

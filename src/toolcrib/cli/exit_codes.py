@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError, ToolcribError, ToolNotFoundError, UnknownName
-from ..core.homes import state_home
+from ..core.homes import FOLDER_GONE, state_home
 from . import show
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def of_command(work: Callable[[], int | None]) -> int:
             return OK
         raise
     except FileNotFoundError as error:
-        gone = "the current folder no longer exists; go to another one (cd)"
-        show.error(f"{error.strerror}: {error.filename}" if error.filename else gone)
+        show.error(f"{error.strerror}: {error.filename}" if error.filename else FOLDER_GONE)
         return FAILED
     except OSError as error:
         show.error(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")

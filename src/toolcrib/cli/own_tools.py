@@ -88,6 +88,7 @@ class OwnTools:
         self.named = bool(file or module)
         self._file = None if file is None else Path(file).expanduser().absolute()
         self._name, self._module = name, module
+        self._folder = os.getcwd() if self._file is None else str(self._file.parent)  # where modules next to these are
         self._sources: dict[str, tuple[int, int, int] | None] = {}
         self.tools = self.load() if self.named else []
 
@@ -164,11 +165,6 @@ class OwnTools:
         files = tuple(HostFile(path, _WHY, path.endswith(STARRED)) for path in dict.fromkeys([*own, *shadows, *later]))
         sandbox = settings.sandbox
         return replace(settings, sandbox=replace(sandbox, host_files=(*sandbox.host_files, *files)))
-
-    @property
-    def _folder(self) -> str:
-        """The folder that the modules next to these tools are found in."""
-        return os.getcwd() if self._file is None else str(self._file.parent)
 
     def _run(self) -> ModuleType:
         folder = self._folder

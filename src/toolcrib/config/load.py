@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.errors import ConfigError
-from ..core.homes import config_home, state_home
+from ..core.homes import FOLDER_GONE, config_home, state_home
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, check_owner, exists, read_config_file
@@ -37,7 +37,8 @@ def load_settings(
     trust: TrustStore | None = None,
     dashes: str = "--",
 ) -> Settings:
-    """Load and merge all sources. Raises ConfigError that names the source and key.
+    """Load and merge all sources. Raises ConfigError that names the source and key, and FileNotFoundError where the
+    current folder was deleted.
 
     Args:
         workspace: The folder to work in; counts like a flag.
@@ -53,6 +54,10 @@ def load_settings(
         said["workspace"] = os.fspath(workspace)
     named = config or env.get("TOOLCRIB_CONFIG") or None
 
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # no ConfigError: a hook must not let calls pass because of it
+        raise FileNotFoundError(FOLDER_GONE) from None
     from_env, from_flags = env_layer(env), flag_layer(said, dashes)
     user = first_file(config_home(env), "config")
     own = {"user": file_layer(user)} if user else {}
@@ -60,7 +65,7 @@ def load_settings(
         root_user = hasattr(os, "getuid") and os.getuid() == 0
         check_owner(user.path, os.stat(user.path), "these settings", any_owner=root_user)
     if named:
-        own["--config"] = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config")))
+        own["--config"] = file_layer(read_config_file(absolute_path(named, here, "config")))
     root = _workspace_of([*own.values(), from_env, from_flags])
     loading = _Loading(root, env, trust or TrustStore(state_home(env) / "trust.json"))
     if named:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+FOLDER_GONE = "the current folder no longer exists; go to another one (cd)"
+
 
 def config_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `$XDG_CONFIG_HOME/toolcrib`, or `~/.config/toolcrib`: the folder of the user's file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -29,6 +30,7 @@ def acp(options: Options, model: Model = None) -> None:
     Each session works in the editor's folder, with the settings of that folder. `toolcrib install zed --acp` sets up
     Zed.
     """
+    os.getcwd()  # raises where this folder was deleted: no session would open
     try:  # before the event loop starts: the library takes half a second
         from ...agent.acp import serve
     except ImportError as error:

@@ -78,6 +78,7 @@ def demo(options: Options) -> int:
     """
     if options.workspace or options.config or options.mode:
         raise Usage("the demo has its own workspace and settings; leave --workspace, --config and --mode out")
+    os.getcwd()  # raises where this folder was deleted: its servers would not start
     try:
         with (
             tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder,
