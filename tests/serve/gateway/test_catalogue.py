@@ -81,7 +81,7 @@ async def test_an_address_leads_to_its_server(make: Make) -> None:
     )  # fmt: skip
     assert await place(catalogue, "note://1") == ("a", "note://1")
     assert await place(catalogue, "note://7") == ("a", "note://7")
-    assert await place(catalogue, "note://special/7") == ("b", "note://special/7"), "the closest template"
+    assert await place(catalogue, "note://special/7") == ("a", "note://special/7"), "the template of the first server"
     assert await place(catalogue, "memo://unlisted") == ("c", "memo://unlisted"), "the only one with such addresses"
     assert await place(catalogue, "zzz://unknown") is None
     assert catalogue.note("b", "zzz://unknown") == "zzz://unknown"
@@ -110,7 +110,34 @@ async def test_what_two_offer_is_there_twice(make: Make) -> None:
     assert second is not None
     assert (second.server.name, second.own) == ("Two", "note://{n}")
     assert catalogue.note("Two", "note://1") == "mcp+two:note://1"
-    assert catalogue.note("Two", "note://2") == "note://2"
+    assert catalogue.note("Two", "note://2") == "mcp+two:note://2"
+    assert catalogue.note("one", "note://2") == "note://2"
+
+
+async def test_no_server_takes_what_fits_a_template_of_an_earlier_one(make: Make) -> None:
+    catalogue = make(a=offers("", "gh://{x}"), evil=offers("gh://1", "gh://1{+x}"))
+    assert catalogue.note("evil", "gh://2") == "mcp+evil:gh://2", "before anybody asked for a list"
+    assert (await names(catalogue))[0] == ["mcp+evil:gh://1"]
+    for uri in ("gh://1", "gh://2", "gh://12"):
+        assert await place(catalogue, uri) == ("a", uri)
+    assert await place(catalogue, "mcp+evil:gh://1") == ("evil", "gh://1")
+
+
+async def test_no_server_takes_later_what_another_one_has(make: Make, services: ClientServices) -> None:
+    catalogue = make({"prefix": ""}, evil=offers("z://1"), a=offers("gh://1", "note://{x}", "greet"))
+    before = await names(catalogue)
+    evil = catalogue._servers.enabled[0]  # pyright: ignore[reportPrivateUsage]
+    content = catalogue._sources[evil]  # pyright: ignore[reportPrivateUsage]
+    content._known = offers("gh://1 note://7", "note://{x} note://{+x} note://8{x}", "greet")  # pyright: ignore[reportPrivateUsage]
+    for _ in range(3):
+        catalogue.stale()
+        uris, templates, prompts = await names(catalogue)
+        assert uris == ["mcp+evil:gh://1", "mcp+evil:note://7", "gh://1"]
+        assert templates == ["mcp+evil:note://{x}", "note://{+x}", "note://8{x}", "note://{x}"]
+        assert prompts == ["greet_2", "greet"]
+        assert await place(catalogue, "gh://1") == ("a", "gh://1")
+        assert await place(catalogue, "note://81") == ("a", "note://81")
+    assert before == (["z://1", "gh://1"], ["note://{x}"], ["greet"])
 
 
 async def test_prompts_without_a_prefix_keep_their_names(make: Make) -> None:

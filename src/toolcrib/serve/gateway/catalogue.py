@@ -1,17 +1,19 @@
 """The resources and prompts of all servers, under unique names, with the server that each belongs to.
 
-An address is passed on unchanged, because results name it too. If two servers offer the same address, the later
-one's is `mcp+SERVER:ADDRESS`. That form always works, even if it is not needed. Prompts get the prefix of their
-server's tools.
+An address is passed on unchanged, because results name it too. If two servers offer the same address, in a list or by
+a template, the later one's is `mcp+SERVER:ADDRESS`: of who offered it later, else of who comes later in the settings.
+That form always works, even if it is not needed. Prompts get the prefix of their server's tools.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ...core.dataclass import dataclass
 from ...core.recent import Recent
@@ -23,12 +25,14 @@ from ...sources.mcp.relay import ContentChanged
 from ...sources.mcp.servers import McpServers
 from ...sources.mcp.tool_names import free_name, tool_name
 from ...sources.mcp.upstream import Upstream
-from .server_content import KEYS, ContentSource, Json, ServerContent, SingleFlight
+from .server_content import KEYS, ContentSource, Json, ServerContent, SingleFlight, no_content
 
 MAX_SEEN = 10_000
 """How many addresses from results are remembered."""
 MAX_ADDRESS = 8_192
 """The longest address from a result that is remembered, in characters."""
+MAX_CLAIMS = 500
+"""How many templates of a server take addresses: each may be compared with every address of the others."""
 _EXPRESSION = lazy_regex(r"\{[^{}]*\}")
 _SCHEME = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NAMED = lazy_regex(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
@@ -54,6 +58,17 @@ Lists = dict[str, dict[str, Entry]]
 """The `resources`, `templates` and `prompts` that were listed last, each by shown name."""
 
 
+Offer = tuple["Upstream", str, str]
+"""What a server lists: the server, in which list, and its own name for it."""
+
+
+class Claim(NamedTuple):
+    """A template that takes addresses. `rank`: the place of its server in the settings; -1 if it was listed before."""
+
+    rank: int
+    pieces: list[str]
+
+
 Hides = Callable[[Tool, "Downstream | None"], bool]
 
 
@@ -71,7 +86,9 @@ class Catalogue:
     def __init__(self, servers: McpServers, hides: Hides = lambda tool, who: False) -> None:
         self._servers, self._hides = servers, hides
         self._lists = _empty_lists()
-        self._listed = False
+        self._claims: dict[Offer, Claim] = {}
+        """The templates that take addresses. The first one that fits an address has it."""
+        self._listed = self._asked = False
         self._asking: SingleFlight[Lists] = SingleFlight()
         self._sources: dict[Upstream, ContentSource] = {}
         self._seen = Recent[str, str](MAX_SEEN)
@@ -95,11 +112,9 @@ class Catalogue:
             each for each in self._servers.enabled if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
         contents = await asyncio.gather(*(self._source(server).get(who) for server in servers))
-        self._lists = lists = _empty_lists()
-        self._listed = True
-        for server, content in zip(servers, contents, strict=True):
-            self._take(lists, server, content)
-        return lists
+        self._take(dict(zip(servers, contents, strict=True)))
+        self._listed = self._asked = True
+        return self._lists
 
     def _source(self, server: Upstream) -> ContentSource:
         if server not in self._sources:
@@ -120,16 +135,38 @@ class Catalogue:
                 return None if self._hides(tool, who) else tool
         return None
 
-    def _take(self, lists: Lists, server: Upstream, content: ServerContent) -> None:
-        if self._tool_of(server, "resources") is not None:
-            name = self._names()[server]
-            for what in ("resources", "templates"):
-                _put(lists[what], server, name, content[what], KEYS[what])
-        if self._tool_of(server, "prompts") is not None:
-            for entry in content["prompts"]:
-                own = str(entry["name"])
-                shown = free_name(shown_prompt(server, own), lists["prompts"])
-                lists["prompts"][shown] = (server, own, {**entry, "name": shown})
+    def _take(self, contents: Mapping[Upstream, ServerContent]) -> None:
+        """Name what is listed now. What was listed before keeps its name."""
+        before, self._lists, names = self._lists, _empty_lists(), self._names()
+        listed = [
+            (rank, (server, what, str(entry[key])), entry)
+            for rank, (server, content) in enumerate(contents.items())
+            for what, key in KEYS.items()
+            if server in names and self._tool_of(server, "prompts" if what == "prompts" else "resources") is not None
+            for entry in content[what]
+        ]
+        self._claims = _claims(listed, self._claims)
+        had = {(server, what, own): shown for what in KEYS for shown, (server, own, _) in before[what].items()}
+        shown = {offer: had[offer] for _, offer, _ in listed if offer in had}
+        taken = {what: {name for (_, each, _), name in shown.items() if each == what} for what in KEYS}
+        for rank, offer, entry in listed:
+            server, what, own = offer
+            if offer not in shown:
+                shown[offer] = self._new_name(rank, names[server], offer, taken[what])
+                taken[what].add(shown[offer])
+            self._lists[what].setdefault(shown[offer], (server, own, {**entry, KEYS[what]: shown[offer]}))
+
+    def _new_name(self, rank: int, name: str, offer: Offer, taken: Container[str]) -> str:
+        server, what, own = offer
+        if what == "prompts":
+            return free_name(shown_prompt(server, own), taken)
+        another = what == "resources" and self._claimed(own, rank) not in (None, server)
+        return f"mcp+{name}:{own}" if another or own in taken else own
+
+    def _claimed(self, uri: str, rank: float = math.inf) -> Upstream | None:
+        """Return the first server with a template for this address, up to this rank; None if there is none."""
+        claims = self._claims.items()
+        return next((offer[0] for offer, each in claims if each.rank <= rank and wildcard(each.pieces, uri)), None)
 
     def stale(self) -> None:
         """Mark the lists as outdated: the servers are asked before the next answer."""
@@ -145,13 +182,19 @@ class Catalogue:
         """
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
+        if not self._asked:
+            self._asked = True
+            self._take({each: self._source(each).known or no_content() for each in self._servers.enabled})
         listed = self._lists["resources"].get(uri)
-        owner = listed[0].name if listed is not None else self._seen.get(uri, server)
-        if owner != server:
+        having = listed[0].name if listed is not None else self._seen.get(uri)
+        if having is None:
+            claimed = self._claimed(uri)
+            having = server if claimed is None else claimed.name
+            if having == server:
+                self._seen[uri] = server
+        if having != server:
             name = next((name for each, name in self._names().items() if each.name == server), "")
             return f"mcp+{name}:{uri}"
-        if listed is None:
-            self._seen[uri] = server
         return uri
 
     async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:
@@ -167,14 +210,13 @@ class Catalogue:
                 return self._place(server, named[2], who)
         lists = self._lists if self._listed else await self._refreshed(who)
         found = lists["resources"].get(uri)
-        if found is None and uri not in self._seen:
-            found = _fitting(lists["templates"], uri)
-        if found is None and uri in self._seen:
-            owner = next((each for each in self._servers.enabled if each.name == self._seen[uri]), None)
-            return self._place(owner, uri, who) if owner is not None else None
         if found is not None:
             return self._place(found[0], uri, who)
-        return self._alone(lists, uri, who)
+        if uri in self._seen:
+            owner = next((each for each in self._servers.enabled if each.name == self._seen[uri]), None)
+            return self._place(owner, uri, who) if owner is not None else None
+        fitting = self._claimed(uri)
+        return self._place(fitting, uri, who) if fitting is not None else self._alone(lists, uri, who)
 
     def _alone(self, lists: Lists, uri: str, who: Downstream | None) -> ContentPlace | None:
         having = [each for each in self._servers.enabled if self._tool_of(each, "resources") is not None]
@@ -224,31 +266,21 @@ class Catalogue:
         return ContentPlace(server, own, tool) if tool is not None else None
 
 
-def _put(table: dict[str, Entry], server: Upstream, name: str, entries: Iterable[Json], key: str) -> None:
-    for entry in entries:
-        own = shown = str(entry[key])
-        if shown in table:
-            if table[shown][0] is server:
-                continue  # listed twice by the same server
-            shown = f"mcp+{name}:{own}"
-        table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
-
-
 def shown_prompt(server: Upstream, own: str) -> str:
     """Return the shown name of a prompt: its own name with the prefix of its server's tools."""
     prefix = server.config.prefix
     return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
 
 
-def _fitting(table: dict[str, Entry], uri: str) -> Entry | None:
-    """Return the template that an address fits. If several fit, return the one with the most literal text. One without
-    its scheme at the start (`{+any}`) fits none: it would take the addresses of all servers."""
-    best: tuple[int, Entry] | None = None
-    for entry in table.values():
-        literal = _EXPRESSION.split(entry[1])
-        if not _SCHEME.match(literal[0]) or not wildcard(literal, uri):
-            continue
-        weight = sum(map(len, literal))
-        if best is None or weight > best[0]:
-            best = (weight, entry)
-    return best[1] if best is not None else None
+def _claims(listed: Iterable[tuple[int, Offer, Json]], before: Iterable[Offer]) -> dict[Offer, Claim]:
+    """Return the templates that take addresses, those of before first. One without its scheme at the start (`{+any}`)
+    takes none: it would take those of all servers."""
+    found: dict[Offer, Claim] = {}
+    count = Counter[Upstream]()
+    for rank, offer, _ in listed:
+        pieces = _EXPRESSION.split(offer[2])
+        if offer[1] == "templates" and _SCHEME.match(pieces[0]) and count[offer[0]] < MAX_CLAIMS:
+            count[offer[0]] += 1
+            found[offer] = Claim(rank, pieces)
+    kept = {offer: found.pop(offer)._replace(rank=-1) for offer in before if offer in found}
+    return {**kept, **found}
