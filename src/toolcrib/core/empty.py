@@ -12,6 +12,10 @@ class _Empty(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Never:
         raise KeyError(key)
 
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Return the default. Each call asks for a key; `Mapping.get` would raise and catch an error for it."""
+        return default
+
     def __iter__(self) -> Iterator[str]:
         return iter(())
 
