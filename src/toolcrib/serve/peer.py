@@ -28,6 +28,7 @@ from ..core.context import ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolError
 from ..core.threads import shared_threads
+from ..sources.mcp.sdk_private import connection_of
 from .defaults import CALLER
 from .running_call import RunningCall
 from .sanitize import Redact, sanitize_model
@@ -106,6 +107,11 @@ class Peer:
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
         """The capabilities that the client declared, at the handshake or in its request."""
         return self.request.session.client_capabilities
+
+    @property
+    def session(self) -> int:
+        """Which session of the handshake era it is, among those that are open."""
+        return id(connection_of(self.request))
 
     @property
     def name(self) -> str:

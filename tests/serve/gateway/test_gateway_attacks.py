@@ -462,6 +462,34 @@ async def test_nobody_is_asked_for_the_request_of_another(given: Any, connect: C
     assert "first" not in asked
 
 
+async def test_nobody_is_asked_for_what_another_does_meanwhile(given: Any, connect: Connect, tmp_path: Path) -> None:
+    """Not the client whose request opened the connection, either, while that is under way."""
+    asked: list[str] = []
+
+    async def answer(_: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="cancel")
+
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+    question = {"id": 901, "method": "elicitation/create", "params": form}
+    does = {
+        "answers": {"prompts/list": {"prompts": [{"name": "p"}]}, "completion/complete": None},
+        "before": {"resources/subscribe": [question]}, "log": str(tmp_path / "log"),
+    }  # fmt: skip
+    async with Toolbox.open(**given(one=does)) as box:
+        await box.mcp.reload()
+    async with Toolbox.open(**given(one=does)) as box:
+        server = McpServer(box)
+        async with connect(server, "legacy", answer) as first, connect(server, "legacy", answer) as second:
+            reference = PromptReference(name="mcp_one_p")
+            opening = asyncio.create_task(first.complete(reference, {"name": "a", "value": "b"}))
+            await until(lambda: "completion/complete" in (tmp_path / "log").read_text())
+            await subscribe(second, "x://1")
+            await until(lambda: '"id":901' in (tmp_path / "log").read_text())
+            opening.cancel()
+    assert asked == []
+
+
 async def test_what_a_hook_withholds_is_not_read(given: Any, connect: Connect, era: str) -> None:
     class Withholds(Hook):
         async def after(self, call: Any, output: Any, ctx: Any) -> ToolOutput:

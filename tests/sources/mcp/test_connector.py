@@ -31,7 +31,7 @@ from ...waiting import pass_time, until
 class Client:
     """A client behind a call, as far as servers look at one."""
 
-    exact, delivered, failure, capabilities, meta, log_level = False, None, None, None, {}, None
+    exact, delivered, failure, capabilities, meta, log_level, session = False, None, None, None, {}, None, 1
 
     def __init__(self, modern: bool) -> None:
         self.modern = modern

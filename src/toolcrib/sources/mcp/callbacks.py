@@ -33,8 +33,8 @@ NOBODY = "there is no person here who could be asked"
 class Callbacks:
     """The callbacks for one connection to one server.
 
-    `opener` is the client that the connection is made for. `list_changed` is called when the server says that one of
-    its lists has changed.
+    `opener` is the client that the connection is made for; `alone(opener)` says if no other session uses it now.
+    `list_changed` is called when the server says that one of its lists has changed.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Callbacks:
         relay: Relay,
         list_changed: Callable[[ListKind], None],
         opener: Downstream | None = None,
+        alone: Callable[[Downstream], bool] = lambda _: True,
     ) -> None:
         self._config, self._services, self._relay, self._list_changed = config, services, relay, list_changed
-        self.opener = opener
+        self._opener, self._alone = opener, alone
         self.questions = 0
         """How many questions it has asked before the first call."""
         self.calls = CallsInFlight()
@@ -140,11 +141,10 @@ class Callbacks:
         return found
 
     def _asked_at_once(self) -> Downstream | None:
-        """Return the client that answers requests before the first call.
-
-        It is the client that the connection was made for, during the request that made it.
-        """
-        return self.opener if self.opener is not None and not self.opener.modern and not self.busy else None
+        """Return the client that answers questions without a call: the one that the connection was made for, during the
+        request that made it, if no other session uses the server meanwhile."""
+        who = self._opener
+        return who if who is not None and not who.modern and not self.busy and self._alone(who) else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
         """Add the server's name to a question, so that it cannot look like one of ours. Raises ToolError for an address

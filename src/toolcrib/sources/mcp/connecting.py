@@ -47,6 +47,7 @@ async def prepare(
     mode: str,
     older: bool,
     who: Downstream | None,
+    alone: Callable[[Downstream], bool],
 ) -> Connection:
     """Return a connection that is not open yet. Raises ToolError or ConfigError if something for it is missing."""
     if config.url is None:
@@ -64,7 +65,7 @@ async def prepare(
     from .callbacks import Callbacks
     from .connection import Connection
 
-    callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who)
+    callbacks = Callbacks(config, services, relay, lambda kind: list_changed(kind, connection), who, alone)
     connection = Connection(config.name, transport, callbacks, mode, older, config.idle_timeout)
     if not isinstance(transport, StdioTransport):
         transport.session_lost = connection.lose

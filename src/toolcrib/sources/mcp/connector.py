@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -178,6 +179,7 @@ class Connectors:
         """For clients of the handshake era, if the server uses the later one with other clients."""
         self.ending: asyncio.Task[None] | None = None
         self._only_modern = False
+        self._using: list[Downstream | None] = []
 
     def __iter__(self) -> Iterator[Connector]:
         yield self.main
@@ -225,6 +227,19 @@ class Connectors:
         if not live:
             return await self.of(who, older)
         return live[-1] if older or (who is not None and not who.modern) else live[0]
+
+    @contextmanager
+    def used_by(self, who: Downstream | None) -> Generator[None]:
+        """Mark that a request of a client, or of the host, is under way."""
+        self._using.append(who)
+        try:
+            yield
+        finally:
+            self._using.remove(who)
+
+    def is_alone(self, who: Downstream) -> bool:
+        """Return whether a request is under way, and all others that are belong to the same session."""
+        return who in self._using and all(each is not None and each.session == who.session for each in self._using)
 
     def _speaks_both(self) -> bool:
         """Whether the server may support both eras: it was asked and chose the later one, or it was never asked."""

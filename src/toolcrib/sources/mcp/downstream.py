@@ -32,6 +32,11 @@ class Downstream(Protocol):
     failure: MCPError | None
 
     @property
+    def session(self) -> int:
+        """Which session of the handshake era it is, among those that are open."""
+        ...
+
+    @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
         """The capabilities that it declared."""
         ...

@@ -37,13 +37,14 @@ class Subscriptions:
 
         Raises McpFailure if there is no connection, and MCPError if the server refuses.
         """
-        connection = await self._connectors.of(who)
-        self._uris[uri] += 1
-        try:
-            await (self._watching or connection).notifications.watch(self._uris)
-        except BaseException:
-            self._forget(uri)
-            raise
+        with self._connectors.used_by(who):
+            connection = await self._connectors.of(who)
+            self._uris[uri] += 1
+            try:
+                await (self._watching or connection).notifications.watch(self._uris)
+            except BaseException:
+                self._forget(uri)
+                raise
 
     async def remove(self, uri: str) -> None:
         """Undo one `add` of this resource."""

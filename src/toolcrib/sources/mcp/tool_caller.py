@@ -117,7 +117,6 @@ class ToolCaller:
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
         finally:
             connection.touch()
-            connection.callbacks.opener = None
 
     async def _turn(self, connection: Connection, tool: ListedTool, seconds: float, ctx: ToolContext) -> None:
         """Wait while another caller's question must be answered first. Raises ToolError after this many seconds."""

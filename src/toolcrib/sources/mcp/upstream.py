@@ -151,11 +151,13 @@ class Upstream:
         there = ctx if self._home.settle() is asyncio.get_running_loop() else abroad(ctx)
 
         async def called() -> ToolOutput:
-            await self.connectors.of(downstream_of(there))  # loads the SDK, in a thread
+            with self.connectors.used_by(downstream_of(there)):
+                await self.connectors.of(downstream_of(there))  # loads the SDK, in a thread
 
-            from .tool_caller import ToolCaller
+                from .tool_caller import ToolCaller
 
-            return await ToolCaller(self.config, self.connectors, self.tools, self._relay).call(tool, arguments, there)
+                caller = ToolCaller(self.config, self.connectors, self.tools, self._relay)
+                return await caller.call(tool, arguments, there)
 
         return await self._home.run(called)
 
@@ -194,7 +196,8 @@ class Upstream:
                     raise McpFailure(f"MCP server {self.name} went away: {why}") from error
                 raise ToolError(f"MCP server {self.name}: {error.message} ({error.code})") from error
 
-        return await self.run(used)
+        with self.connectors.used_by(who):
+            return await self.run(used)
 
     async def renew(self) -> None:
         """End an unused connection that was made without a gateway. The next one declares more capabilities."""
@@ -252,7 +255,8 @@ class Upstream:
         # a server that chose the handshake era last time is not asked for the later one first
         known = self.config.protocol == "auto" and self.tools.error is None and is_handshake_era(self.tools.protocol)
         mode = "legacy" if older or known else self.config.protocol
-        return await prepare(self.config, self.services, self._relay, self.tools.list_changed, mode, older, who)
+        changed, alone = self.tools.list_changed, self.connectors.is_alone
+        return await prepare(self.config, self.services, self._relay, changed, mode, older, who, alone)
 
     async def connected(self, connection: Connection) -> None:
         """Handle a new connection. See `ConnectorEvents`."""
