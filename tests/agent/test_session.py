@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from toolcrib import tool
 from toolcrib.agent.events import Outcome
-from toolcrib.agent.history import ModelCall, ModelTurn, Text, TokenUsage, UserTurn, load
+from toolcrib.agent.history import ModelCall, ModelTurn, Text, Thinking, TokenUsage, UserTurn, load, user
 from toolcrib.agent.model import ModelError, TextDelta
 from toolcrib.agent.store import SessionStore
 from toolcrib.config.agent_settings import AgentSettings
@@ -208,3 +209,62 @@ def test_no_message_falls_between_the_last_look_and_the_end(
     assert (runner.end_turn(session), sender.send(session, "steer", turn)) == (True, False)
     runner.close()
     sender.close()
+
+
+KEY = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
+
+
+def stored(made: Any) -> str:
+    """Return all that the tables of sessions have."""
+    tables = ("agent_session", "agent_turn", "agent_message", "agent_result")
+    with sqlite3.connect(made.store._where) as other:
+        return "\n".join(str(row) for table in tables for row in other.execute(f"SELECT * FROM {table}"))
+
+
+async def test_no_secret_that_a_model_writes_stays_in_a_session() -> None:
+    said = ModelTurn((Thinking(f"is it {KEY}?", [{"signature": "x"}]), Text(f"The key is {KEY}.")), "end")
+    calls = ModelTurn(
+        (
+            Thinking(f"try {KEY}", None),
+            ModelCall("1", "note", json.dumps({"text": KEY})),
+            ModelCall("2", "todo", json.dumps({"items": [{"text": f"use {KEY}", "status": "doing"}]})),
+        ),
+        "calls",
+    )
+    got: list[str] = []
+
+    @tool(category="memory")
+    def note(text: str) -> str:
+        """Keep a text."""
+        got.append(text)
+        return "kept"
+
+    async with agent(model=Turns(calls, said, said), tools=[note]) as made:
+        session = made.new_session(f"use {KEY}")
+        assert (await made.run("go", session)).text == f"The key is {KEY}."
+        assert got == [KEY]
+        made.store.send(session.id, "steer", user(f"it is {KEY}", source="job"))
+        assert KEY not in stored(made)
+        assert (await made.run("again", made.session(session.id))).state == "done"
+        assert KEY not in stored(made)
+        made.store.send(session.id, "steer", user(f"mine is {KEY}"))  # what a person writes goes to the model as it is
+        assert KEY in stored(made)
+
+
+async def test_a_call_that_waits_has_its_secret_until_it_has_run() -> None:
+    wait = {"calls": [call("launch", key=KEY)]}
+    got: list[str] = []
+
+    @tool(category="destructive")
+    def launch(key: str) -> str:
+        """Launch."""
+        got.append(key)
+        return "launched"
+
+    async with agent(wait, {"text": "done"}, tools=[launch]) as made:
+        session = made.new_session()
+        (waits,) = (await made.run("go", session)).waiting
+        assert made.box.approvals.resolve(waits["approval"], True, approver="cli:me")
+        assert (await made.run(None, made.session(session.id))).text == "done"
+        assert got == [KEY]
+        assert KEY not in stored(made)

@@ -105,6 +105,15 @@ async def test_a_message_is_answered_in_a_session_of_its_own() -> None:
         assert session.row.title == "what time is it?"
 
 
+async def test_no_secret_of_a_reply_is_in_the_outcome_or_the_events_of_its_job() -> None:
+    async with hosted({"text": f"The key is {KEY}."}) as (_, _, engine):
+        job = message("what is the key?")
+        await engine.submit(job)
+        status = await engine.result(job.id, 30)
+        assert status.output["text"].startswith("The key is ghp_***")
+        assert [event.data async for event in engine.events(job.id)] == [status.output["text"]]
+
+
 async def test_a_message_that_is_repeated_after_a_crash_is_said_once() -> None:
     async with hosted({"text": "It is late."}) as (agent, host, _):
 

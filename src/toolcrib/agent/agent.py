@@ -54,7 +54,7 @@ class Agent:
     def __init__(self, box: Toolbox, models: Sequence[Model], bus: MessageBus | None = None) -> None:
         self.box, self.models = box, list(models)
         self.settings = box.settings.agent
-        self.store = SessionStore(box.state)
+        self.store = SessionStore(box.state, box.redactor.redact)
         if bus is None and box.settings.channels:
             from .bus import MessageBus
             from .channels import channels_of

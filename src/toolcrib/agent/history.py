@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
+from ..core.bound import map_texts
 from ..core.dataclass import dataclass
 from ..core.json_values import as_object
 from ..core.schema import core_schema
@@ -237,6 +238,34 @@ def _validator(kind: Any) -> SchemaValidator:
     from pydantic_core import SchemaValidator
 
     return SchemaValidator(core_schema(kind))
+
+
+def without_secrets(entry: Entry, redact: Callable[[str], str], *, ended: bool = True) -> Entry:
+    """Return an entry as it is stored: with masks for secrets in all that no person wrote. What runs, or goes back to
+    the provider, is masked only when the calls have `ended`: a process that goes on with them needs them as they are.
+    """
+    if isinstance(entry, Compaction):
+        return replace(entry, summary=redact(entry.summary), cleared=map_texts(dict(entry.cleared), redact))
+    if isinstance(entry, ResultTurn):
+        return ResultTurn(tuple(replace(each, text=redact(each.text)) for each in entry.results))
+    if isinstance(entry, UserTurn):
+        parts = (replace(each, text=redact(each.text)) if isinstance(each, Text) else each for each in entry.content)
+        return entry if entry.source == "user" else replace(entry, content=tuple(parts))
+    parts = [_without_secrets(part, redact, ended=ended or not entry.calls) for part in entry.parts]
+    return replace(entry, parts=tuple(filter(None, parts)))
+
+
+def _without_secrets(
+    part: Text | Thinking | ModelCall, redact: Callable[[str], str], *, ended: bool
+) -> Text | Thinking | ModelCall | None:
+    if isinstance(part, Text):
+        return replace(part, text=redact(part.text))
+    if not ended:
+        return part
+    if isinstance(part, ModelCall):
+        return replace(part, arguments=redact(part.arguments))
+    said = [part.text, part.raw]  # with other words than its own the provider would not take it
+    return part if map_texts(said, redact) == said else None
 
 
 def dump(turn: Entry) -> str:

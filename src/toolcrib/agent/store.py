@@ -14,12 +14,26 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from ..core.bound import Redact, map_texts
 from ..core.dataclass import dataclass
 from ..core.threads import shared_threads
 from ..record.connection import naming, transaction
 from ..record.database import RecordPart
 from ..record.state import StateFolder
-from .history import NOTHING, CallResult, Entry, ResultTurn, TokenUsage, UserTurn, dump, dump_result, load, load_result
+from .history import (
+    NOTHING,
+    CallResult,
+    Entry,
+    ModelTurn,
+    ResultTurn,
+    TokenUsage,
+    UserTurn,
+    dump,
+    dump_result,
+    load,
+    load_result,
+    without_secrets,
+)
 from .session_lock import NoSuchSession, SessionError, SessionLocks
 from .session_tables import STEPS
 
@@ -57,10 +71,12 @@ class SessionRow:
 
 
 class SessionStore(RecordPart):
-    """All sessions of a workspace. Any thread may use it."""
+    """All sessions of a workspace. Any thread may use it. `redact` removes secrets from what is stored, except from
+    what a person wrote and from calls that have not ended."""
 
-    def __init__(self, state: StateFolder) -> None:
+    def __init__(self, state: StateFolder, redact: Redact = str) -> None:
         super().__init__(state.record, part="sessions", steps=STEPS)
+        self._redact = redact
         self._workspace = state.path.name
         self.is_remote = bool(state.url)
         """Whether each commit waits for a network: an event loop should not wait with it."""
@@ -104,7 +120,7 @@ class SessionStore(RecordPart):
             made = self._run(
                 "INSERT INTO agent_session VALUES (?,?,?,?,?,?,'idle','[]',?,'{}',NULL,?,?,'','')"
                 " ON CONFLICT (id) DO NOTHING RETURNING id",
-                session_id, now, self._used(now), title, model, system, parent,
+                session_id, now, self._used(now), self._redact(title), model, system, parent,
                 json.dumps(extra), self._workspace,
             )  # fmt: skip
             if made:
@@ -232,7 +248,7 @@ class SessionStore(RecordPart):
         """Store one entry of `extra`."""
         with self._writing(session_id):
             self._state(session_id)
-            extra = {**self.get(session_id).extra, key: value}
+            extra = {**self.get(session_id).extra, key: map_texts(value, self._redact) if key == "todo" else value}
             self._run("UPDATE agent_session SET extra = ? WHERE id = ?", json.dumps(extra), session_id)
 
     def remove(self, session_id: str) -> None:
@@ -317,9 +333,19 @@ class SessionStore(RecordPart):
                 self._count(session_id, usage, cost)
 
     def _append(self, session_id: str, position: int, turn: Entry) -> None:
-        self._run("INSERT INTO agent_turn VALUES (?,?,?,?)", session_id, position, time.time(), dump(turn))
+        text = dump(without_secrets(turn, self._redact, ended=False))
+        self._run("INSERT INTO agent_turn VALUES (?,?,?,?)", session_id, position, time.time(), text)
         if isinstance(turn, ResultTurn):
             self._forget_results(session_id)
+            self._hide_calls(session_id, position - 1)
+
+    def _hide_calls(self, session_id: str, position: int) -> None:
+        """Remove secrets from the calls of a reply, which have ended."""
+        where = "WHERE session = ? AND position = ?"
+        for row in self._run(f"SELECT turn FROM agent_turn {where}", session_id, position):  # noqa: S608
+            before = load(row["turn"])
+            if (after := without_secrets(before, self._redact)) != before and isinstance(before, ModelTurn):
+                self._run(f"UPDATE agent_turn SET turn = ? {where}", dump(after), session_id, position)  # noqa: S608
 
     def _forget_results(self, session_id: str) -> None:
         """Remove the results of a session's calls: `/` is the character after `.`."""
@@ -382,7 +408,8 @@ class SessionStore(RecordPart):
 
     def _send(self, session_id: str, kind: Kind, turn: UserTurn) -> bool:
         state = self._state(session_id)
-        self._run("INSERT INTO agent_message (session, kind, turn) VALUES (?,?,?)", session_id, kind, dump(turn))
+        text = dump(without_secrets(turn, self._redact))
+        self._run("INSERT INTO agent_message (session, kind, turn) VALUES (?,?,?)", session_id, kind, text)
         return state == "running"
 
     def _state(self, session_id: str) -> State:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ..core.bound import cut
+from ..core.bound import cut, map_texts
 from ..core.call import is_inner
 from ..core.caller import Caller
 from ..core.context import COMMAND_OUTPUT, JOB, MADE_IN, ToolContext
@@ -141,7 +141,13 @@ class JobRunner:
             raise JobError(f"this worker cannot do {job.kind!r} jobs; it can do: {', '.join(['call', *self.work])}")
         session = job.body.get("session")
         ctx = self._context(job, session, job.body.get("schedule"))
-        return await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), run.emit))
+        redact = self.box.redactor.redact
+
+        async def emit(kind: str, data: Any) -> None:
+            await run.emit(kind, map_texts(data, redact))
+
+        ended, labels = await work(WorkOrder(job, ctx, await shared_threads.run(self._expired, run), emit))
+        return replace(ended, output=map_texts(ended.output, redact), reason=redact(ended.reason)), labels
 
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
         """Return the context of a job's calls: its session, its chat, who may not make schedules, the channel in which

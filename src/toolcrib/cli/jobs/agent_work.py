@@ -64,7 +64,7 @@ class AgentJobs:
         from ...agent.store import SessionStore
 
         self._box, self._opened, self._engine, self._submitted = box, opened, engine, submitted
-        self._store = SessionStore(box.state)
+        self._store = SessionStore(box.state, box.redactor.redact)
         self._bus: MessageBus | None = None
         self._tries: Counter[str] = Counter()
 
