@@ -16,7 +16,7 @@ from .conftest import Cli, Terminal
 
 RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
 
-LINK = re.compile(r"(http://127\.0\.0\.1:\d+/[0-9a-f]{32}/)#(\S+)")
+LINK = re.compile(r"(http://[0-9a-f]{16}\.localhost:\d+/[0-9a-f]{32}/)#(\S+)")
 
 
 def link_of(terminal: Terminal) -> tuple[str, str]:

@@ -102,6 +102,7 @@ def say_link(proxied: bool, new_link: NewLink) -> None:
     print("Open this link in your browser. It works once, for ten minutes:", file=sys.stderr)
     print(f"\n    {new_link()}\n", file=sys.stderr)
     print("Enter prints another link; r and Enter prints one with which nobody can answer.", file=sys.stderr)
+    print("If your browser does not find it: write 127.0.0.1 in place of the name before the port.", file=sys.stderr)
 
     def entered() -> None:
         if line := sys.stdin.readline():

@@ -172,7 +172,7 @@ def sources_of(box: Toolbox) -> ConsoleSources:
     )  # fmt: skip
 
 
-def listening(sources: ConsoleSources) -> Iterator[Open]:
+def listening(sources: ConsoleSources, port: int = 0) -> Iterator[Open]:
     """Serve it in a thread with a loop of its own."""
     ready = threading.Event()
     found: list[Any] = []
@@ -186,7 +186,7 @@ def listening(sources: ConsoleSources) -> Iterator[Open]:
         assert task is not None
         found.extend([asyncio.get_running_loop(), task])
         try:
-            await serve_console(sources, "127.0.0.1", 0, started=started, poll=0.02)
+            await serve_console(sources, "127.0.0.1", port, started=started, poll=0.02)
         except asyncio.CancelledError:
             return
 

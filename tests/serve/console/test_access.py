@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,10 +24,26 @@ def test_a_link_works_once(console: Open) -> None:
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
-    assert f"Path={console.base.removeprefix(console.origin)}" in cookie
+    assert f"Path={urlsplit(console.base).path}" in cookie
+    assert "domain" not in cookie.lower()
     again = console.ask("POST", "enter", {"link": link})
     assert (again.status, "set-cookie" in again.headers) == (403, False)
     assert "used already" in again.text
+
+
+def test_nobody_else_can_have_its_port_at_an_address_that_a_browser_tries(console: Open) -> None:
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with pytest.raises(OSError, match=r"in use|assign|supported"), socket.socket(family) as other:
+            other.bind((address, console.port))
+
+
+async def test_a_port_that_another_has_at_one_of_them_is_refused(room: Room) -> None:
+    try:
+        other = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with other, pytest.raises(ConfigError, match="in use; choose another port"):
+        await serve_console(room.sources, "127.0.0.1", other.getsockname()[1], started=lambda new_link: None)
 
 
 def test_a_newer_link_ends_the_older_one(console: Open) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from toolcrib.toolbox import Toolbox
 
+from ...ports import free_port
 from .conftest import Open, Room, launching, listening, sources_of
 
 ATTACKS = """
@@ -58,15 +59,16 @@ window.found = found;
 class Evil(http.server.BaseHTTPRequestHandler):
     """A page on another port of this machine, and what it was sent."""
 
-    text = ""
+    text = worker = ""
     cookies: list[str] = []  # noqa: RUF012 (of the class: a handler is made for each request)
 
     def do_GET(self) -> None:
         Evil.cookies.append(self.headers.get("Cookie") or "")
         self.send_response(200)
-        self.send_header("Content-Type", "text/html")
+        work = self.path == "/worker.js"
+        self.send_header("Content-Type", "text/javascript" if work else "text/html")
         self.end_headers()
-        self.wfile.write(Evil.text.encode())
+        self.wfile.write((Evil.worker if work else Evil.text).encode())
 
     do_POST = do_GET  # noqa: N815
 
@@ -83,18 +85,27 @@ def evil() -> Iterator[int]:
     server.server_close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_page_on_another_port(room: Room, console: Open, chromium: Any, evil: int, host: str) -> None:
+def test_each_start_has_a_name_of_its_own(room: Room, console: Open) -> None:
+    for another in listening(room.sources):
+        names = {urlsplit(each.new_link()).hostname or "" for each in (console, another)}
+        assert len(names) == 2
+        assert all(len(name) == 26 and name.endswith(".localhost") for name in names)
+
+
+@pytest.mark.parametrize(("host", "ours"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("localhost", "")])
+def test_a_page_on_another_port(room: Room, console: Open, chromium: Any, evil: int, host: str, ours: str) -> None:
     row = room.ask()
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(console.new_link())
+    name = urlsplit(console.base).hostname or ""
+    page.goto(console.new_link().replace(name, ours or name))
     page.locator("article").wait_for()
     form = page.locator("input[name=form]").first.input_value()  # even if it had been read
-    script = ATTACKS.replace("BASE", repr(console.base)).replace("IDENT", row["id"]).replace("FORM", form)
+    base = console.base.replace(name, ours or name)
+    script = ATTACKS.replace("BASE", repr(base)).replace("IDENT", row["id"]).replace("FORM", form)
     fields = "".join(f"<input name={name} value='{value}'>" for name, value in
                      {"id": row["id"], "answer": "once", "form": form}.items())  # fmt: skip
-    action = f"<form id=form target=target method=post action='{console.base}answer'>{fields}</form>"
+    action = f"<form id=form target=target method=post action='{base}answer'>{fields}</form>"
     target = f"<iframe name=target></iframe>{action}"
     Evil.text, Evil.cookies = f"<body>{target}<script type=module>{script}</script>", []
     other = context.new_page()
@@ -105,6 +116,35 @@ def test_a_page_on_another_port(room: Room, console: Open, chromium: Any, evil: 
     assert room.row(row["id"])["state"] == "pending"
     assert not any("toolcrib_console" in each for each in Evil.cookies), Evil.cookies
     assert page.evaluate("fetch('inbox').then((got) => got.status)") == 200  # the browser itself is still in
+    context.close()
+
+
+WORKER = """
+addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+addEventListener("fetch", (event) => event.respondWith(new Response("<script>document.title = location.hash</script>",
+  { headers: { "Content-Type": "text/html" } })));
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_that_another_server_had_at_our_port_earlier(
+    room: Room, chromium: Any, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """Its service worker outlives the server, and answers for all addresses of its host and port."""
+    port = free_port()
+    context = chromium.new_context()
+    page = context.new_page()
+    monkeypatch.setattr(Evil, "worker", WORKER)
+    Evil.text = "<script>navigator.serviceWorker.register('/worker.js')</script>"
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Evil) as earlier:
+        threading.Thread(target=earlier.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        page.goto(f"http://{host}:{port}/")
+        page.wait_for_function("navigator.serviceWorker.controller")
+        earlier.shutdown()
+    for console in listening(room.sources, port):
+        page.goto(console.new_link())
+        page.wait_for_url("**/inbox")
+        page.get_by_text("No call waits for an answer").wait_for()
     context.close()
 
 

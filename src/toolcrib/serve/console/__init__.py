@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Protocol
 
 import uvicorn
@@ -73,8 +73,9 @@ async def opened_console(
             f"the console listens on this machine only, not on {host}: what it sends is not encrypted. From another "
             "machine, use a tunnel: ssh -L 8809:127.0.0.1:8809 HOST; or a proxy: serve.console.proxy"
         )
-    with listen(host, port, "the console") as listener:
-        port = listener.getsockname()[1]
+    with ExitStack() as sockets:
+        listeners = [sockets.enter_context(each) for each in _listen(host, port, settings)]
+        port = listeners[0].getsockname()[1]
         watch = RecordWatch(sources.records, poll)
         strangers = Strangers()
         log_little("uvicorn.error")
@@ -88,19 +89,33 @@ async def opened_console(
             http=strangers.protocol(), log_level="warning", access_log=False, lifespan="off", ws="none",
             proxy_headers=False, server_header=False, timeout_graceful_shutdown=1,
         )  # fmt: skip
-        address = settings.origin or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        address = settings.origin or f"http://{access.name}:{port}"
 
         def new_link(*, read_only: bool = False) -> str:
             return address + (f"/{access.place}/" if settings.proxy else access.new_link(read_only=read_only))
 
         server = ReportingServer(config, lambda: started(new_link))
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(sockets=listeners))
         try:
             yield serving
         finally:
             server.should_exit = True
             watch.close()
             await serving
+
+
+def _listen(host: str, port: int, settings: ConsoleSettings) -> list[socket.socket]:
+    """Return the sockets that listen. Without a proxy they have both addresses that a browser may try for our name:
+    else another user of this machine could answer at the other one."""
+    first = listen(host, port, "the console")
+    other = "127.0.0.1" if first.family == socket.AF_INET6 else "::1"
+    if settings.proxy or not _is_ours(other):
+        return [first]
+    try:
+        return [first, listen(other, first.getsockname()[1], "the console")]
+    except ConfigError:
+        first.close()
+        raise
 
 
 def _is_ours(address: str) -> bool:

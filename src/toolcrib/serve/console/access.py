@@ -3,7 +3,8 @@ proxy names; and only pages of the console itself are obeyed.
 
 The link works once, for a short time. It is in the part of the address that browsers do not send; the page posts it and
 gets a cookie. All addresses are below a folder with a random name: a browser sends a cookie to every port of a host, so
-without this a server that an agent started could be sent it.
+without this a server that an agent started could be sent it. The host in the link has a random name, too: a service
+worker of a page that another server had at our port earlier would otherwise answer in our place, and take the link.
 
 With a proxy in the settings there are no links: each request must come from its address, and its header says whose it
 is.
@@ -68,7 +69,8 @@ class FormRefused(ToolcribError):
 
 class ConsoleAccess:
     """ASGI middleware in front of the console that listens on a port of this machine. `place` is the folder of all
-    addresses. `admit(client, browser)` says whether the connection of a request is not one too many for its browser."""
+    addresses, and `name` the host in links: browsers find it on this machine. `admit(client, browser)` says whether the
+    connection of a request is not one too many for its browser."""
 
     def __init__(
         self,
@@ -78,7 +80,9 @@ class ConsoleAccess:
         admit: Callable[[object, str], bool] = lambda _client, _browser: True,
     ) -> None:
         self._app, self._admit, self._proxy = app, admit, settings if settings.proxy else None
-        self._hosts = frozenset({urlsplit(settings.origin).netloc}) if self._proxy else authorities(LOOPBACK, port)
+        self.name = f"{secrets.token_hex(8)}.localhost"
+        names = (self.name, *LOOPBACK)
+        self._hosts = frozenset({urlsplit(settings.origin).netloc}) if self._proxy else authorities(names, port)
         self.place = "console" if self._proxy else secrets.token_hex(16)
         self._links: dict[bytes, tuple[float, bool]] = {}
         self._browsers: dict[bytes, str] = {}
