@@ -24,7 +24,7 @@ def test_every_start_with_its_place_and_reason(tmp_path: Path, monkeypatch: pyte
     planted.chmod(0o755)
     (ws / "server.py").write_text("import json\n")
     config = tmp_path / "own.toml"
-    config.write_text(f"[mcp_servers.notes]\ncommand = {sys.executable!r}\nargs = ['server.py']\n")
+    config.write_text(f"[mcp_servers.notes]\ncommand = {sys.executable!r}\nargs = ['--key', 'k1.py', 'server.py']\n")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", f"{planted.parent}{os.pathsep}{os.environ['PATH']}")
     settings = load_settings(ws, config=config)
@@ -37,6 +37,7 @@ def test_every_start_with_its_place_and_reason(tmp_path: Path, monkeypatch: pyte
     )
     (server,) = [each for each in found if each.name == "starts MCP server notes"]
     assert sys.executable in server.detail and "server.py" in server.detail and "protected" in server.detail
+    assert "k1.py" not in server.detail, "the value of an option for a secret"
     assert any(each.name == "own environment" and "outside the workspace" in each.detail for each in found)
     starts = Starts([ws], StateFolder.for_workspace(ws).path.parent / "starts")
     starts.check(declared_starts(settings)[0])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolcrib.config.hide import hidden
+from toolcrib.config.hide import hidden, hidden_text
 
 SECRET = "hunter2hunter2"
 
@@ -48,3 +48,8 @@ def test_names_of_variables_are_no_secrets() -> None:
 
 def test_a_name_that_sounds_secret_hides_no_command() -> None:
     assert hidden({"mcp_servers": {"keycloak": {"command": "sh"}}}) == {"mcp_servers": {"keycloak": {"command": "sh"}}}
+
+
+def test_a_key_in_the_path_of_an_address_is_masked() -> None:
+    assert hidden_text("https://mcp.example.com/s/NDc4ZTM4YTgtYjM0/mcp") == "https://mcp.example.com/s/***/mcp"
+    assert hidden_text("see /home/ann/NDc4ZTM4YTgtYjM0") == "see /home/ann/NDc4ZTM4YTgtYjM0", "no address"

@@ -21,6 +21,7 @@ from ..boundary.ripgrep import find_ripgrep
 from ..boundary.sandbox import probe, select_sandbox
 from ..boundary.sandbox.spec import DoctorFinding
 from ..config import Settings
+from ..config.hide import MASK, hidden
 from ..core.errors import ToolcribError
 from ..core.extras import how_to_add
 from ..core.text import size
@@ -200,7 +201,9 @@ def _declared(starts: Starts, start: DeclaredStart) -> DoctorFinding:
     files = starts.host_files([start])
     detail = f"{program}; none of its files lie where tools may write"
     if files:
-        shown = ", ".join(os.path.relpath(each.path, start.cwd) for each in files[:5])
+        secret = [word for word, seen in zip(start.words, hidden(list(start.words)), strict=True) if word != seen]
+        paths = (os.path.relpath(each.path, start.cwd) for each in files[:5])
+        shown = ", ".join(MASK if any(path in word for word in secret) else path for path in paths)
         more = " …" if len(files) > 5 else ""
         detail = f"{program}; protected, and asked about when they have changed: {shown}{more}"
     return DoctorFinding(name, True, detail, needed=False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
 
 from ..core.settings import Section, annotations_of
-from ..core.text import lazy_regex
+from ..core.text import lazy_regex, without_path_keys
 
 MASK = "***"
 
@@ -67,6 +67,7 @@ def hidden_text(text: str) -> str:
     """Return a text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
     for pattern in (_USERINFO, _QUERY, _SCHEME, _LOGIN, _WEBHOOK, _KNOWN):
         text = re.sub(pattern, rf"\1{MASK}", text)
+    text = without_path_keys(text)
     for span in reversed(_redactor().spans(text)):
         text = f"{text[: span.start]}{MASK}{text[span.end :]}"
     return re.sub(_ASSIGNED, rf"\1{MASK}", text)

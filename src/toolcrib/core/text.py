@@ -47,6 +47,11 @@ def is_web_url(text: str) -> bool:
         return False
 
 
+def without_path_keys(text: str) -> str:
+    """Return a text in which the addresses have no keys in their paths: some servers take them there."""
+    return _PATH.sub(lambda path: _KEY.sub("***", path[0]), text)
+
+
 def matches(names: str | Iterable[str], patterns: Iterable[str]) -> bool:
     """Return whether one of the names fits one of the patterns, as in settings that name tools: `mcp_github_*`, `exec`.
 
@@ -87,3 +92,7 @@ class _Lazy:
         found = getattr(re.compile(*self._given), name)
         setattr(self, name, found)  # from now on this is not called
         return found
+
+
+_PATH = lazy_regex(r"(?<=://)[^/\s?#]+/[^\s?#\"']*")
+_KEY = lazy_regex(r"(?<=/)(?!\$\{)(?=[^/]*?[A-Za-z])(?=[^/]*?(?:[0-9]|[a-z][A-Z]))[^/]{16,}")

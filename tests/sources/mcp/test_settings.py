@@ -63,3 +63,9 @@ def test_what_a_person_is_shown_holds_no_secrets() -> None:
         == "npx -y s --token *** --api-key=*** API_TOKEN=*** https://***@x -H X-Api-Key:*** --header=Cookie:***"
     )
     assert server_config("a", {"url": "https://u:p@x/mcp?key=1"}).where == "https://***@x/mcp"
+    path = "https://mcp.example.com/api/v2/s/NDc4ZTM4YTgtYjM0"
+    assert server_config("a", {"url": f"{path}/mcp"}).where == "https://mcp.example.com/api/v2/s/***/mcp"
+    remote = server_config("a", {"command": "mcp-remote", "args": [f"{path}/sse?api_key=1"]})
+    assert remote.where == "mcp-remote https://mcp.example.com/api/v2/s/***/sse"
+    plain = "https://example.com/servers/model-context-protocol/${KEY_OF_THIS_SERVER}/"
+    assert server_config("a", {"url": plain}).where == plain

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.settings import AnyPath, Bounds, Checked, Converted, NotASetting, Seconds, Section, check, snake
-from ...core.text import is_web_url, lazy_regex
+from ...core.text import is_web_url, lazy_regex, without_path_keys
 from ...core.variables import expand
 
 TRANSPORTS: Mapping[str, str] = {
@@ -37,6 +37,10 @@ def _transport(text: str) -> str:
 def _address(url: str) -> None:
     if url and "${" not in url and not is_web_url(url):
         raise ValueError(f"{url!r} should be a URL like https://example.com/mcp")
+
+
+def _address_shown(url: str) -> str:
+    return without_path_keys(_LOGIN.sub("://***@", url.partition("?")[0]))
 
 
 def _server_name(name: str) -> None:
@@ -180,13 +184,13 @@ class ServerConfig(Section):
     def where(self) -> str:
         """The command line, or the address, to show to a person, without parts that may be secret."""
         if self.url is not None:
-            return _LOGIN.sub("://***@", self.url.partition("?")[0])
+            return _address_shown(self.url)
         shown, follows = [self.command or ""], False
         for arg in self.args:
             found = None if follows else _SECRET.match(arg)
             shown.append("***" if follows else f"{found[1]}{found[2]}***" if found and found[2] else arg)
             follows = found is not None and not found[2]
-        return _LOGIN.sub("://***@", " ".join(shown))[:200]
+        return " ".join(_address_shown(word) if "://" in word else word for word in shown)[:200]
 
     def of_tool(self, tool: str) -> ToolConfig:
         """Return the settings of one tool; empty settings if there are none."""
