@@ -271,7 +271,7 @@ def logged_out(options: Options, name: Name) -> None:
         raise Usage(f"there is no MCP server {name!r} with a url")
     folder = options.state().path.parent / "mcp" / "tokens"
     config = replace(settings.mcp_servers[name], name=name).expanded(os.environ)
-    there = TokenFile(folder, config.url or "", lambda key, value: None).forget()
+    there = TokenFile(folder, config.url or "", lambda key, value: None).forget(config)
     show.say(f"Logged out of {name}." if there else f"There was no login to {name}.")
 
 

@@ -56,9 +56,9 @@ async def test_the_file_is_private_and_its_secrets_are_known(host: Any) -> None:
     assert again.has_tokens
     assert (await again.get_tokens()) == (await tokens.get_tokens())
     assert not TokenFile(host.tokens, "https://other.example/mcp", host.learn).has_tokens
-    assert again.forget()
+    assert again.forget(config())
     assert not again.path.exists()
-    assert not again.forget()
+    assert not again.forget(config())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"url": "https://mcp.example/mcp", "tokens": 3}'])
@@ -156,8 +156,12 @@ async def test_a_server_that_is_its_own_authorization_server_is_kept_to_that(hos
 
 async def test_a_new_login_is_held_to_the_authorization_server_of_the_first_one(host: Any) -> None:
     assert await login(host, "https://as.example") == "sent"
-    TokenFile(host.tokens, URL, host.learn).begin(dataclasses.replace(config(), oauth=OAuthConfig("us")))
+    ours = dataclasses.replace(config(), oauth=OAuthConfig("us"))
+    tokens = TokenFile(host.tokens, URL, host.learn)
+    assert tokens.forget(ours)
+    assert not tokens.forget(ours)
     assert not TokenFile(host.tokens, URL, host.learn).has_tokens
+    assert "s3" not in tokens.path.read_text()
     assert "the first login was for https://as.example" in await login(host, "https://evil.example")
 
 

@@ -111,7 +111,7 @@ class McpServers:
             raise ConfigError(f"a login to {config.name}: {absent('oauth')}")
         from .oauth.provider import TokenFile
 
-        TokenFile(services.tokens, config.url or "", services.learn).begin(config)
+        TokenFile(services.tokens, config.url or "", services.learn).forget(config)
         server = Upstream(config, services, Relay(), lambda server, listing: None)
         try:
             listing = await server.refresh()

@@ -253,20 +253,18 @@ class TokenFile:
         self._saved.client = client_info
         self._save()
 
-    def begin(self, config: ServerConfig) -> None:
-        """Log out for a new login: delete everything except where the client of the settings was used first."""
-        saved = self._saved
-        self.forget()
-        if config.oauth.client_id is not None and saved.pinned is not None:
-            self._saved = SavedLogin(url=saved.url, client=saved.client, pinned=saved.pinned)
-            self._save()
-
-    def forget(self) -> bool:
-        """Log out: delete everything. Return whether there was anything to delete."""
-        self._saved = SavedLogin(url=self._saved.url)
-        there = self.path.exists()
+    def forget(self, config: ServerConfig) -> bool:
+        """Log out: delete everything except where the client of the settings was used first. Return whether there was a
+        login."""
+        saved, there = self._saved, self.path.exists()
+        self._saved = SavedLogin(url=saved.url)
         self.path.unlink(missing_ok=True)
-        return there
+        if config.oauth.client_id is None or saved.client is None or saved.pinned is None:
+            return there
+        client = saved.client.model_copy(update={"client_secret": None})
+        self._saved = SavedLogin(url=saved.url, client=client, pinned=saved.pinned)
+        self._save()
+        return saved.tokens is not None
 
     @property
     def _uris(self) -> list[str]:
