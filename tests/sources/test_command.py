@@ -48,6 +48,11 @@ async def test_a_full_schema_counts_in_full_and_gives_defaults(room: Room) -> No
         (tool("echo {{b}}", parameters={"a": "string"}), "no parameter of that name; parameters: a"),
         (tool("echo {{a}}", parameters={"a": "text"}), "'text' is not a type"),
         (tool("echo {{a}}", parameters={"properties": {"a": {"type": "string"}}}), "needs a default"),
+        (
+            tool("echo 'x"),
+            r"/config\.json:1: custom tool 't': the command cannot be read as shell: a quote is not closed: \"'x\"",
+        ),
+        (tool("ls |"), "a command is missing at the end"),
         (tool("echo", category="reading"), "unknown category"),
         (tool("echo", working_dir="/etc"), "outside"),
         (tool("echo") | {"name": "exec"}, "registered already"),

@@ -45,7 +45,7 @@ BAD = [
     "A={{a}}", "A={{a}}; eval $A", "x=({{a}})", "x[{{a}}]=1 ls", "for x in {{a}}; do $x; done", "f() { cat {{a}}; }; f",
     "set -- x; echo {{a}}", "shift; echo {{a}}", "echo $1 {{a}}", 'echo "$@" {{a}}',
     # not shell at all
-    "", "  ", "echo {{a}} 'x", "if {{a}}", "echo \0",
+    "", "  ", "echo {{a}} 'x", "if {{a}}", "echo \0", "echo 'x", 'echo "x', "if true", "ls |", "(ls", "echo $(ls",
 ]  # fmt: skip
 
 SHAPES = [

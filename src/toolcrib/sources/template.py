@@ -66,14 +66,18 @@ class CommandTemplate:
 
 
 def command_template(text: str) -> CommandTemplate:
-    """Check a template. Raises ToolDefinitionError if a placeholder is in a forbidden place; the text names it."""
+    """Check a template. Raises ToolDefinitionError if it has no end, such as an open quote, or if a placeholder is in a
+    forbidden place; the text names it."""
     if not text.strip():
         raise ToolDefinitionError("the command is empty")
     if "\0" in text:
         raise ToolDefinitionError("the command contains a NUL character")
     names = tuple(dict.fromkeys(PLACEHOLDER.findall(text)))
+    items, unsure = parse((marks := _Marks(text)).marked)
+    if unsure is not None and (names or _is_unfinished(unsure)):
+        raise ToolDefinitionError(f"the command cannot be read as shell: {unsure.reason}")
     if names:
-        _check_places(text)
+        _check_places(marks, items)
     script = PLACEHOLDER.sub(lambda found: f'"${{{names.index(found[1]) + 1}}}"', text)
     return CommandTemplate(text, names, script)
 
@@ -101,11 +105,12 @@ def argument(name: str, values: Mapping[str, Any]) -> str:
 # --- allowed places of placeholders
 
 
-def _check_places(text: str) -> None:
-    marks = _Marks(text)
-    items, unsure = parse(marks.marked)
-    if unsure is not None:
-        raise ToolDefinitionError(f"the command cannot be read as shell: {unsure.reason}")
+def _is_unfinished(unsure: tree.Unsure) -> bool:
+    """Return whether every shell would refuse the text, because something in it has no end."""
+    return unsure.rule == "shell:syntax" and (not unsure.source or unsure.reason.startswith("a quote is not closed"))
+
+
+def _check_places(marks: _Marks, items: tuple[tree.Item, ...]) -> None:
     places = _Places(marks)
     places.walk(items)
     for index, name in enumerate(marks.names):

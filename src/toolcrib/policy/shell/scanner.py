@@ -25,7 +25,8 @@ class Scanner:
 
     def error(self, reason: str) -> Unsure:
         """Return the error for the current position."""
-        return Unsure(f"{reason}: {self.s[self.i : self.i + 30]!r}", self.s[self.i : self.i + 30])
+        rest = self.s[self.i : self.i + 30]
+        return Unsure(f"{reason}: {rest!r}" if rest else f"{reason} at the end", rest)
 
     def enter(self) -> None:
         """Count a level of nesting. Raises `Unsure` if there are too many."""
