@@ -54,8 +54,36 @@ def test_a_first_setting(cli: Cli) -> None:
 )
 def test_what_is_no_setting_is_not_written(cli: Cli, key: str, value: str, said: str) -> None:
     done = cli("config", "set", key, value, code=2)
+    path = cli.home / ".config/toolcrib/config.toml"
     assert said in done.stderr and "Wrote" not in done.stderr
+    assert f"{path}:" not in done.stderr and f"Nothing was written to {path}." in done.stderr  # it has no such line
+    assert not path.exists()
+
+
+def test_a_fault_that_is_in_the_file_is_named_with_its_line(cli: Cli) -> None:
+    path = cli.write("wrong.toml", "[limits]\ncallls = 3\n")
+    for words in (["set", "mode", "observer"], ["unset", "limits"]):
+        said = cli("config", *words, "--config", "wrong.toml", code=None).stderr
+        assert (f"{path}:2: limits.callls" in said) == (words[0] == "set")
+    assert path.read_text() == ""
+
+
+def test_what_makes_every_command_fail_is_not_written_and_what_is_missing_is_named(cli: Cli) -> None:
+    no_tool = json.dumps([{"name": "t", "description": "d", "command": "echo 'x"}])
+    for key, value, said in (
+        ("openapi.shop.spec", "nope.json", "nope.json: cannot be read: No such file or directory"),
+        ("custom_tools", no_tool, "custom tool 't': the command cannot be read as shell: a quote is not closed"),
+    ):
+        refused = cli("config", "set", key, value, code=2).stderr
+        assert said in refused and "Nothing was written" in refused
     assert not (cli.home / ".config/toolcrib/config.toml").exists()
+    for key, value in (("secrets.T.file", "/nope"), ("plugins.plugin_dirs", "/nope,~"), ("web.proxy_ca", "/nope")):
+        said = cli("config", "set", key, value).stderr
+        assert said.splitlines()[1:] == [f"warning: {key}: there is no /nope"]
+    for words in ("config set mcp_servers.a.command", "config set mcp_servers.b.command", "mcp add c"):
+        said = cli(*words.split(), "toolcrib-nope", "--yes").stderr
+        assert "there is no program toolcrib-nope" in said
+    assert "there is no" not in cli("mcp", "add", "d", "sh", "--yes").stderr
 
 
 def test_a_file_that_was_right_stays_and_one_that_was_wrong_can_be_mended(cli: Cli) -> None:

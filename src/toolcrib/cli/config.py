@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from ..boundary.workspace import Workspace
 from ..config.files import ConfigFile
 from ..config.hide import hidden, plain
 from ..config.layers import Layer, file_layer
 from ..config.settings import schema_text
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolcribError
 from ..policy.starts import Starts
 from . import show
 from .editor import in_editor
@@ -23,7 +24,7 @@ from .exit_codes import FAILED, OK, Usage
 from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .servers_file import SECTIONS, START_QUESTION
+from .servers_file import SECTIONS, START_QUESTION, warn_if_missing
 from .settings_file import Keys, own_file, parsed, project_file, with_setting, without_setting, write
 
 Project = Annotated[
@@ -102,9 +103,6 @@ def set_(
     path, text = _file(options, project)
     keys = tuple(key.split("."))
     after, meant = _with(path, text, keys, value)
-    if keys[0] == "sandbox":  # a folder that is not there would make every later command fail
-        sandbox = _layer(path, after).values["sandbox"]
-        Workspace(_root(options), sandbox.read_roots, sandbox.write_roots).close()
     of_hook = keys[0] == "hooks" and '"command"' in json.dumps(meant)
     of_server = keys[0] in SECTIONS and (len(keys) < 3 or keys[2] in ("command", "args", "env", "cwd", "url"))
     if of_server or of_hook:
@@ -112,6 +110,7 @@ def set_(
         options.confirm(START_QUESTION, "nothing was written")  # as `toolcrib mcp add` does
     _try(options, path, text, after)
     _say_what_counts(options, path, keys, meant)
+    _say_what_is_missing(_layer(path, after).values, keys)
 
 
 def unset(options: Options, key: Key, project: Project = False) -> None:
@@ -122,7 +121,10 @@ def unset(options: Options, key: Key, project: Project = False) -> None:
         after = without_setting(text, path.suffix, keys)
     except ConfigError as error:
         raise Usage(f"{path}: {error}") from None
-    _check(path, after)
+    try:
+        _check(path, after)
+    except ConfigError as error:
+        raise _refusal(path, text, error) from None
     _try(options, path, text, after)
 
 
@@ -143,10 +145,21 @@ def _with(path: Path, text: str, keys: Keys, words: list[str]) -> tuple[str, Any
             after = with_setting(text, path.suffix, keys, value)
             _check(path, after, keys)
         except ConfigError as error:
-            wrong = wrong or error
+            wrong = error if wrong is None or "should be a list" in str(wrong) else wrong
         else:
             return after, value
-    raise Usage(str(wrong))
+    raise _refusal(path, text, wrong)
+
+
+def _refusal(path: Path, before: str, error: Exception | None) -> Usage:
+    """The error of a change that is not written: what is wrong in the file as it is, or else in the change, without
+    the lines of a text that nobody will see."""
+    try:
+        _check(path, before)
+    except ConfigError as there:
+        return Usage(str(there))
+    said = re.sub(rf"^{re.escape(str(path))}(?::\d+)?: ", "", str(error), flags=re.MULTILINE)
+    return Usage(f"{said}\nNothing was written to {path}.")
 
 
 def _readings(words: list[str]) -> Iterator[Any]:
@@ -172,25 +185,38 @@ def _check(path: Path, text: str, keys: Keys = ()) -> None:
 
 def _layer(path: Path, text: str) -> Layer:
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return file_layer(ConfigFile(path, text, digest, parsed(text, path.suffix)))
+    try:
+        values = parsed(text, path.suffix)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return file_layer(ConfigFile(path, text, digest, values))
 
 
 def _try(options: Options, path: Path, before: str, after: str) -> None:
-    """Write a file; put it back if the settings were right before and are wrong with it. Raises ConfigError."""
+    """Write a file; put it back if commands worked before and would fail with it. Raises Usage."""
     try:
-        options.settings(quiet=True)
-    except ConfigError:  # it may be what mends them
+        _build(options)
+    except (ToolcribError, OSError):  # it may be what mends them
         return _write(options, path, after)
     write(path, after)
     try:
-        options.settings(quiet=True)
-    except ConfigError:
+        _build(options)
+    except (ToolcribError, OSError) as error:
         if before:
             write(path, before)
         else:
             path.unlink()
-        raise
+        raise _refusal(path, before, error) from None
     return _write(options, path, after)
+
+
+def _build(options: Options) -> None:
+    """Do what every command begins with. Raises ToolcribError or OSError."""
+    logging.disable()  # the next command logs it
+    try:
+        options.build(options.settings(quiet=True)).close()
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _write(options: Options, path: Path, text: str) -> None:
@@ -204,6 +230,17 @@ def _say_what_counts(options: Options, path: Path, keys: Keys, meant: Any) -> No
     source = _source(".".join(keys), options.settings(quiet=True).origin.sources)
     if source is not None and not source.startswith(str(path)):
         show.warn(f"{'.'.join(keys)} = {_written(meant)} does not count here: {source} says otherwise")
+
+
+def _say_what_is_missing(values: Mapping[str, Any], keys: Keys) -> None:
+    """Warn of files, folders and programs that the changed section names and that are not there."""
+    for dotted, value in _flat({name: plain(each) for name, each in values.items() if name == keys[0]}):
+        for named in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            if isinstance(named, Path) and not named.exists():
+                show.warn(f"{dotted}: there is no {named}")
+    for name, server in values.get("mcp_servers", {}).items() if keys[0] in SECTIONS else ():
+        if name in keys[1:2] or len(keys) == 1:
+            warn_if_missing(server.command, server.env)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

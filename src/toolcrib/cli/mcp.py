@@ -25,7 +25,7 @@ from . import show
 from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .servers_file import START_QUESTION, with_server, without_server
+from .servers_file import START_QUESTION, warn_if_missing, with_server, without_server
 from .settings_file import own_file, write
 
 if TYPE_CHECKING:
@@ -159,6 +159,8 @@ def _put(options: Options, servers: Mapping[str, Any]) -> None:
         show.say(f"+ {_masked(line, servers)}", "green")
     options.confirm(START_QUESTION, "nothing was written")
     write(path, text)
+    for entry in servers.values():
+        warn_if_missing(entry.get("command"), entry.get("env") or {})
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
 
 

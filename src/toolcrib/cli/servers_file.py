@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ..boundary.programs import named_programs
 from ..core.errors import ConfigError
+from . import show
 from .settings_file import Json, checked, parsed, toml_key, toml_value, with_setting, without_setting
 
 SECTIONS = ("mcp_servers", "mcpServers", "McpServers")
 START_QUESTION = "Write this? Its programs run with your rights."
+
+
+def warn_if_missing(command: str | None, env: Mapping[str, str]) -> None:
+    """Warn if there is no such program on this machine."""
+    if command and "${" not in command and not any(named_programs(command, env.get("PATH"))):
+        show.warn(f"there is no program {command}; the server cannot start without it")
 
 
 def with_server(text: str, suffix: str, name: str, entry: Mapping[str, Any]) -> str:

@@ -128,7 +128,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
                 settings.web.user_agent,
             )  # fmt: skip
         except ToolcribError as error:
-            where = settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
+            where = settings.origin.sources.get(f"openapi.{name}") or "settings"
             raise ConfigError(f"{where}: openapi.{name}: {error}") from None
     if why is not None:
         missing.append((f"openapi {name}", why))
