@@ -254,16 +254,19 @@ async def test_an_error_of_ours_ends_one_command_and_not_the_others() -> None:
     class Broken:
         def __init__(self) -> None:
             self.fd, self.write_end = os.pipe()
+            self.ready, self.ready_end = os.pipe()
 
         def feed(self, data: bytes) -> int | None:
             raise RuntimeError("cannot confine")
+
+        def release(self) -> None: ...
 
         def failure(self, stderr: str, code: int) -> Exception | None:
             return None
 
         def close(self) -> None:
-            os.close(self.fd)
-            os.close(self.write_end)
+            for fd in (self.fd, self.write_end, self.ready, self.ready_end):
+                os.close(fd)
 
     handshake = Broken()
     broken = start(Spawn(["/bin/sleep", unique("75.5")], "/tmp", ENV, handshake=handshake), timeout=20)

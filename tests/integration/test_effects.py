@@ -296,9 +296,10 @@ async def test_without_layers_there_is_a_word_and_direct(work: Path) -> None:
 
 
 async def test_a_mount_in_the_workspace_is_not_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.boundary.mount_points import Mount
     from toolcrib.boundary.sandbox import bubblewrap
 
-    monkeypatch.setattr(bubblewrap, "_mount_points", lambda: ["/", str(work / "mounted")])
+    monkeypatch.setattr(bubblewrap, "mounts", lambda: [Mount("2", "1", "0:9", "/", str(work / "mounted"))])
     async with toolbox(work, "journal", yes=True) as box:
         out = await run(box, "echo after > a")
         assert "a file system of its own" in out.for_llm

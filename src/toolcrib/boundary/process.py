@@ -262,6 +262,7 @@ class Process:
         if spawn.handshake is not None:
             os.set_blocking(spawn.handshake.fd, False)
             spawner().watch(spawn.handshake.fd, self._news, self)
+            spawner().watch(spawn.handshake.ready, self._prepared, self)
         tree.watch_exit(self._exited, self)
         self._streams.feed(self)
         if self._killing:  # cancelled before it began
@@ -283,6 +284,13 @@ class Process:
             self._tree.lead(leader)
             if self._killing:
                 self._tree.signal(gently=True)
+
+    def _prepared(self) -> None:
+        handshake = self._spawn.handshake
+        assert handshake is not None
+        self._news()  # it came before
+        spawner().forget(handshake.ready)
+        handshake.release()
 
     def _kill(self, reason: EndedBy) -> None:
         if self.done:
@@ -344,7 +352,8 @@ class Process:
         self._streams.close()
         spawner().running.discard(self)
         if self._spawn.handshake is not None:
-            spawner().forget(self._spawn.handshake.fd)
+            for fd in (self._spawn.handshake.fd, self._spawn.handshake.ready):
+                spawner().forget(fd)
         if self._tree is not None:
             self._tree.close()
         self._spawn.discard()

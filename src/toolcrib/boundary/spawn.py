@@ -20,9 +20,17 @@ class Handshake(Protocol):
         """Return a file descriptor that becomes readable when the launcher has a message."""
         ...
 
+    @property
+    def ready(self) -> int:
+        """Return a file descriptor that becomes readable when the launcher has prepared everything."""
+        ...
+
     def feed(self, data: bytes) -> int | None:
-        """Read the launcher's message. Return the leader's pid once it is known, after confining and releasing the
-        leader."""
+        """Read the launcher's message. Return the leader's pid once it is known, after confining the leader."""
+        ...
+
+    def release(self) -> None:
+        """Let the leader run the command, when the launcher is ready. Raises SandboxUnavailable if it must not run."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,5 @@
-"""A command does not begin when our process was killed before it had set the command's limits."""
+"""A command does not begin when our process was killed before it had set the command's limits, or when another command
+changed what is mounted for it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.mount_points import Mount, not_bound
+from toolcrib.boundary.process import run
 from toolcrib.boundary.process_tree import end_left_behind
+from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.core.errors import SandboxUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -76,3 +82,38 @@ def test_a_killed_process_leaves_no_command_that_begins(tmp_path: Path) -> None:
     finally:
         mine.send_signal(signal.SIGKILL)
         mine.wait()
+
+
+@pytest.mark.parametrize("target", ["..", "../.."])
+async def test_a_link_in_the_place_of_a_protected_folder_shows_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """Another command that runs makes 'sub' protected, and a link to the home once it has been judged."""
+    (workspace := tmp_path / "home" / "ws").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(workspace / target))
+    sub = workspace / "sub"
+    sub.mkdir()
+    for folder in (sub, tmp_path, tmp_path / "home"):
+        (folder / ".bashrc").write_text("secret")
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap"), workspace)
+    spawn = sandbox.wrap(["/bin/cat", ".bashrc"], cwd=workspace, env=command_environment(), timeout=60)
+    sub.rename(workspace / "other")
+    sub.symlink_to(target)
+    with pytest.raises(SandboxUnavailable, match="sub was changed while"):
+        await run(spawn, timeout=60)
+
+
+def test_each_path_must_be_bound_onto_itself_as_often_as_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.boundary import mount_points
+
+    there = [
+        Mount("1", "0", "0:1", "/", "/new"), Mount("2", "1", "8:1", "/ws", "/new/ws"),
+        Mount("3", "2", "8:1", "/ws/a", "/new/ws/a"), Mount("4", "3", "8:1", "/home", "/new/ws/a/b"),
+        Mount("5", "2", "8:2", "/", "/new/ws/own"), Mount("6", "5", "8:2", "/x", "/new/ws/own/x"),
+    ]  # fmt: skip
+    monkeypatch.setattr(mount_points, "mounts", lambda pid: there)
+    monkeypatch.setattr(mount_points, "_LOOKS", 1)
+    assert not_bound(1, ["/ws/a", "/ws/own/x"], "/new") == ""
+    assert not_bound(1, ["/ws/a", "/ws/a"], "/new") == "/ws/a"
+    assert not_bound(1, ["/ws/a/b"], "/new") == "/ws/a/b"
+    assert not_bound(1, ["/ws/a/c"], "/new") == "/ws/a/c"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SandboxUnavailable
-from ...core.text import lazy_regex
 from ..filesystems import may_hang
+from ..mount_points import mounts, not_bound
 from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
 from ..workspace_paths import WHOLE_MACHINE
@@ -48,9 +49,9 @@ _ISOLATION = (
 )  # fmt: skip
 
 _SHOWING = frozenset({"--bind", "--bind-try", "--ro-bind", "--ro-bind-try", "--symlink"})  # a source and a target
+_NEW_ROOT = "/newroot"  # what bubblewrap mounts lies there until its last steps
 _MAX_WITHHELD = 2_000
 """bubblewrap takes at most 9,000 arguments, three for each path."""
-_OCTAL = lazy_regex(rb"\\([0-7]{3})")
 
 
 class BubblewrapSandbox:
@@ -102,10 +103,11 @@ class BubblewrapSandbox:
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards
-        if layer is None:
-            arguments += self._pins()  # before the guards: what is bound later lies over what is bound below it
+        # pins come before the guards: what is bound later lies over what is bound below it
+        bound = [] if layer is not None else self._pins()
         for guarded in guards:
-            arguments += guarded.arguments(pins=layer is None)
+            bound += guarded.arguments(pins=layer is None)
+        arguments += bound
         hidden = self._hidden(arguments)
         outlet = self._outlet()
         copies = open_system_files()
@@ -116,9 +118,11 @@ class BubblewrapSandbox:
             target, content = outlet.authorities
             copies.append((memory_file(content), target))
             arguments += ["--perms", "0444", "--ro-bind-data", str(copies[-1][0]), target]
-        arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
+        handshake = _BubblewrapHandshake(
+            self._settings.limits, timeout, outlet, () if layer is not None else bound[2::3]
+        )
+        arguments += ["--file", str(handshake.last), os.devnull, "--remount-ro", "/", "--chdir", str(cwd)]
 
-        handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet)
         filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
         arguments += ["--json-status-fd", str(handshake.status), "--block-fd", str(handshake.block)]
@@ -138,7 +142,7 @@ class BubblewrapSandbox:
             argv=[*arguments, "--", *argv],
             cwd="/",
             env=inner,
-            child_fds=(filter_fd, handshake.status, handshake.block, handshake.held, *(fd for fd, _ in copies)),
+            child_fds=(filter_fd, *handshake.for_bwrap(), *(fd for fd, _ in copies)),
             handshake=handshake,
             failure=handshake.failure,
             prepare=lambda: join_group(self._settings.limits),
@@ -282,7 +286,7 @@ def _overlay_roots(writable: Sequence[Path]) -> list[Path]:
         if may_hang(path):
             raise SandboxUnavailable(f"{path} lies on a network's file system, which cannot be overlaid safely")
         found.append(path)
-    for inner in _mount_points():
+    for inner in (each.point for each in mounts()):
         for path in found:
             if inner != str(path) and inner.startswith(f"{path}/"):
                 raise SandboxUnavailable(f"{inner} is a file system of its own, which a layer would hide")
@@ -290,31 +294,30 @@ def _overlay_roots(writable: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _mount_points() -> list[str]:
-    """Return the mount points that this process sees."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
-    # The kernel writes spaces, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
-    points = (line.split(b" ", 5)[4] for line in lines)
-    return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]
-
-
 class _BubblewrapHandshake:
-    """bwrap sends the leader's pid and waits. We set the leader's limits, open its outlet, and let it continue."""
+    """bwrap sends the leader's pid, mounts everything, and waits. We set the leader's limits, open its outlet, look at
+    its mounts, and let it continue.
 
-    def __init__(self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None) -> None:
-        self._limits, self._timeout, self._outlet = limits, timeout, outlet
+    bwrap follows links: a command that runs at the same time could put one in the place of what is `bound` onto itself.
+    """
+
+    def __init__(
+        self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None, bound: Sequence[str]
+    ) -> None:
+        self._limits, self._timeout, self._outlet, self._bound = limits, timeout, outlet, bound
         self.fd, self.status = os.pipe()
+        # bwrap copies `last` after all mounts: it is empty, and closed then, so that `ready` is at its end, too.
+        ready, last = socket.socketpair()
+        ready.shutdown(socket.SHUT_WR)
+        self.ready, self.last = ready.detach(), last.detach()
         self.block, self._release = os.pipe()
         # At the end of the pipe bwrap would run the command, too. So it keeps the pipe open itself: no end comes when
         # our process is killed before it has set the limits.
         self.held = os.dup(self._release)
         self._text = b""
         self._counted = CgroupEvents(limits)
-        self._confined = self._ran = False
+        self._leader: int | None = None
+        self._ran = False
 
     def feed(self, data: bytes) -> int | None:
         self._text += data
@@ -324,28 +327,38 @@ class _BubblewrapHandshake:
             news = json.loads(line)
             self._ran = self._ran or "exit-code" in news
             leader = news.get("child-pid", leader)
-        if leader is not None and not self._confined:
+        if leader is not None and self._leader is None:
             self._confine(leader)
         return leader
 
     def _confine(self, leader: int) -> None:
-        self._confined = True
         try:
-            self._bound(leader)
+            limit_process(leader, resource_limits(self._limits, self._timeout))
+            self._counted.begin(leader)
+            if self._outlet is not None:
+                self._outlet.open(leader)
+            self._leader = leader
         except (SandboxUnavailable, ProcessLookupError):
             if not has_ended(leader):
-                raise
-            return  # bubblewrap could not create the sandbox, and prints the reason
+                raise  # else bubblewrap could not create the sandbox, and prints the reason
+
+    def release(self) -> None:
+        if self._leader is None:
+            return
+        other = not_bound(self._leader, self._bound, _NEW_ROOT)
+        if other and not has_ended(self._leader):
+            raise SandboxUnavailable(
+                f"{other} was changed while the sandbox of this command was made, so that it would have shown other "
+                "files. The command did not run. Try again when no other command changes it."
+            )
         try:
             os.write(self._release, b"1")
         except BrokenPipeError:  # it has failed meanwhile, and prints the reason
             pass
 
-    def _bound(self, leader: int) -> None:
-        limit_process(leader, resource_limits(self._limits, self._timeout))
-        self._counted.begin(leader)
-        if self._outlet is not None:
-            self._outlet.open(leader)
+    def for_bwrap(self) -> tuple[int, ...]:
+        """Return the descriptors that bwrap gets."""
+        return self.status, self.block, self.held, self.last
 
     def failure(self, stderr: str, code: int) -> Exception | None:
         """Return the error if the command never ran, None if it did."""
@@ -359,8 +372,8 @@ class _BubblewrapHandshake:
 
     def close(self) -> None:
         """Close our ends. The other ends belong to the spawn's `child_fds`."""
-        os.close(self.fd)
-        os.close(self._release)
+        for fd in (self.fd, self.ready, self._release):
+            os.close(fd)
         if self._outlet is not None:
             self._outlet.close()
         self._counted.end()

@@ -1,0 +1,64 @@
+"""Read what is mounted where, as this process or another one sees it (proc_pid_mountinfo(5))."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from ..core.dataclass import dataclass
+from ..core.text import lazy_regex
+
+_OCTAL = lazy_regex(rb"\\([0-7]{3})")
+_LOOKS, _PAUSE = 20, 0.001  # while a sandbox takes its last steps, some of its mounts are not listed
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted file or folder: its numbers, its file system, its path there, and where it is mounted."""
+
+    number: str
+    above: str
+    device: str
+    path: str
+    point: str
+
+
+def mounts(pid: int | str = "self") -> list[Mount]:
+    """Return what is mounted for a process, in the order of mounting; nothing if that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/mountinfo", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    fields = (line.split(b" ", 5)[:5] for line in lines)
+    # The kernel writes spaces, tabs, line ends and backslashes in octal.
+    return [Mount(*(os.fsdecode(_OCTAL.sub(_as_byte, field)) for field in each)) for each in fields]
+
+
+def _as_byte(found: re.Match[bytes]) -> bytes:
+    return bytes([int(found[1], 8)])
+
+
+def not_bound(pid: int, paths: Iterable[str], base: str) -> str:
+    """Return the first of these paths that is not bound onto itself as a process sees it; "" if all are. While the
+    process prepares itself, `base` may come before its paths."""
+    wanted = Counter(paths)
+    found = ""
+    for _ in range(_LOOKS if wanted else 0):
+        there = {each.number: (each, each.point.removeprefix(base) or "/") for each in mounts(pid)}
+        right = Counter(point for each, point in there.values() if _is_itself(each, point, there.get(each.above)))
+        found = next((path for path, count in wanted.items() if right[path] < count), "")
+        if not found:
+            break
+        time.sleep(_PAUSE)
+    return found
+
+
+def _is_itself(mount: Mount, point: str, above: tuple[Mount, str] | None) -> bool:
+    """Return whether a mount shows what would be there without it."""
+    if above is None or above[0].device != mount.device:
+        return False
+    return os.path.normpath(os.path.join(above[0].path, os.path.relpath(point, above[1]))) == mount.path
