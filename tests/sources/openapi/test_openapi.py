@@ -275,6 +275,24 @@ async def test_operations_are_called(room: Room, server: int, monkeypatch: pytes
     assert tools["pets_delete_pets_by_petId"] == ("network_write", True)
 
 
+async def test_the_question_shows_all_that_is_sent(room: Room, server: int) -> None:
+    given = settings(room, server)
+    transfers = {
+        "operationId": "pay",
+        "parameters": [{"name": "X-Account", "in": "header", "schema": {"type": "string"}}, {"$ref": "#/amount"}],
+        "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
+    }
+    amount = {"name": "amount", "in": "query", "schema": {"type": "integer"}}
+    room.put("api.json", json.dumps({**API, "amount": amount, "paths": {"/pay": {"post": transfers}}}))
+    box = await room.open(mode="assistant", **given)
+    args = {"X-Account": "attacker", "amount": 5, "body": {"for": "rent"}}
+    output = await box.call("pets_pay", args)
+    row = box.approvals.get(output.meta["approval_id"])
+    assert row is not None
+    asked = f'POST http://127.0.0.1:{server}/v1/pay?amount=5\nX-Account: attacker\nContent-Type: application/json'
+    assert row["preview"] == f'{asked}\n{{"for": "rent"}}'
+
+
 async def test_no_name_of_a_parameter_changes_what_is_sent(room: Room, server: int) -> None:
     names = ("args", "self", "cls", "ctx", "kwargs", "class", "__class__", "a.b", "filter[x]", "$top")
     given = settings(room, server)

@@ -91,12 +91,13 @@ class OperationWork:
         return UrlJudge(self.api.requests.guard)({"url": url}, ctx)
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """Return the request line and the body."""
+        """Return the request line, the headers that the call chose, and the body."""
         from ...policy.preview import short
 
         plain, data = request_of(self.operation, self.api.base_url, args)
-        text = f"{self.operation.method} {plain.url}\n{data.decode('utf-8', 'replace')}".strip()
-        return short(text)
+        headers = (f"{name}: {value}" for name, value in plain.headers.items())
+        lines = (f"{self.operation.method} {plain.url}", *headers, data.decode("utf-8", "replace"))
+        return short("\n".join(lines).strip())
 
 
 def operation_tool(operation: Operation, api: Api, name: str, category: str | None = None) -> Tool:
