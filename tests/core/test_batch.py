@@ -77,12 +77,13 @@ class Bench:
                 tool(work, name="write", category="filesystem_write"),
                 tool(work, name="seq", category="filesystem_read", sequential=True),
                 tool(work, name="alone", category="filesystem_read", exclusive=True),
+                tool(work, name="script", category="memory", read_only=True, makes_calls=True),
             ],
             policy=policy,
         )
 
     async def run(self, names: str, limit: int = 16) -> list[str]:
-        kinds = {"r": "read", "w": "write", "s": "seq", "x": "alone"}
+        kinds = {"r": "read", "w": "write", "s": "seq", "x": "alone", "m": "script"}
         calls = [ToolCall(f"c{i}", kinds[n], {"n": i}) for i, n in enumerate(names)]
         return [o.for_llm for o in await self.registry.execute_parallel(calls, limit=limit)]
 
@@ -177,7 +178,7 @@ class Nobody:
 
 @pytest.mark.parametrize(
     ("names", "about", "ran"),
-    [("wwrww", {1}, {0, 2}), ("rrwr", {0}, {1, 3}), ("wwwr", {0, 2}, {3}), ("www", {2}, {0, 1})],
+    [("wwrww", {1}, {0, 2}), ("rrwr", {0}, {1, 3}), ("wwwr", {0, 2}, {3}), ("www", {2}, {0, 1}), ("wmr", {0}, {2})],
 )
 async def test_behind_a_stored_question_later_effects_may_ask_but_do_not_run(
     names: str, about: set[int], ran: set[int]

@@ -403,6 +403,19 @@ async def test_a_command_in_the_background_is_a_job_where_the_process_stays(
             assert results[0].text.startswith("Started session")
 
 
+async def test_nothing_begins_in_the_background_behind_a_call_that_waits() -> None:
+    later = [
+        call("exec", command="touch made", background=True),
+        call("job", action="start", tool="write_file", arguments={"path": "made", "content": ""}),
+        call("spawn", task="look"),
+    ]
+    async with hosted({"calls": [call("launch", what="rocket"), *later]}, stays=True) as (agent, _, engine):
+        session = agent.new_session()
+        assert [each["tool"] for each in (await agent.run("go", session)).waiting] == ["launch"]
+        assert await engine.jobs() == []
+        assert not agent.store.children(session.id)
+
+
 async def test_a_command_that_a_subagent_begins_in_the_background_is_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     model = ByTask(
         go=[[call("spawn", task="look at a.txt", wait=True)], "I go on."],

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..builtin.ask_user import CAN_PAUSE
 from ..core.call import ToolCall
-from ..core.context import READ_ELSEWHERE, REFUSES
+from ..core.context import BEHIND, READ_ELSEWHERE, REFUSES
 from ..core.events import CallFinished, CallStarted
-from ..core.finish import BEHIND
 from ..core.output import ImageBlock, ToolOutput
 from .events import CallDone, CallRun, PlanChanged
 from .history import CallResult, Image, ModelCall, ModelTurn, ResultTurn

@@ -228,7 +228,7 @@ class SpawnTool(Tool):
 
     name = "spawn"
     category = ToolCategory.MEMORY
-    read_only = True
+    read_only = makes_calls = True
     open_world = False
     timeout = None
     title = "Start a subagent"

@@ -51,8 +51,6 @@ class Call:
     _arguments: Mapping[str, Any] | None = None
     announced: bool = False
     """Whether `before_execute_tools` has run, for the whole batch of this call."""
-    behind: str = ""
-    """The tool of an earlier call of its batch that waits for a person: without an answer, this call has no effect."""
 
     def __init__(
         self, call_id: str, tool: Tool, text: str | bytes, ctx: ToolContext, waiting: Callable[[], None] | None = None
@@ -70,7 +68,7 @@ class Call:
         """Return the same call with other arguments and another context; it is not authorized yet."""
         kwargs, text = bound
         call = Call(self.call_id, self.tool, text, ctx, self.waiting)
-        call.kwargs, call.behind = kwargs, self.behind
+        call.kwargs = kwargs
         if call.text is self.text:
             call.redacted_arguments = self.redacted_arguments
         return call

@@ -40,6 +40,10 @@ READ_ELSEWHERE = "toolcrib_read_elsewhere"
 """A key in `ToolContext.metadata`: after `await ctx.metadata[READ_ELSEWHERE]()` the labels of the session are those of
 what others have read for it until now, too. A script does so before its calls."""
 
+BEHIND = "toolcrib_behind"
+"""A key in `ToolContext.metadata`: the tool of an earlier call of the same message that waits for a person. Without an
+answer, this call has no effect; in the `meta` of its output it says so."""
+
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
 MADE_IN = "toolcrib_made_in"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .bound import bound, clean_id, cut, map_texts, safe, start_of
+from .context import BEHIND, ToolContext
 from .errors import InvalidArguments, ToolExecutionDenied
 from .events import CallFinished, finished
 from .output import ToolOutput, plain_output, with_labels
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .call import Call
-    from .context import ToolContext
     from .interfaces import Grant
     from .output import Labels
     from .stages import Stages
@@ -39,8 +39,6 @@ def for_person(output: ToolOutput) -> str:
     return (output.user_text or output.for_llm).removesuffix(HINT)
 
 
-BEHIND = "behind"
-"""The key in `meta` of an output of the kind "pending" without a request: the tool of the call that waits."""
 _SILENT_KINDS = ("pending", "cancelled")
 
 
@@ -103,7 +101,7 @@ def not_bound(tool: Tool, error: Exception) -> ToolOutput:
 
 def held_back(call: Call) -> ToolOutput:
     """Return the output of a call with effects behind one that waits for a person."""
-    name, behind = call.tool.name, call.behind
+    name, behind = call.tool.name, call.ctx.metadata[BEHIND]
     text = (
         f"{name} was not run: {behind}, an earlier call of the same message, waits for a person. Call {name} again "
         "after the answer; now only if it does not matter which of the two comes first."

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .bound import clean_id
 from .call import Call
-from .context import EMPTY_CONTEXT, ToolContext
+from .context import BEHIND, EMPTY_CONTEXT, ToolContext
 from .errors import InvalidArguments, ToolcribError, ToolExecutionDenied
 from .events import CallStarted
 from .finish import (
@@ -100,8 +100,10 @@ class Pipeline:
         if tool.workspace is not None and (refusal := _elsewhere(tool, tool.workspace, ctx.workspace)) is not None:
             return self.refuse(tool.name, arguments, ctx, given, refusal)
         if behind or ctx.caller is not None or not stages.runs_freely(tool):
+            if behind:
+                ctx = replace(ctx, metadata={**ctx.metadata, BEHIND: behind})
             call = Call(call_id, tool, "", ctx, waiting)
-            call.announced, call.behind = announced, behind
+            call.announced = announced
             output = await observe(stages, call, arguments)
             return output if given is call_id else answering(output, given, tool.name)
         try:
@@ -181,7 +183,7 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     last.grant = answer
     if stages.dry_run and not call.tool.is_read_only:
         return await describe(stages, last.call, answer)
-    if call.behind and not call.tool.is_read_only:
+    if BEHIND in call.ctx.metadata and (call.tool.makes_calls or not call.tool.is_read_only):
         return held_back(call)
     kept = None if stages.tape is None else stages.tape.find(last.call)
     if kept is not None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         aliases: Mapping[str, str]
         names: tuple[str, ...]
         source: str
+        makes_calls: bool
         loop_exempt: bool
         judge: Judge | None
         judge_blocks: bool

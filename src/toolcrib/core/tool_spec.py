@@ -105,6 +105,8 @@ class ToolFields:
     """The server that it comes from."""
     definition: Definition | None = None
     """What that server says of it."""
+    makes_calls: bool = False
+    """Whether it lets other calls run, now or later, which may have effects though it has none itself."""
     loop_exempt: bool = False
     """Whether the loop guard ignores it."""
     judge_blocks: bool = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ..core.call import ToolCall
-from ..core.context import JOB, REFUSES, SUBAGENT, ToolContext
+from ..core.context import BEHIND, JOB, REFUSES, SUBAGENT, ToolContext
 from ..core.empty import EMPTY
 from ..core.errors import ToolError
 from ..core.output import LABELS, Labels, ToolOutput
@@ -50,7 +50,7 @@ class JobTool(Tool):
     read_only = True
     open_world = False
     timeout = 60.0
-    loop_exempt = True
+    makes_calls = loop_exempt = True
     title = "Background jobs"
 
     def __init__(
@@ -107,7 +107,7 @@ class JobTool(Tool):
         given = call.arguments
         if call.name != "exec" or isinstance(given, str) or SUBAGENT not in ctx.metadata:
             return await next(call, ctx)
-        if not given.get("background") or given.get("interactive"):
+        if not given.get("background") or given.get("interactive") or BEHIND in ctx.metadata:
             return await next(call, ctx)
         try:
             return await self.start(call.name, given, ctx)

@@ -289,7 +289,7 @@ async def test_the_question_shows_all_that_is_sent(room: Room, server: int) -> N
     output = await box.call("pets_pay", args)
     row = box.approvals.get(output.meta["approval_id"])
     assert row is not None
-    asked = f'POST http://127.0.0.1:{server}/v1/pay?amount=5\nX-Account: attacker\nContent-Type: application/json'
+    asked = f"POST http://127.0.0.1:{server}/v1/pay?amount=5\nX-Account: attacker\nContent-Type: application/json"
     assert row["preview"] == f'{asked}\n{{"for": "rent"}}'
 
 

@@ -77,7 +77,7 @@ class RunCodeTool(Tool):
     category = ToolCategory.MEMORY  # its calls are judged one by one
     read_only = True
     open_world = False
-    sequential = True
+    sequential = makes_calls = True
     timeout = None  # the limit counts the time of the code, not that of people
     title = "Run a script of tool calls"
     max_output = 50_000

@@ -97,7 +97,7 @@ class ComposedTool:
 
     def tool(self) -> Tool:
         """Return it as a tool for a registry."""
-        more: dict[str, Any] = {"timeout": None} if self.execution == "subagent" else {}
+        more: dict[str, Any] = {"timeout": None, "makes_calls": True} if self.execution == "subagent" else {}
         handler = self._by_subagent if self.execution == "subagent" else self.instructions
         return Tool.from_schema(
             self.name, self.description, self.schema, handler,
