@@ -32,7 +32,8 @@ def lint_tools(
         box.ask_new_servers()
         own.complete(options, box)
         offered = list(box.registry)
-        tools = [box.registry.require(name) for name in names] if names else offered
+        judged = offered if own.with_builtin(options) else own.tools
+        tools = [box.registry.require(name) for name in names] if names else judged
         found = lint(tools, offered, ignore or ())
     shown = [finding for finding in found if LEVELS.index(finding.level) <= LEVELS.index(level)]
     if options.json:
