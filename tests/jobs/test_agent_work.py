@@ -27,7 +27,7 @@ from toolcrib.jobs.engine import Job, JobEngine, JobError, JobStatus
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.job_tool import line_of
 from toolcrib.jobs.runner import Report, WorkOrder
-from toolcrib.policy.requests import Decision, answer
+from toolcrib.policy.requests import ApprovalRequest, Decision, answer
 from toolcrib.testing import temporary_toolbox
 
 from ..agent.test_subagents import ByTask
@@ -157,6 +157,25 @@ async def test_a_message_whose_call_asks_is_parked_and_goes_on() -> None:
         assert answer(agent.box.approvals, request, Decision(True, approver="me")).kept
         status = await engine.result(job.id, 30)
         assert (status.state, status.output["text"], ran) == ("done", "It flies.", ["rocket"])
+
+
+async def test_a_person_who_is_asked_here_reads_for_which_job() -> None:
+    replies = {"calls": [call("launch", what="rocket")]}, {"text": "It flies."}
+    async with hosted(*replies) as (agent, _, engine):
+        asked: list[ApprovalRequest] = []
+
+        async def person(request: ApprovalRequest) -> bool:
+            asked.append(request)
+            return True
+
+        agent.box.approval_service.approver = person
+        by_agent, by_itself = message("launch it"), Job("call", {"tool": "launch", "arguments": {"what": "probe"}})
+        for job in (by_agent, by_itself):
+            await engine.submit(job)
+            assert (await engine.result(job.id, 30)).state == "done"
+            assert asked[-1].reason.endswith(f"; it is a call of the job {job.id}")
+        await agent.box.call("launch", {"what": "kite"})
+        assert "job" not in asked[-1].reason
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -46,6 +46,8 @@ answer, this call has no effect; in the `meta` of its output it says so."""
 
 JOB = "toolcrib_job"
 """A key in `ToolContext.metadata` where a job runs the call: the job's id."""
+FOR_JOB = "toolcrib_for_job"
+"""The same, also where an agent makes the call for the job. A person who is asked reads it."""
 MADE_IN = "toolcrib_made_in"
 """A key in `ToolContext.metadata` where a job runs: the channel in which it was made."""
 COMMAND_OUTPUT = "toolcrib_command_output"

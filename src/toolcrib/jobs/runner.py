@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..core.bound import cut, map_texts
 from ..core.call import is_inner
 from ..core.caller import Caller
-from ..core.context import COMMAND_OUTPUT, JOB, MADE_IN, ToolContext
+from ..core.context import COMMAND_OUTPUT, FOR_JOB, JOB, MADE_IN, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import ToolcribError
 from ..core.finish import for_person
@@ -158,7 +158,7 @@ class JobRunner:
         )
         asks = job.body.get("asks") is True and self.box.policy.yes
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
-        more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in")}
+        more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in"), FOR_JOB: job.id}
         metadata = {**self.box.context.metadata, **{key: value for key, value in more.items() if value}}
         return replace(
             self.box.context, channel=deliver.get("channel") or "job", chat_id=deliver.get("chat_id"),

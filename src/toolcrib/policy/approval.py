@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 
 from ..core.bound import Redact, clean_id, map_texts
 from ..core.call import Call
-from ..core.context import SHARED, ToolContext
+from ..core.context import FOR_JOB, SHARED, ToolContext
 from ..core.dataclass import dataclass
 from ..core.errors import InvalidArguments, ToolError
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
@@ -310,15 +310,16 @@ class ApprovalService:
         scopes = self._scopes(request, line, question.asked_by, readable=shown == line)
         if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
+        reason, job = cut_line(question.reason), ctx.metadata.get(FOR_JOB)
         asked = ApprovalRequest(
-            ident, request.call_id, tool.name, str(tool.category), request.arguments,
-            preview, cut_line(question.reason), shown, request.digest,
+            ident, request.call_id, tool.name, str(tool.category), request.arguments, preview,
+            reason if job is None else f"{reason}; it is a call of the job {job}", shown, request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), question.asked_by, scopes,
             question.hosts, self._wider(request, line) if "rule" in scopes else "",
         )  # fmt: skip
         row = {
             **{name: getattr(asked, name) for name in NewApproval.__annotations__ if hasattr(asked, name)},
-            "session_id": stored.session_id,
+            "session_id": stored.session_id, "reason": reason,  # the yes counts without the job, too
             "arguments": _canonical(shown_arguments), "scopes": requests.stored_scopes(scopes, question.hosts),
             "process": self._process(), "caller": caller_of(stored),
             "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
