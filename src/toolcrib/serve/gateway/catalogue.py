@@ -282,5 +282,5 @@ def _claims(listed: Iterable[tuple[int, Offer, Json]], before: Iterable[Offer]) 
         if offer[1] == "templates" and _SCHEME.match(pieces[0]) and count[offer[0]] < MAX_CLAIMS:
             count[offer[0]] += 1
             found[offer] = Claim(rank, pieces)
-    kept = {offer: found.pop(offer)._replace(rank=-1) for offer in before if offer in found}
+    kept = {offer: Claim(-1, found.pop(offer).pieces) for offer in before if offer in found}
     return {**kept, **found}
