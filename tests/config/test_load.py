@@ -166,6 +166,13 @@ def test_errors_name_the_file_the_line_the_key_and_the_remedy(place: Place, text
     assert re.search(said, str(caught.value))
 
 
+@pytest.mark.parametrize("name", ["cli", "MCP", "agent", "job"])
+def test_a_channel_has_no_name_of_toolcribs_own(place: Place, name: str) -> None:
+    place.user(f'[channels.{name}]\ntype = "terminal"\n')
+    with pytest.raises(ConfigError, match=rf"channels\.{name}: .* another name"):
+        place.load()
+
+
 def test_errors_in_json_name_the_line(place: Place) -> None:
     path = place.user('{\n "approval": {\n  "policy": "never"\n }\n}', "config.json")
     with pytest.raises(ConfigError, match=re.escape(f'{path}:3: approval.policy: is "never"')):

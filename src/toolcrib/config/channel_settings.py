@@ -15,6 +15,8 @@ from ..core.text import is_web_url, one_line
 ANYONE = "*"
 ANYWHERE = ("webhook", "apprise", "terminal")
 """Kinds of channels whose messages arrive at one place, whatever the chat is called, if `chats` does not limit them."""
+OWN_CHANNELS = frozenset({"acp", "agent", "cli", "console", "job", "library", "mcp"})
+"""The channels of calls that no message began: one of the settings with such a name would be taken for them."""
 DEFAULT_CHAT = "default"
 NO_TARGET = "no target channel/chat: give channel and chat_id"
 
@@ -28,6 +30,8 @@ def _ids(value: Any) -> Any:
 def _name(name: str) -> None:
     if not (0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() and name.isascii()):
         raise ValueError("a channel's name has 1 to 64 letters, digits, - and _")
+    if name.casefold() in OWN_CHANNELS:
+        raise ValueError(f"Toolcrib's own calls come from a channel named {name!r}; give this one another name")
 
 
 def _approvers(ids: tuple[str, ...]) -> None:
