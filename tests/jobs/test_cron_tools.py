@@ -174,7 +174,7 @@ async def test_add_list_pause_resume_run_remove() -> None:
             schedule="drink-water",
             mode="assistant",
             made_in="team",
-            asks=True,
+            asks="require_for_dangerous",
         )
         assert made.schedules.get("drink-water").job.repeatable
         listed = await made.text(action="list")
@@ -276,7 +276,7 @@ async def test_a_scheduled_call_is_judged_when_it_is_made() -> None:
             schedule="boom",
             mode="assistant",
             made_in="team",
-            asks=True,
+            asks="require_for_dangerous",
         )
         assert not made.schedules.get("boom").job.repeatable
         await made.text(action="add", name="look", tool="page", every_seconds=60)

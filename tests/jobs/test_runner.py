@@ -446,11 +446,15 @@ async def test_a_job_runs_in_no_looser_mode_than_it_was_made_in() -> None:
         assert ran == ["autonomous", "rubbish"]
 
 
-async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others() -> None:
+@pytest.mark.parametrize("asked", ["require_for_dangerous", "always_require", True])
+@pytest.mark.parametrize(
+    "quiet", [{"yes": True}, {"enabled": False}, {"approval": "always_allow"}, {"approval": "require_for_tools"}]
+)
+async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others(quiet: Any, asked: Any) -> None:
     """`toolcrib run --yes` runs what another session left in the queue, which would have asked."""
     async with jobs() as made:
-        made.box.policy.change(yes=True)
-        for ident, asks in (("a", True), ("b", False)):
+        made.box.policy.change(**quiet)
+        for ident, asks in (("a", asked), ("b", "")):
             body = CallBody(tool="launch", arguments={"what": ident}, mode="assistant", asks=asks)
             await made.engine.submit(Job("call", body.to_json(), id=ident))
         assert (await made.engine.result("b", 30)).state == "done"
@@ -458,13 +462,13 @@ async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others() -> No
         assert status.waits_for and ran == ["b"]
         made.answer(status)
         assert (await made.engine.result("a", 30)).state == "done" and ran == ["b", "a"]
-        made.box.policy.change(yes=False)
+        made.box.policy.change(yes=False, enabled=True, approval="require_for_dangerous")
         assert (await made.job(action="start", tool="launch", arguments={"what": "c"})).meta["job"]
         assert [
             each.job.body.get("asks")
             for each in await made.engine.jobs()
             if each.job.body["arguments"] == {"what": "c"}
-        ] == [True]
+        ] == ["require_for_dangerous"]
 
 
 async def test_the_hooks_of_the_channel_in_which_a_job_was_made_hold_for_it() -> None:

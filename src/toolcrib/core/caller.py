@@ -26,15 +26,15 @@ class Caller:
     except the rules that allow.
 
     `mode` counts if it is stricter than that of the settings. `tools` are names, which may contain `*`; without any, it
-    has all tools. `rules` are added to those of everybody. `asks`: where a process says yes to everything, that is
-    not for this caller.
+    has all tools. `rules` are added to those of everybody. `asks` is a policy of approvals: where the settings or a
+    `--yes` ask about less, that is not for this caller.
     """
 
     name: str
     mode: str | None = None
     tools: tuple[str, ...] = ()
     rules: tuple[Any, ...] = ()
-    asks: bool = False
+    asks: str = ""
 
     def has(self, names: Iterable[str]) -> bool:
         """Return whether it may use a tool with these names."""

@@ -22,8 +22,8 @@ ELSEWHERE = "another process"
 
 
 _OBJECT = dict, "an object"
-_WANTED: Mapping[str, tuple[type, str]] = {
-    "arguments": _OBJECT, "deliver": _OBJECT, "labels": _OBJECT, "calls": _OBJECT, "asks": (bool, "true or false"),
+_WANTED: Mapping[str, tuple[Any, str]] = {
+    "arguments": _OBJECT, "deliver": _OBJECT, "labels": _OBJECT, "calls": _OBJECT, "asks": (bool | str, "a text"),
 }  # fmt: skip
 
 
@@ -41,8 +41,9 @@ class JobBody:
 
     `labels` are those of the session in which a model wrote the body, as on the wire of MCP: what the job runs in has
     read the same. Without labels a person wrote it. `mode` is that of the process and moment in which a model made the
-    job: it runs in no looser one. `made_in` is the channel of that moment, whose hooks hold for the job. `asks`: who
-    made it was asked about calls. `calls` is the run of the session in which it was made, for the limits of calls.
+    job: it runs in no looser one. `made_in` is the channel of that moment, whose hooks hold for the job. `asks` is
+    the policy of approvals of that moment, of which it gets no looser one either; older jobs say whether anything was
+    asked about. `calls` is the run of the session in which it was made, for the limits of calls.
     """
 
     KIND: ClassVar[str]
@@ -53,7 +54,7 @@ class JobBody:
     labels: Mapping[str, str] = EMPTY
     mode: str | None = None
     made_in: str | None = None
-    asks: bool = False
+    asks: bool | str = ""
     calls: Mapping[str, Any] = EMPTY
 
     def to_json(self) -> dict[str, Any]:

@@ -189,12 +189,12 @@ def unkept(ctx: ToolContext) -> str:
 
 
 def rights_of(box: Toolbox, ctx: ToolContext) -> dict[str, Any]:
-    """Return what a job keeps of who makes it: the mode, the channel, and whether questions are asked. Raises ToolError
+    """Return what a job keeps of who makes it: the mode, the channel, and what is asked about. Raises ToolError
     for a caller with limits that it does not keep."""
     if why := unkept(ctx):
         raise ToolError(why)
     policy = box.policy.of(ctx.caller)
-    return {"mode": policy.mode, "made_in": ctx.made_in, "asks": not policy.yes}
+    return {"mode": policy.mode, "made_in": ctx.made_in, "asks": policy.asks}
 
 
 def calls_of(box: Toolbox, session_id: str | None) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from ..core.errors import ToolcribError
 from ..core.finish import for_person
 from ..core.output import Labels, ToolOutput, from_wire
 from ..core.threads import shared_threads
-from ..policy.policy import MODES, stricter
+from ..policy.policy import APPROVAL_POLICIES, MODES, stricter
 from ..record.connection import RecordError
 from .bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, CallBody
 from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus, is_tried_again
@@ -46,6 +46,8 @@ PROGRESS_SECONDS = 0.5
 PATIENCE_SECONDS, RETRY_SECONDS = 30.0, 0.5
 """For how long a job waits for its record, and between two tries: a server that is restarted is back soon."""
 MAX_REASON = 500
+ASKS = "require_for_dangerous"
+"""The policy of approvals of jobs that were stored without its name."""
 PASSING = frozenset({"timeout", "exception", "unavailable"})
 """The kinds of errors after which a call that may be repeated is repeated."""
 
@@ -156,7 +158,10 @@ class JobRunner:
         strict = (
             isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
         )
-        asks = job.body.get("asks") is True and self.box.policy.yes
+        asks = job.body.get("asks") or APPROVAL_POLICIES[0]
+        asks = asks if asks in APPROVAL_POLICIES else ASKS
+        if APPROVAL_POLICIES.index(asks) <= APPROVAL_POLICIES.index(self.box.policy.asks):
+            asks = ""
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
         more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in"), FOR_JOB: job.id}
         metadata = {**self.box.context.metadata, **{key: value for key, value in more.items() if value}}

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.policy")
 
 JUDGE_SECONDS = 10.0  # for a judge that may block; other judges are plain functions of the arguments
-APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "require_for_dangerous")
+APPROVAL_POLICIES = ("always_allow", "require_for_tools", "require_for_dangerous", "always_require")
+"""The strictest one is the last."""
 
 _C = ToolCategory
 
@@ -119,6 +120,11 @@ class Policy:
             setattr(self, name, value)
         self._settle()
 
+    @property
+    def asks(self) -> str:
+        """The policy of approvals that holds here, whatever switches questions off."""
+        return APPROVAL_POLICIES[0] if self.quiet else self.approval
+
     def forget(self, session_id: str | None) -> None:
         """Forget the number of calls in a session."""
         if self.limits is not None:
@@ -137,8 +143,10 @@ class Policy:
         if known is None or known[0] != state:
             mode = self.mode if caller.mode is None else stricter(self.mode, caller.mode)
             rules = self.rules.joined(caller.rules) if self.rules is not None and caller.rules else self.rules
-            yes = self.yes and not caller.asks
-            known = self._of_callers[caller] = (state, replace(self, mode=mode, rules=rules, caller=caller, yes=yes))
+            one = replace(self, mode=mode, rules=rules, caller=caller)
+            if caller.asks and (asks := max(self.asks, caller.asks, key=APPROVAL_POLICIES.index)) != self.asks:
+                one.change(approval=asks, enabled=True, yes=False)
+            known = self._of_callers[caller] = (state, one)
         return known[1]
 
     # --- the steps

@@ -239,7 +239,7 @@ class AgentJobs:
         to = Delivery(**made["deliver"]) if made.get("deliver") else None
         body = MessageBody(
             text="", session=session_id, deliver=to, mode=made.get("mode"), made_in=made.get("made_in"),
-            asks=made.get("asks", False),
+            asks=made.get("asks", ""),
             schedule=made.get("schedule"), calls=calls_of(self._box, session_id) or made.get("calls", EMPTY),
         )  # fmt: skip
         ident = f"{report.job.id}:{sha256(report.key.encode()).hexdigest()[:6]}"
