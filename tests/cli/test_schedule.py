@@ -7,7 +7,7 @@ import json
 import pytest
 
 from toolcrib.jobs.bodies import CallBody, MessageBody
-from toolcrib.jobs.schedules import Schedules
+from toolcrib.jobs.schedules import ScheduledRun, Schedules
 
 from .conftest import Cli
 
@@ -49,6 +49,12 @@ def test_add_list_next_show_pause_run_remove(cli: Cli) -> None:
     assert "(paused)" in cli("schedule", "show", "drink-water").stdout
     assert "goes on" in cli("schedule", "resume", "drink-water").stderr
     assert "as soon as a worker" in cli("schedule", "run", "drink-water").stderr
+    (record,) = cli.home.glob(".local/state/toolcrib/*/record.db")
+    schedules = Schedules(record)
+    found = schedules.get("drink-water")
+    assert schedules.move(found, found.with_run(ScheduledRun(found.due or 0, "queued", "sched-drink-1")))
+    schedules.close()
+    assert "What became of sched-drink-1: toolcrib jobs show" in cli("schedule", "show", "drink-water").stderr
     cli("schedule", "remove", "report")
     assert "there are: drink-water" in cli("schedule", "show", "report", code=2).stderr
 

@@ -45,6 +45,7 @@ def shown(options: RecordOptions, name: Name) -> None:
     """Show one schedule, with its latest runs."""
     with opened_schedules(options) as schedules:
         found = schedules.get(name)
+        left = [] if schedules.has_worker(time.time()) else [run.job for run in found.open_runs]
     if options.json:
         show.out_json(_plain(found))
         return
@@ -63,6 +64,8 @@ def shown(options: RecordOptions, name: Name) -> None:
         ("dim",),
         none="It has not run yet.",
     )
+    if left:
+        show.say(f"No worker looks at them now. What became of {left[0]}: toolcrib jobs show {left[0]}", "yellow")
 
 
 async def add(
