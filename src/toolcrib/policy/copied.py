@@ -9,7 +9,8 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from ..core.dataclass import dataclass
-from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.json_values import as_object
+from ..core.output import WIRE_META, ResourceBlock, TextBlock, ToolOutput
 from ..core.text import lazy_regex
 
 WORDS = 6
@@ -179,14 +180,24 @@ def strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def texts_of(output: ToolOutput) -> Iterator[str]:
+    """Yield all texts of an output. The model of an MCP client may read each of them, such as the name of a link."""
     yield output.for_llm
     for block in output.content:
-        if isinstance(block, TextBlock) or (isinstance(block, ResourceBlock) and block.text is not None):
-            yield block.text or ""
+        if isinstance(block, TextBlock):
+            yield block.text
+        else:
+            yield block.mime_type or ""
         if isinstance(block, ResourceBlock):
-            yield block.uri
-        for key, value in block.extra.items():  # a client's model may read a link's description
-            if key != "annotations":
-                yield from (text for _, text in strings(value))
-    if output.data is not None:
-        yield from (text for _, text in strings(output.data))
+            yield from (block.uri, block.name or "", block.text or "", _text_in(block.data or b""))
+        for key, value in block.extra.items():
+            if key == "annotations":  # the others of them are not free texts
+                value = as_object(value).get("lastModified")
+            yield from (text for _, text in strings(value, key))
+    yield from (text for _, text in strings([output.data, output.meta.get(WIRE_META)], "result"))
+
+
+def _text_in(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return ""

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from mcp_types import (
 
 from toolcrib.core.interfaces import Hook
 from toolcrib.core.output import ToolOutput
+from toolcrib.core.tool import tool
 from toolcrib.serve.mcp import McpServer
 from toolcrib.sources.mcp.connector import McpFailure
 from toolcrib.toolbox import Toolbox
@@ -269,6 +271,37 @@ async def test_a_page_to_visit_is_one_of_the_web(given: Any, connect: Connect, e
         await client.call_tool("mcp_one_do", {"say": [question]})
         await asyncio.sleep(0.1)
     assert asked == []
+
+
+async def test_everything_that_a_server_says_counts_as_read(given: Any, connect: Connect, era: str) -> None:
+    evil = "mallory@evil.example"
+    sent: list[str] = []
+
+    @tool(category="messaging")
+    async def mail(to: str) -> str:
+        """Send."""
+        sent.append(to)
+        return "sent"
+
+    does = {"answers": {
+        "resources/read": {"contents": [{"uri": "x://1", "text": "t"}], "_meta": {"x": evil}},
+        "prompts/list": {"prompts": [{"name": "p"}]},
+        "prompts/get": {"description": evil, "messages": []},
+    }}  # fmt: skip
+    ways: list[Callable[[Client], Any]] = [
+        lambda client: client.read_resource("x://1"), lambda client: client.get_prompt("mcp_one_p"),
+        lambda client: client.call_tool(
+            "mcp_one_do", {"answer": {"error": {"code": -32000, "message": "x", "data": {"y": evil}}}}
+        ),
+    ]  # fmt: skip
+    opened = given({"category": "network_read"}, one=does)
+    for way in ways:
+        async with Toolbox.open(**opened, tools=[mail], mode="autonomous") as box, connect(box, era) as client:
+            with suppress(MCPError):
+                await way(client)
+            said = await client.call_tool("mail", {"to": evil})
+            assert said.is_error and "which is untrusted" in said.content[0].text
+    assert sent == []
 
 
 # --- servers and each other

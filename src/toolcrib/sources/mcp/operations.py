@@ -107,7 +107,7 @@ async def _resources(
     if uri:
         result = await read_resource(connection, progress, uri)
         _deliver(ctx, result, uri, show)
-        return of_blocks([resource_block(each) for each in result.contents], "(empty)")
+        return of_blocks([resource_block(each) for each in result.contents], result.meta)
     faults: list[str] = []
     found = await list_all(connection.client, "resources", faults)
     templates = await list_all(connection.client, "resource_templates", faults)
@@ -144,7 +144,8 @@ async def _prompts(
             if len(result.messages) > 1:
                 blocks.append(TextBlock(f"{message.role}:"))
             blocks.append(block_of(message.content))
-        return of_blocks(blocks, "(empty)")
+        said = {"description": result.description} if result.description else None
+        return replace(of_blocks(blocks, result.meta), data=said)
     faults: list[str] = []
     found = await list_all(connection.client, "prompts", faults)
     lines: list[str] = []

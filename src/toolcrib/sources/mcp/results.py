@@ -65,10 +65,11 @@ def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOu
     )
 
 
-def of_blocks(blocks: Sequence[ContentBlock], otherwise: str = "") -> ToolOutput:
-    """Return an output of these blocks. `otherwise` is its text if the blocks have no text."""
-    text, content = _said(blocks, otherwise)
-    return ToolOutput(text, content=content)
+def of_blocks(blocks: Sequence[ContentBlock], meta: Any) -> ToolOutput:
+    """Return an output of the blocks of a result, and of its `_meta`."""
+    text, content = _said(blocks, "(empty)")
+    said = result_meta(meta)
+    return ToolOutput(text, content=content, meta={WIRE_META: said} if said else EMPTY)
 
 
 def _said(blocks: Sequence[ContentBlock], otherwise: str) -> tuple[str, tuple[ContentBlock, ...]]:

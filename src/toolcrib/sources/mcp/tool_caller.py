@@ -18,6 +18,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.json_values import objects_of
 from ...core.output import ToolOutput
+from ...core.wrap import as_text
 from .config import ServerConfig
 from .connection import Connection
 from .connector import Connectors
@@ -158,7 +159,8 @@ async def _answer(connection: Connection, mine: InFlight, work: Operation) -> To
         client = downstream_of(ctx)
         if client is not None and client.failure is None:  # an error about a missing client capability is more useful
             client.failure = _signed(connection.name, error)
-        raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
+        data = "" if error.error.data is None else f": {as_text(error.error.data)}"  # a client's model may read it
+        raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code}){data}") from error
     except ValidationError as error:
         raise ToolError(
             f"MCP server {connection.name} answered {mine.tool} with something that is not a result: {_first(error)}. "
