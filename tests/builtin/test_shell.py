@@ -378,6 +378,22 @@ async def test_a_command_that_is_cancelled_while_it_is_prepared_keeps_nothing_op
     await until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
+async def test_what_should_not_stay_is_moved_though_the_command_took_the_rights(
+    boxed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root nothing is refused: the trash stands for the kernel."""
+
+    def refuse(path: str, *given: Any, **named: Any) -> None:
+        if not (boxed.root / path).parent.stat().st_mode & (boxed.root / path).stat().st_mode & 0o200:
+            raise PermissionError(path)
+        boxed.trash(path, *given, **named)
+
+    monkeypatch.setattr(boxed.runner, "_move_to_trash", refuse)
+    code = "import os; os.makedirs('d/.vscode'); os.chmod('d/.vscode', 0o555); os.chmod('d', 0o555)"
+    output = await boxed.shell.exec(f'python3 -c "{code}"', ctx=CALLER)
+    assert "[d/.vscode moved to the trash" in output.for_llm
+
+
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:
     root = tmp_path / "w"
     root.mkdir()

@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -307,9 +308,20 @@ class CommandRunner:
                 failed.append(path)
                 continue
             try:
-                self._move_to_trash(path, undo_id, reason, tool="undo")
+                try:
+                    self._move_to_trash(path, undo_id, reason, tool="undo")
+                except PermissionError:
+                    self._make_movable(path)
+                    self._move_to_trash(path, undo_id, reason, tool="undo")
                 moved.append(path)
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
         return appeared(moved, failed, undo_id)
+
+    def _make_movable(self, path: str) -> None:
+        """Give this user the rights on a path, and on its folder, that a command has taken."""
+        for each in (os.path.dirname(path) or ".", path):
+            mode = self.workspace.lstat(each).st_mode
+            if stat.S_ISDIR(mode):
+                self.workspace.chmod(each, mode | stat.S_IRWXU)

@@ -277,7 +277,13 @@ class _Saving:
                     ours = self._ours is not None and self._ours(f"{self._root}/{prefix}{name}")
                     if name not in UNSAVED and depth < 100 and not ours:
                         self._saved.folders[f"{prefix}{name}"] = stat.S_IMODE(st.st_mode)
-                        with closing_fd(os.open(name, LISTED, dir_fd=fd)) as below:
+                        try:
+                            below = os.open(name, LISTED, dir_fd=fd)
+                        except PermissionError:  # what is in it is not known
+                            self._saved.guarded.append(f"{self._root}/{prefix}{name}")
+                            self._saved.why = f"{name[:80]} cannot be listed"
+                            continue
+                        with closing_fd(below):
                             self._folder(below, f"{prefix}{name}/", depth + 1)
                 elif stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode):
                     self._file(fd, name, f"{prefix}{name}", st)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -172,3 +176,51 @@ def test_what_would_get_a_protected_name_behind_a_link_elsewhere_must_not_appear
     for folder in ("mine", "other"):
         (tmp_path / "ws" / folder / name).touch()
     assert folders.appeared(guards) == [f"mine/{name}"]
+
+
+CLOSED = """
+import os, sys
+from pathlib import Path
+from toolcrib.boundary.sandbox.found_files import withheld_files
+from toolcrib.boundary.sandbox.settings import SandboxSettings
+from toolcrib.boundary.sandbox.writable import Writable
+from toolcrib.core.errors import SandboxUnavailable
+
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may list every folder
+os.chdir(sys.argv[1])
+root = Path.cwd()
+for name in ("theirs/.git/hooks", "theirs/keys", ".git/modules/one/hooks"):
+    os.makedirs(name)
+for name in ("theirs/.git/HEAD", ".git/HEAD", ".git/modules/one/HEAD"):
+    Path(name).touch()
+for folder in ("theirs/keys", "theirs", ".git/modules"):
+    os.chmod(folder, 0o311)
+folders = Writable(root, SandboxSettings(), "workspace-write")
+guards = folders.guards(root)
+assert guards[0].read_only == {str(root / "theirs"), str(root / ".git/modules")}, guards[0].read_only
+settings = SandboxSettings(denied=lambda _: lambda path: path.endswith("/keys/secret"))
+assert withheld_files(root, settings).paths() == (str(root / "theirs"), str(root / ".git/modules"))
+
+os.makedirs("new/.vscode")
+os.chmod("new", 0o311)
+assert folders.appeared(guards) == ["new/.vscode"]
+assert os.stat("new").st_mode & 0o777 == 0o711 and os.stat("theirs").st_mode & 0o777 == 0o311
+os.chmod(".", 0o311)
+try:
+    folders.guards(root)
+except SandboxUnavailable as error:
+    assert "chmod u+rwx" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_folders_that_their_owner_may_not_list_hide_nothing() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+        done = subprocess.run([sys.executable, "-c", CLOSED, folder], capture_output=True, text=True, timeout=60)
+        for closed in (".", "theirs", "theirs/keys", ".git/modules"):
+            os.chmod(f"{folder}/{closed}", 0o700)
+    assert done.returncode == 0, done.stderr

@@ -91,7 +91,12 @@ class FoundFiles:
         for folder in pending:
             if len(pending) > MAX_FOLDERS:
                 del pending[MAX_FOLDERS:]
-            names, folders = _entries(folder)
+            try:
+                names, folders = _entries(folder)
+            except PermissionError:
+                if folder not in self._roots:
+                    found[folder] = None  # what is in it is not known, and can be used by its name
+                continue
             if self._secrets:
                 found.update((path, None) for path in _secrets_in(folder, names))
             if matches is None:
@@ -119,7 +124,10 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
     for folder in pending:
         if len(pending) > MAX_FOLDERS or time.monotonic() > until:
             raise TimeoutError(f"{pending[0]} holds too much to be searched")
-        names, folders = _entries(folder)
+        try:
+            names, folders = _entries(folder)
+        except PermissionError:
+            continue
         yield from sorted(_secrets_in(folder, names))
         if ".git" in folders and holds_password(config := f"{folder}/.git/config"):
             yield config
@@ -127,13 +135,15 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder; none if it cannot be read."""
+    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError."""
     names: list[str] = []
     folders: list[str] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+    except PermissionError:
+        raise
     except OSError:
         return [], []
     return names, folders

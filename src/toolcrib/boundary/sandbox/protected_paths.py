@@ -80,7 +80,7 @@ class ProtectedPaths:
         found: dict[str, None] = {}
         seen, deep, new = self.search.seen, frozenset(deep), remembered(self.root, self.started)
         was, cut = self.search, len(seen) >= MAX_FOLDERS
-        search = Search(self.root, was.nearer, (*self.known, *deep), was.depth)
+        search = Search(self.root, was.nearer, (*self.known, *deep), was.depth, closed=was.closed.copy())
         for base, name in search.names():
             path = f"{base}/{name}"
             if _is_granted(name, self.allowed) or self.existing.get(path) == os.path.realpath(path):
@@ -296,6 +296,8 @@ def find_protected_paths(
     for base, name in search.names():
         found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
         bases[base] = None
+    for folder in search.closed - {str(root)}:  # what is in it is not known
+        found._protect(*os.path.split(folder))  # pyright: ignore[reportPrivateUsage]
     for link in search.links:  # what would get a protected name because it lies behind a link
         base, name = os.path.split(link)
         for each in NAMES:

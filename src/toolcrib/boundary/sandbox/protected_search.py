@@ -3,6 +3,7 @@ nearest folders first."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -53,6 +54,8 @@ class _Listed:
     names: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    closed: bool = False
+    """Whether its owner, who is this user, may not list it: what is in it can be used by its name all the same."""
 
 
 _MAX_KEPT = 20_000
@@ -64,6 +67,7 @@ def _list(folder: str) -> _Listed:
     names: list[str] = []
     folders: list[str] = []
     links: list[str] = []
+    closed = False
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -74,9 +78,21 @@ def _list(folder: str) -> _Listed:
                     links.append(entry.name)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
+    except PermissionError:
+        closed = os.path.exists(folder) and os.stat(folder).st_uid == os.geteuid()
     except OSError:
         pass
-    return _Listed(frozenset(names), tuple(folders), tuple(links))
+    return _Listed(frozenset(names), tuple(folders), tuple(links), closed)
+
+
+def _list_opened(folder: str) -> _Listed:
+    """Do the same, and open a folder that a command has closed."""
+    listed = _list(folder)
+    if listed.closed:
+        with contextlib.suppress(OSError):
+            os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
+        listed = _list(folder)
+    return listed
 
 
 def _list_once(folder: str) -> _Listed:
@@ -109,16 +125,21 @@ class Search:
     seen: dict[str, None] = field(default_factory=dict[str, None])
     links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
     linked: set[str] = field(default_factory=set[str])  # folders that git enters because its index names them
+    closed: set[str] = field(default_factory=set[str])
+    """Folders that their owner may not list. After a command those count that were closed before; others are opened."""
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield every protected name that exists, and links in protected folders that lead out of them, as (folder,
         name)."""
-        look = _list_once if self.remembered else _list
+        look = _list_once if self.remembered else self._list_after
         for base, entries in self._folders(look):
             for name in self._names_in(base, entries):
                 yield base, name
                 if name not in _WITHOUT_LINKS:
                     yield from ((base, link) for link in self._links_below(base, name, look))
+
+    def _list_after(self, folder: str) -> _Listed:
+        return _list(folder) if folder in self.closed else _list_opened(folder)
 
     def _links_below(self, base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
         """Yield the links in a protected folder that lead out of it, and those in the folders behind them: what they
@@ -159,6 +180,8 @@ class Search:
             if visited >= most:
                 return
             listed = look(folder)
+            if listed.closed:
+                self.closed.add(folder)
             if depth < self.depth:
                 inner = (name for name in listed.folders if not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
@@ -237,6 +260,9 @@ def _git_names(base: str) -> Iterator[str]:
         try:
             with os.scandir(f"{base}/{folder}") as entries:
                 names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except PermissionError:
+            yield folder  # what is in it is not known
+            continue
         except OSError:
             continue
         for name in names:

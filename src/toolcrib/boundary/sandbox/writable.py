@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -75,6 +76,11 @@ class Writable:
         with self._lock:
             known = (*self._known.get(root, ()), *remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
+        if str(root) in found.search.closed:
+            raise SandboxUnavailable(
+                f"{root} cannot be listed, so what commands must not change in it is not known. A person can open it: "
+                f"chmod u+rwx {shlex.quote(str(root))}"
+            )
         own, near = self._settings.host_files, (str(cwd), *found.known)
         files = [] if self._settings.host_files_writable else host_files_in(str(root), own, near)
         for each in (*files, *own_data_in(str(root))):
