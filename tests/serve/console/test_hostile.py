@@ -284,6 +284,32 @@ def test_attributes_are_escaped() -> None:
     )
 
 
+def test_letters_from_right_to_left_move_nothing(room: Room, page: Any) -> None:
+    row = room.ask("cp \u05d0/1 \u0627/2 > \u05d1", agent_id="\u05d0 > \u05d1")
+    places = f"""() => [...document.querySelectorAll("#{row["id"]} > pre, #{row["id"]} dl div")].map((each) => {{
+        const walk = document.createTreeWalker(each, NodeFilter.SHOW_TEXT), found = [];
+        for (let node = walk.nextNode(); node; node = walk.nextNode())
+            for (let at = 0; at < node.length; at++) {{
+                const range = document.createRange();
+                range.setStart(node, at), range.setEnd(node, at + 1);
+                if (node.data[at].trim()) found.push(range.getBoundingClientRect().left);
+            }}
+        return [each.textContent.trim(), found];
+    }}).filter(([text]) => /[\u05d0-\u0630]/.test(text))"""
+    page.locator(f"article#{row['id']}").wait_for()
+    found = page.evaluate(places)
+    assert len(found) == 2
+    for text, lefts in found:
+        assert lefts == sorted(lefts), text
+
+
+def test_a_question_is_shown_whole(room: Room, page: Any) -> None:
+    row = room.ask("\n".join(f"line {number}" for number in range(300)))
+    pre = page.locator(f"article#{row['id']} > pre")
+    pre.wait_for()
+    assert pre.evaluate("each => each.scrollHeight <= each.clientHeight + 1")
+
+
 def test_a_huge_question_is_made_soon(room: Room, page: Any) -> None:
     begun = time.monotonic()
     row = room.ask("x" * 1_000_000)

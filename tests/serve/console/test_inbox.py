@@ -156,6 +156,23 @@ def test_keys(room: Room, page: Any) -> None:
     wait_until(lambda: room.row(rows[0]["id"])["answer"] == "jak")
 
 
+def test_a_press_on_what_has_just_come_there_is_none(room: Room, page: Any) -> None:
+    first, second = room.ask("one"), room.ask("two")
+    shown(page, second["id"])
+    shown(page, first["id"])
+    page.evaluate(f"""() => new MutationObserver((_, each) => {{
+        each.disconnect();
+        const other = document.querySelector("#{second["id"]} button.yes");
+        other.dispatchEvent(new MouseEvent("click", {{ detail: 1, bubbles: true, cancelable: true }}));
+    }}).observe(document.getElementById("waiting"), {{ childList: true }})""")
+    assert room.box.approvals.resolve(first["id"], False, approver="cli:bob")
+    page.get_by_text("Nothing was pressed").wait_for()
+    assert room.row(second["id"])["state"] == "pending"
+    page.wait_for_timeout(550)
+    shown(page, second["id"]).get_by_role("button", name="Approve once").first.click()
+    wait_until(lambda: room.row(second["id"])["state"] == "approved")
+
+
 @pytest.mark.slow
 def test_words_that_were_meant_as_a_reason_answer_nothing(room: Room, page: Any) -> None:
     row = room.ask("one")

@@ -14,7 +14,7 @@ from ...core.dataclass import dataclass
 from ...core.errors import ConfigError
 from ...core.wings import has_wing
 from ...policy.preview import fit, visible
-from .html import Child, Markup, el
+from .html import Child, Markup, el, prose
 
 MAX_ARGUMENTS = 100_000
 _NAMES = {"inbox": "Inbox", "calls": "Calls", "sessions": "Sessions", "jobs": "Jobs", "schedules": "Schedules",
@@ -161,10 +161,16 @@ def folded(summary: Child, *children: Child, **attributes: str | int | bool | No
 
 
 def exact(text: str, *, diff: bool = True) -> Markup:
-    """Return a text as it is, a line for each of its lines. If it is a diff, changed words are marked."""
+    """Return a text as it is, a line for each of its lines, all of it: what a person answers for is not scrolled away.
+    If it is a diff, changed words are marked."""
     lines = visible(text).split("\n")
     marks = changed_words(lines) if diff else [()] * len(lines)
-    return el("pre", *(_line(line, found) for line, found in zip(lines, marks, strict=True)), tabindex=0)
+    return el("pre", *(_line(line, found) for line, found in zip(lines, marks, strict=True)))
+
+
+def told(text: str) -> Markup:
+    """Return what a model or a person wrote to the other."""
+    return el("pre", prose(visible(fit(text, MAX_ARGUMENTS))))
 
 
 def _line(line: str, marks: Iterable[tuple[int, int]]) -> Markup:

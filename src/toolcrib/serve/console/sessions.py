@@ -35,6 +35,7 @@ from .page import (
     number_of,
     one_line,
     page,
+    told,
 )  # fmt: skip
 from .rules import Build
 
@@ -286,7 +287,7 @@ def _turn(ident: str, at: int, entry: Entry, results: Mapping[str, CallResult], 
         frame, "session", el("button", "Fork before this", name="act", value="fork"), id=ident, turn=str(at)
     )  # fmt: skip
     if not isinstance(entry, ModelTurn):
-        texts = [exact(fit(part.text, MAX_ARGUMENTS), diff=False) if isinstance(part, Text) else el("p", "(an image)")
+        texts = [told(part.text) if isinstance(part, Text) else el("p", "(an image)")
                  for part in entry.content]  # fmt: skip
         return el("article", el("h3", entry.source), texts, fork, id=f"turn-{at}", class_="said")
     parts: list[Child] = []
@@ -294,9 +295,9 @@ def _turn(ident: str, at: int, entry: Entry, results: Mapping[str, CallResult], 
         if isinstance(part, ModelCall):
             parts.append(_call(f"{ident}.{at}.{part.id}", part, results.get(part.id)))
         elif isinstance(part, Text):
-            parts.append(exact(fit(part.text, MAX_ARGUMENTS), diff=False))
+            parts.append(told(part.text))
         elif part.text:
-            parts.append(folded("reasoning", exact(fit(part.text, MAX_ARGUMENTS), diff=False)))
+            parts.append(folded("reasoning", told(part.text)))
     answered = sum(call.id in results for call in entry.calls)
     return el("article", el("h3", "agent"), parts, fork, id=f"turn-{at}", data_version=answered)
 
