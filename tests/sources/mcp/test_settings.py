@@ -62,6 +62,8 @@ def test_what_a_person_is_shown_holds_no_secrets() -> None:
         server_config("a", {"command": "npx", "args": args}).where
         == "npx -y s --token *** --api-key=*** API_TOKEN=*** https://***@x -H X-Api-Key:*** --header=Cookie:***"
     )
+    doubled = server_config("a", {"command": "s", "args": ["--password=my-token-x", "-v"]})
+    assert doubled.where == "s --password=*** -v"
     assert server_config("a", {"url": "https://u:p@x/mcp?key=1"}).where == "https://***@x/mcp"
     path = "https://mcp.example.com/api/v2/s/NDc4ZTM4YTgtYjM0"
     assert server_config("a", {"url": f"{path}/mcp"}).where == "https://mcp.example.com/api/v2/s/***/mcp"

@@ -119,6 +119,21 @@ async def test_its_environment_is_its_own(config: Any, monkeypatch: pytest.Monke
         assert os.path.join(sys.prefix, "bin") not in found["env"]["PATH"].split(os.pathsep)
 
 
+async def test_what_its_command_line_gives_away_is_shown_to_nobody(config: Any) -> None:
+    secret = ("key-plain-1", "password-plain-2", "header-plain-3", "login+plain-4", "query-plain-value-5")
+    args = [
+        "-c", "import sys; sys.exit(' '.join(sys.argv[-10:]))", "--api-key", secret[0], f"--password={secret[1]}",
+        "--header", f"X-Auth-Token: {secret[2]}", "--key-file=/etc/plain/1",
+        "--sort-key", "created_at", "--url", f"https://me:login%2Bplain-4@x.example/?api_key={secret[4]}",
+    ]  # fmt: skip
+    async with Toolbox.open(**config({}, args=args), yes=True) as box:
+        await box.mcp.reload("raw")
+        said = box.redactor.redact(str(box.mcp.servers["raw"].error))
+        assert "--api-key [secret:api-key] --password=[secret:password]" in said
+        assert "--key-file=/etc/plain/1 --sort-key created_at" in said
+        assert not [value for value in secret if value in said or value in box.redactor.redact(value)]
+
+
 async def test_the_second_time_nothing_is_started(config: Any) -> None:
     given = config({"tools": ["echo", "pid", "grow"]})
     async with Toolbox.open(**given, yes=True) as box:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,8 +23,9 @@ TRANSPORTS: Mapping[str, str] = {
 """The accepted spellings of each transport, in lower case and without - and _."""
 
 _SECRET = lazy_regex(
-    r"((?:--?[\w-]+[=:] *)?-{0,2}[\w-]*(?:key|token|secret|passw|auth|cookie)[\w-]*)([=:]|$)", re.IGNORECASE
+    r"((?:--?[\w-]+[=:] *)??-{0,2}[\w-]*(?:key|token(?!iz)|secret|passw|auth|cookie)[\w-]*)([=:]|$)", re.IGNORECASE
 )
+_VALUE = lazy_regex(r"(?!/|\./|~/)(?:.*\d.*|.{20,})", re.DOTALL)
 _LOGIN = lazy_regex(r"://[^/@\s]*@")
 
 
@@ -41,6 +43,29 @@ def _address(url: str) -> None:
 
 def _address_shown(url: str) -> str:
     return without_path_keys(_LOGIN.sub("://***@", url.partition("?")[0]))
+
+
+def secrets_in(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of what is probably secret in a command line or an address: `--api-key X`, `KEY=X`,
+    `X-Key: X`, `?key=X`, a login. A path is not secret, nor a word of a language (`--sort-key created_at`)."""
+    return ((name.strip("-"), value) for name, value in _named(words) if _VALUE.fullmatch(value))
+
+
+def _named(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    name = ""
+    for word in words:
+        found = None if name else _SECRET.match(word)
+        name = found[1] if found is not None else name
+        if found is not None and not found[2]:  # the next word is the value
+            continue
+        yield name, word if found is None else word[found.end() :].strip()
+        name = ""
+        with suppress(ValueError):
+            parts = urlsplit(f"//{word.partition('://')[2]}")
+            yield "password", unquote(parts.password or "")
+            yield from parse_qsl(parts.query)
 
 
 def _server_name(name: str) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from ...core.errors import ToolError
 from ...core.wings import has_wing
 from ...policy.plain import plain_line
 from .client_services import ClientServices
-from .config import ServerConfig
+from .config import ServerConfig, secrets_in
 from .downstream import Downstream
 from .relay import ListKind, Relay
 from .server_start import BIN, folder_of, server_environment, start_of
@@ -95,6 +95,12 @@ def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientS
     return found
 
 
+def _learn(words: Iterable[str], services: ClientServices) -> None:
+    """Let the redactor know what words of a command or an address give away: a server that fails may repeat them."""
+    for name, value in secrets_in(words):
+        services.learn(name, value)
+
+
 def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServices) -> Spawn:
     """Return the process to start: in the workspace, with its own environment, in a sandbox if one is set."""
     asker = f"mcp:{config.name}"
@@ -104,6 +110,7 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     if len(behind) >= MAX_DEPTH:
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
     args = [services.resolve(arg, asker) for arg in config.args]
+    _learn(args, services)
     env = {**server_environment(services.environ, values), BEHIND: ",".join((*behind, own))}
     cwd = folder_of(config, services.workspace)
     if not cwd.is_dir():
@@ -143,6 +150,7 @@ async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport
 
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(services.resolve, config.url or "", asker)
+    _learn([url], services)
     headers = await asyncio.to_thread(_resolved, config.headers, config, services)
     guard = services.guard() if services.guard is not None else None
     auth = None
