@@ -98,6 +98,13 @@ async def test_much_output_is_bounded_and_kept(room: Room) -> None:
     assert "the whole output is in" in text
 
 
+async def test_what_its_settings_give_it_is_shown_to_nobody(room: Room) -> None:
+    await room.open(
+        custom_tools=[tool("printenv API_TOKEN MODE_OF_IT", env={"API_TOKEN": "geheim-1", "MODE_OF_IT": "fast-mode"})]
+    )
+    assert "[secret:API_TOKEN]\nfast-mode" in await room.ok("t")
+
+
 async def test_the_hosts_environment_does_not_leak(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "geheim-geheim")
     await room.open(custom_tools=[tool("env")])

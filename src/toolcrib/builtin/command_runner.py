@@ -195,6 +195,9 @@ class CommandRunner:
         egress: tuple[EgressSecret, ...] = ()
         if self._secrets is not None and self._secrets.names_for(asker):  # in a thread: they may come from a program
             granted, lacks, egress = await shared_threads.run(self._secrets.environment, asker)
+        if self._secrets is not None:
+            for name, value in (env or {}).items():
+                self._secrets.learn(name, value)
         # in a thread, because the first use probes the sandbox with commands
         chosen = self.walls.behind(wall, lift)
         sandbox = chosen.known or await shared_threads.run(chosen)

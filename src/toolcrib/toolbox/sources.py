@@ -122,6 +122,8 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
     if has_wing("openapi"):
         from ..sources.openapi import add_api
 
+        for header, value in settings.openapi[name].headers.items():
+            ground.secrets.learn(header, value)
         try:
             why = add_api(
                 house.registry, name, settings.openapi[name], ground.network, ground.secrets.resolve,
@@ -151,7 +153,6 @@ def _plugin_servers(plugins: Plugins, missing: list[tuple[str, str]]) -> Iterato
 def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
     """Return the configured MCP servers, and those of plugins with other names; none is started yet. Raises ConfigError
     for invalid settings."""
-    from ..policy.secrets.redact import MIN_SECRET
     from ..sources.mcp.cache import ListCache, Pins
     from ..sources.mcp.client_services import ClientServices
     from ..sources.mcp.servers import McpServers
@@ -159,16 +160,10 @@ def _open_servers(house: House, added: Iterable[ServerConfig]) -> McpServers:
     ground = house.ground
     folder, clean = ground.state.path.parent / "mcp", ground.redactor.redact
 
-    def learn(name: str, value: str) -> None:
-        from ..config.hide import is_secret_name
-
-        value = value.removeprefix("Bearer ").strip()
-        if is_secret_name(name) and len(value) >= MIN_SECRET:
-            ground.redactor.grant(name, value)
-
     host = ClientServices(
         workspace=ground.workspace.root, cache=ListCache(folder / "lists", clean), tokens=folder / "tokens",
-        environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network, learn=learn,
+        environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network,
+        learn=ground.secrets.learn,
         walls=lambda profile, read, write: ground.sandboxes.variant(read, profile, write)(),
         pins=Pins(folder / "pins", clean), starts=ground.starts,
     )  # fmt: skip

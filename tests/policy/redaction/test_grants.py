@@ -109,6 +109,16 @@ def test_variables_that_commands_get_are_secrets_by_their_names() -> None:
     assert "EDITOR" not in made.names_for("exec") and "GH_TOKEN" in made.names_for("exec")
 
 
+def test_what_settings_give_to_programs_and_servers_are_secrets_by_their_names() -> None:
+    made, redactor = secrets()
+    for name, value in [
+        ("X-Api-Key", "plain-value"), ("Authorization", "Token another-value"), ("DB_PWD", "third-value"),
+        ("X-Request", "harmless-value"), ("KEY_FILE", "/home/me/key"), ("Cookie", "a=${secret:OTHER}; long"),
+    ]:  # fmt: skip
+        made.learn(name, value)
+    assert [value.value for value in redactor.values] == ["plain-value", "another-value", "third-value"]
+
+
 def test_short_values_are_an_error_of_the_configuration() -> None:
     with pytest.raises(ConfigError, match=r"secrets\.A"):
         secrets(SecretSettings(env="MINE"), MINE="short")

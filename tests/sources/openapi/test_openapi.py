@@ -275,6 +275,11 @@ async def test_operations_are_called(room: Room, server: int, monkeypatch: pytes
     assert tools["pets_delete_pets_by_petId"] == ("network_write", True)
 
 
+async def test_a_header_of_the_settings_does_not_come_back(room: Room, server: int) -> None:
+    await room.open(**settings(room, server, headers={"Authorization": "Key geheim-geheim-123"}))
+    assert '"auth": "[secret:Authorization]"' in await room.ok("pets_getPet", petId="7")
+
+
 async def test_the_question_shows_all_that_is_sent(room: Room, server: int) -> None:
     given = settings(room, server)
     transfers = {

@@ -27,10 +27,14 @@ log = logging.getLogger("toolcrib.policy")
 COMMAND_SECONDS = 30.0
 MAX_BYTES = 64 * 1024
 _REFERENCE = lazy_regex(r"\$\{secret:([^}\s]{1,200})\}")
-# Variables granted to commands whose names show that their values are secrets.
-_SECRET_NAME = lazy_regex(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+# Variables and headers whose names show that their values are secrets.
+_SECRET_NAME = lazy_regex(
+    r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|PASSPHRASE|PWD|CREDENTIAL|COOKIE|AUTHORIZATION", re.IGNORECASE
+)
+_SCHEME = lazy_regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _IN_HEADER = lazy_regex(r"[\x21-\x7e]{1,8000}")
-_NO_SECRET = lazy_regex(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
+# SSH_KEY=/home/me/.ssh/key is a path, and a value is not known before the secrets in it are.
+_NO_SECRET = lazy_regex(r"/|true|false|yes|no|none|~/|\./|.*\$\{secret:", re.IGNORECASE)
 
 
 class Secrets:
@@ -140,12 +144,17 @@ class Secrets:
         placeholder = self._placeholders.setdefault(name, chosen)
         return EgressSecret(name, placeholder, value, hosts, tuple(forms(value)))
 
+    def learn(self, name: str, value: str) -> None:
+        """Give the redactor the value of a variable or header that is set for a program or a server, if the name
+        indicates a secret."""
+        value = _SCHEME.sub("", value, 1).strip()
+        if len(value) >= MIN_SECRET and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
+            self._redactor.grant(name, value)
+
     def _learn(self) -> None:
         """Give the redactor the values of granted variables whose names indicate secrets."""
         for name in self._variables:
-            value = self._environ.get(name, "")
-            if len(value) >= MIN_SECRET and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
-                self._redactor.grant(name, value)
+            self.learn(name, self._environ.get(name, ""))
 
 
 def _variable(name: str, source: SecretSettings) -> str:
