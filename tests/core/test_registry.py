@@ -229,6 +229,8 @@ def test_listing_ten_thousand_tools_again_makes_nothing_anew(thousands: ToolRegi
 def test_few_tools_are_listed_when_none_is_close() -> None:
     assert "Available: a, b" in ToolRegistry([named("b"), named("a")]).unknown("zzzzzz")
     assert ToolRegistry().unknown("x") == "Tool not found: 'x'."
+    assert ToolRegistry().unknown(None) == "Tool not found: the name of a tool is a text, not None"
+    assert ToolRegistry([named("list_dir")]).unknown([]) == "Tool not found: the name of a tool is a text, not list"  # no `list_dir` was meant
 
 
 def test_what_the_policy_hides_is_not_listed_nor_suggested():

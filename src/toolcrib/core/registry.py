@@ -188,12 +188,14 @@ class ToolRegistry:
 
     def unknown(self, name: object, caller: Caller | None = None) -> str:
         """Return the error text for an unknown name: the closest names, in at most 500 characters."""
-        given = name if isinstance(name, str) else type(name).__name__
-        if given in self.unavailable:
-            text = f"Tool not found: {given!r}. It is not available here: {self.unavailable[given]}"
+        if not isinstance(name, str):
+            kind = "None" if name is None else type(name).__name__
+            return f"Tool not found: the name of a tool is a text, not {clip(kind, 80)}"
+        if name in self.unavailable:
+            text = f"Tool not found: {name!r}. It is not available here: {self.unavailable[name]}"
             return clip(text, UNKNOWN_LIMIT - 70)
-        text = f"Tool not found: {clip(given, 80)!r}."
-        close = self.closest(given, caller=caller)
+        text = f"Tool not found: {clip(name, 80)!r}."
+        close = self.closest(name, caller=caller)
         if close:
             text += f" Did you mean {', '.join(close)}?"
         elif len(self._tools) <= 20 and (listed := self.listed(caller)):
