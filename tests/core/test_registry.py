@@ -230,7 +230,9 @@ def test_few_tools_are_listed_when_none_is_close() -> None:
     assert "Available: a, b" in ToolRegistry([named("b"), named("a")]).unknown("zzzzzz")
     assert ToolRegistry().unknown("x") == "Tool not found: 'x'."
     assert ToolRegistry().unknown(None) == "Tool not found: the name of a tool is a text, not None"
-    assert ToolRegistry([named("list_dir")]).unknown([]) == "Tool not found: the name of a tool is a text, not list"  # no `list_dir` was meant
+    assert (
+        ToolRegistry([named("list_dir")]).unknown([]) == "Tool not found: the name of a tool is a text, not list"
+    )  # no `list_dir` was meant
 
 
 def test_what_the_policy_hides_is_not_listed_nor_suggested():

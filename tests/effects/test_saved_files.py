@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -367,3 +368,23 @@ async def test_what_comes_from_a_folder_that_is_not_searched_does_not_stay(box: 
     done = await box.call("exec", {"command": f"sh -c 'mv node_modules/m m; mv node_modules/n {DEEP}/n'"})
     assert not (root / "m/.vscode").exists() and not (root / DEEP / "n/.vscode").exists() and (root / "m").is_dir()
     assert ".vscode" in done.for_llm
+
+
+async def test_the_undo_that_is_offered_for_a_replaced_protected_link_works(box: Toolbox) -> None:
+    if not box.sandbox().active:
+        pytest.skip("no sandbox here")
+    root = Path(box.journal.ws.root)
+    (root / "real").write_text("echo real\n")
+    (root / "other").write_text("echo other\n")
+    (root / ".envrc").symlink_to("real")
+    done = await box.call("exec", {"command": "ln -sfn other .envrc"})
+    offers = re.findall(r"toolcrib undo (--force )?([\w-]+)", done.for_llm)
+    assert not os.path.lexists(root / ".envrc") and len(offers) == 2
+    for (force, call), leads in zip(offers, ("other", "real"), strict=True):
+        undo(box.journal, call, force=bool(force))
+        assert os.readlink(root / ".envrc") == leads
+    (root / "make.sh").write_text("echo x > .mcp.json\n")
+    done = await box.call("exec", {"command": "sh make.sh"})
+    ((force, call),) = re.findall(r"toolcrib undo (--force )?([\w-]+)", done.for_llm)
+    undo(box.journal, call, force=bool(force))
+    assert not force and (root / ".mcp.json").exists()

@@ -295,13 +295,17 @@ class CommandRunner:
         found = prepared.spawn.appeared()
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]
-        outcome.notes = [
-            *prepared.lacks, *outcome.notes, *self._moved_away(found, ctx.call_id), *prepared.spawn.notes,
-        ]  # fmt: skip
+        moved = self._moved_away(found, ctx.call_id)
+        if replaced := [path for path in found if outcome.touches(path) and prepared.layer is None]:
+            look = f"look at what {' and '.join(replaced)} led to, because other programs run or trust it; then "
+            outcome.undo = outcome.undo.replace("`toolcrib undo ", f"{look}`toolcrib undo --force ")
+        outcome.notes = [*prepared.lacks, *outcome.notes, *moved, *prepared.spawn.notes]
         return outcome
 
-    def _moved_away(self, paths: Iterable[str], call_id: str | None) -> list[str]:
-        """Move away what a command must not make. That is an undo of its own: the undo of the call leaves it away."""
+    def _moved_away(self, paths: Sequence[str], call_id: str | None) -> list[str]:
+        """Move away what a command must not make. That is an undo of its own: the undo of the call leaves it away. One
+        of a link has to be forced, because what it leads to would count, too."""
+        links = any(os.path.islink(self.workspace.root / path) for path in paths)
         undo_id = f"undo-{secrets.token_hex(4)}"
         reason = f"a command made it ({call_id or 'exec'}), and it is protected or denied"
         moved: list[str] = []
@@ -320,7 +324,7 @@ class CommandRunner:
             except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
-        return appeared(moved, failed, undo_id)
+        return appeared(moved, failed, f"--force {undo_id}" if links else undo_id)
 
     def _make_movable(self, path: str) -> None:
         """Give this user the rights on a path, and on its folder, that a command has taken."""

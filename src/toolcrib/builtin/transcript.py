@@ -77,7 +77,7 @@ def ending(result: ProcessResult) -> list[str]:
 
 
 def appeared(moved: Sequence[str], failed: Sequence[str], undo_id: str) -> list[str]:
-    """Return notes about files with protected names that a command created."""
+    """Return notes about files with protected names that a command created. `undo_id` may have an option before it."""
     lines: list[str] = []
     if moved:
         lines.append(

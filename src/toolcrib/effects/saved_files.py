@@ -134,7 +134,7 @@ class FileSaver:
                 problem = str(error)
         for path in {way for way in looked.values() if way}:  # the newest changes: undo takes them back first
             self._note_in_the_way(path, call, ctx.session_id)
-        outcome = CommandOutcome()
+        outcome = CommandOutcome(touches=frozenset(gone).__contains__)
         made = 0 if problem or now.why else len(now.keys.keys() - saved.keys.keys())
         if kept or folders:
             stay = f", and leaves the {_files(made)} that it made" if made else ""
