@@ -107,13 +107,17 @@ def test_a_session_that_another_process_took_over_is_not_written(tmp_path: Path,
     two.close()
 
 
-def test_sessions_are_listed_by_workspace(tmp_path: Path, postgres_url: str) -> None:
+def test_sessions_are_those_of_a_workspace(tmp_path: Path, postgres_url: str) -> None:
     here = SessionStore(StateFolder.for_workspace(tmp_path / "a", tmp_path / "state", url=postgres_url))
     there = SessionStore(StateFolder.for_workspace(tmp_path / "b", tmp_path / "state", url=postgres_url))
     one, two = here.create(model="m", system="NUL \0"), there.create(model="m", system="s")
     assert [row.id for row in here.list()] == [one.id]
     assert there.get("last").id == two.id
-    assert there.get(one.id).system == "NUL \ufffd"
+    assert here.get(one.id).system == "NUL \ufffd"
+    for begins in (one.id, one.id[:4]):  # ids are times: they can be guessed
+        assert here.get(begins).id == one.id
+    with pytest.raises(SessionError, match="there is no session"):
+        there.get(one.id)
     assert here.is_first("key", 2e9)
     assert not here.is_first("key", 2e9)
     assert there.is_first("key", 2e9)

@@ -163,6 +163,23 @@ async def test_a_call_without_a_session_reaches_only_jobs_that_were_started_with
         assert own in (await made.box.call("job", {"action": "list"}, alone)).for_llm
 
 
+async def test_hosts_of_two_workspaces_may_choose_the_same_ids() -> None:
+    """The second job would not be stored, because of two with one id the first one counts."""
+    async with jobs() as made, temporary_toolbox(tools=[launch]) as other:
+
+        async def engine() -> MemoryEngine:
+            return made.engine
+
+        other.registry.register(JobTool(other, engine))
+        given = {"action": "start", "tool": "launch", "arguments": {"what": "a"}}
+        for _ in range(2):
+            for box in (made.box, other):
+                await box.call("job", given, ToolContext(session_id="s"), call_id="c")
+        stored = await made.engine.jobs()
+        assert {status.job.workspace for status in stored} == {workspace_of(made.box), workspace_of(other)}
+        assert len(stored) == 2
+
+
 async def test_what_a_skill_does_not_allow_is_not_started() -> None:
     async with jobs(yes=True) as made:
         ctx = ToolContext(session_id="s1", metadata={REFUSES: lambda name, arguments: f"{name} may not: {arguments}"})

@@ -236,7 +236,7 @@ async def test_run_at_once_leaves_its_times_alone(world: World) -> None:
     await world.at(NOW + 7)
     await world.at(NOW + 8)
     (job,) = await world.jobs()
-    assert job.startswith("sched-a-asked-")
+    assert job.startswith("sched-a-asked:")
     found = world.schedules.get("a")
     assert (found.asked, found.due, found.state) == (None, NOW + 3_600, "paused")
     await world.at(NOW + 3_600)

@@ -178,3 +178,9 @@ def test_an_expired_yes_is_none(store, monkeypatch):
     now += 3601
     assert store.consume(ident, "c") is None
     assert store.of_call("d") == []
+
+
+def test_a_call_id_that_hosts_of_two_workspaces_chose_leads_to_one_request(store):
+    ask(store, workspace="/a")
+    assert [row["id"] for row in store.open_of("c", "/a")] == ["ap_000001"]
+    assert store.open_of("c", "/b") == []

@@ -35,7 +35,7 @@ async def question_of(box: Toolbox, output: ToolOutput) -> Question | None:
 
 async def question(box: Toolbox, call_id: str) -> Question | None:
     """Return the question that the call with this id has stored, for frameworks that show only the call."""
-    rows = await shared_threads.run(box.approvals.open_of, call_id)
+    rows = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
     return _shown(rows[0]) if rows else None
 
 
@@ -45,7 +45,7 @@ def _shown(row: ApprovalRow) -> Question:
 
 async def open_request(box: Toolbox, call_id: str, ctx: ToolContext) -> ApprovalRow | None:
     """Return the request that the call with this id has stored: it waits, or its yes was not used yet."""
-    rows = await shared_threads.run(box.approvals.open_of, call_id)
+    rows = await shared_threads.run(box.approvals.open_of, call_id, box.approval_service.workspace)
     return next((row for row in rows if serves(row, ctx)), None)
 
 

@@ -135,7 +135,7 @@ class SessionStore(RecordPart):
         if session_id == "last":
             rows = self._here("parent IS NULL ORDER BY updated DESC LIMIT 1")
         else:
-            rows = self._run("SELECT * FROM agent_session WHERE substr(id, 1, ?) = ?", len(session_id), session_id)
+            rows = self._here("substr(id, 1, ?2) = ?3", len(session_id), session_id)
             rows = [row for row in rows if row["id"] == session_id] or rows
         if not rows:
             if session_id == "last":

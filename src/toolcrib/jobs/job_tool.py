@@ -146,9 +146,10 @@ class JobTool(Tool):
             schedule=ctx.metadata.get(SCHEDULED_RUN), calls=calls_of(self._box, ctx.session_id),
             **rights_of(self._box, ctx),
         )  # fmt: skip
+        place = placement(self._box)
         job = Job(
-            CallBody.KIND, body.to_json(), id=_id(ctx), repeatable=tool.is_read_only or tool.idempotent is True,
-            trace=trace_headers(), **placement(self._box),
+            CallBody.KIND, body.to_json(), id=_id(ctx, place["workspace"]), trace=trace_headers(), **place,
+            repeatable=tool.is_read_only or tool.idempotent is True,
         )  # fmt: skip
         try:
             await (await self._engine()).submit(job)
@@ -279,8 +280,9 @@ def _is_of(status: JobStatus, here: str, ctx: ToolContext) -> bool:
     return ctx.session_id is not None or (not body.get("schedule") and body.get("made_in") == ctx.made_in)
 
 
-def _id(ctx: ToolContext) -> str:
-    """Return the same id for a call that is repeated after a crash: it has submitted its job."""
+def _id(ctx: ToolContext, here: str) -> str:
+    """Return the same id for a call that is repeated after a crash: it has submitted its job. A host may choose both
+    ids, as one of another workspace that has its jobs in the same database does."""
     if ctx.session_id is None or ctx.call_id is None:
         return new_job_id()
-    return f"job-{sha256(repr((ctx.session_id, ctx.call_id)).encode()).hexdigest()[:12]}"
+    return f"job-{sha256(repr((ctx.session_id, ctx.call_id, here)).encode()).hexdigest()[:12]}"

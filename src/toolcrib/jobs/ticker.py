@@ -89,7 +89,7 @@ class Ticker:
         if schedule is None:
             return
         if schedule.asked is not None:
-            await self._submit(schedule, replace(schedule, asked=None), schedule.asked, "asked-")
+            await self._submit(schedule, replace(schedule, asked=None), schedule.asked, "asked:")  # no name has a colon
         elif schedule.due is not None and schedule.state == "active" and schedule.due <= now:
             moved = replace(schedule, due=schedule.next(max(now, schedule.due)))
             left_out = _left_out(schedule, schedule.due, now)

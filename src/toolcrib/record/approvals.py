@@ -119,11 +119,12 @@ class Approvals(RecordPart):
         with self._lock, naming(self._where):
             return f"{process}\n{self._connection.holder}" if self._connection.shared else process
 
-    def open_of(self, call_id: str) -> list[ApprovalRow]:
-        """Return the requests of the call with this id that wait, or whose yes was not used yet, newest first."""
+    def open_of(self, call_id: str, workspace: str | None = None) -> list[ApprovalRow]:
+        """Return the requests of the call with this id in a workspace (None: in any) that wait, or whose yes was not
+        used yet, newest first. Hosts choose such ids: those of other workspaces may have the same."""
         self._expire()
-        sql = "SELECT * FROM approval WHERE call_id=? AND state IN ('pending', 'approved') ORDER BY created DESC"
-        return self._run(sql, call_id)
+        open_ = f"call_id=?1 AND state IN ('pending', 'approved') AND {_HERE}"
+        return self._run(f"SELECT * FROM approval WHERE {open_} ORDER BY created DESC", call_id, workspace)  # noqa: S608
 
     def open_callers(self, workspace: str | None = None) -> list[str]:
         """Return the callers of the requests that wait for an answer in a workspace (None: in any)."""
