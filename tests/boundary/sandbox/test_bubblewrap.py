@@ -117,3 +117,21 @@ def test_each_path_must_be_bound_onto_itself_as_often_as_that_was_asked(monkeypa
     assert not_bound(1, ["/ws/a", "/ws/a"], "/new") == "/ws/a"
     assert not_bound(1, ["/ws/a/b"], "/new") == "/ws/a/b"
     assert not_bound(1, ["/ws/a/c"], "/new") == "/ws/a/c"
+
+
+async def test_what_is_read_only_stays_so_where_another_granted_folder_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a home that is the workspace, the folders of PATH are read-only; in a project that is granted they are not."""
+    project = tmp_path / "project"
+    (project / "sub" / "bin").mkdir(parents=True)
+    (project / "sub" / ".envrc").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{project}/sub/bin:{os.environ['PATH']}")
+    settings = SandboxSettings(backend="bubblewrap", write_roots=(project,))
+    spawn = select_sandbox(settings, tmp_path).wrap(
+        ["/bin/sh", "-c", "echo x > project/sub/bin/tool; echo x > project/sub/new"],
+        cwd=tmp_path, env=command_environment(), timeout=60,
+    )  # fmt: skip
+    await run(spawn, timeout=60)
+    assert not (project / "sub" / "bin" / "tool").exists() and (project / "sub" / "new").exists()

@@ -103,11 +103,12 @@ class BubblewrapSandbox:
         if layer is not None:
             arguments += layer.arguments()
             layer.protected = guards
-        # pins come before the guards: what is bound later lies over what is bound below it
         bound = [] if layer is not None else self._pins()
         for guarded in guards:
             bound += guarded.arguments(pins=layer is None)
-        arguments += bound
+        binds = [bound[number : number + 3] for number in range(0, len(bound), 3)]
+        # What is read-only comes last: what is bound later, also for another granted folder, lies over what is below it.
+        arguments += [each for bind in sorted(binds, key=lambda bind: bind[0] == "--ro-bind") for each in bind]
         hidden = self._hidden(arguments)
         outlet = self._outlet()
         copies = open_system_files()
