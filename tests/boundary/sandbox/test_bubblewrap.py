@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is f
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
+from typing import Any
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
@@ -135,3 +137,17 @@ async def test_what_is_read_only_stays_so_where_another_granted_folder_begins(
     )  # fmt: skip
     await run(spawn, timeout=60)
     assert not (project / "sub" / "bin" / "tool").exists() and (project / "sub" / "new").exists()
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("moved", ["a", "a/ws"])
+async def test_a_granted_folder_in_another_one_stays_where_it_is(tmp_path: Path, backend: Any, moved: str) -> None:
+    """A link in its place would lead the next command elsewhere."""
+    (workspace := tmp_path / "outer" / "a" / "ws").mkdir(parents=True)
+    settings = SandboxSettings(backend=backend, write_roots=(tmp_path / "outer",))
+    spawn = select_sandbox(settings, workspace).wrap(
+        ["/bin/sh", "-c", f"cd ../..; mv {moved} b; mkdir -p a; rmdir a/ws; ln -s / a/ws; echo x > a/ws/new"],
+        cwd=workspace, env=command_environment(), timeout=60,
+    )  # fmt: skip
+    await run(spawn, timeout=60)
+    assert not workspace.is_symlink() and (workspace / "new").exists() and spawn.appeared() == []

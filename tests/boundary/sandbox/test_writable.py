@@ -40,6 +40,15 @@ def test_granted_folders_are_guarded_too_and_outer_ones_first(tmp_path: Path) ->
     assert [(found.root, found.absolute) for found in guards] == [(str(outer), True), (str(inner), False)]
 
 
+def test_a_workspace_that_has_become_a_link_is_none(tmp_path: Path) -> None:
+    (workspace := tmp_path / "ws").mkdir()
+    folders = Writable(workspace, SandboxSettings(), "workspace-write")
+    workspace.rename(tmp_path / "other")
+    workspace.symlink_to("/etc")
+    with pytest.raises(SandboxUnavailable, match="leads to /etc now"):
+        folders.guards(workspace)
+
+
 def test_a_folder_granted_for_reading_in_a_writable_one_is_read_only(tmp_path: Path) -> None:
     """The innermost root decides, for commands as for tools."""
     work, outer = tmp_path / "work", tmp_path / "outer"

@@ -107,7 +107,7 @@ class BubblewrapSandbox:
         for guarded in guards:
             bound += guarded.arguments(pins=layer is None)
         binds = [bound[number : number + 3] for number in range(0, len(bound), 3)]
-        # What is read-only comes last: what is bound later, also for another granted folder, lies over what is below it.
+        # What is read-only comes last: what is bound later, also for another granted folder, lies over it.
         arguments += [each for bind in sorted(binds, key=lambda bind: bind[0] == "--ro-bind") for each in bind]
         hidden = self._hidden(arguments)
         outlet = self._outlet()

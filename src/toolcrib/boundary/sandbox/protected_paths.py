@@ -111,16 +111,17 @@ class ProtectedPaths:
         for path in file.there():
             self.held.add(path)
             if os.path.islink(path) and not file.many:
-                self.hold_link(path)  # what it leads to is held itself (`both_names`)
+                self.hold_place(path)  # what it leads to is held itself (`both_names`)
             elif os.path.lexists(path):
                 self._protect(os.path.dirname(path), os.path.basename(path))
 
-    def hold_link(self, link: str) -> None:
-        """Protect a link on the way to what other programs run or trust: it must lead where it does."""
-        self.existing[link] = os.path.realpath(link)
-        self.named.add(link)
-        self.held.add(link)
-        self._pin(os.path.dirname(link))
+    def hold_place(self, path: str) -> None:
+        """Protect a link on the way to what other programs run or trust, or a granted folder: it must stay there, and
+        lead where it does."""
+        self.existing[path] = os.path.realpath(path)
+        self.named.add(path)
+        self.held.add(path)
+        self._pin(os.path.dirname(path) if os.path.islink(path) else path)
 
     def _new(self) -> list[str]:
         return [path for file in self.many for path in file.there()]
@@ -180,7 +181,7 @@ class ProtectedPaths:
             if not f"{path}/".startswith(f"{link}/"):
                 self.leads[link] = (path, name)
                 if link.startswith(f"{self.root}/"):
-                    self.hold_link(link)
+                    self.hold_place(link)
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: another guard protects what is there
         if os.path.exists(real):

@@ -51,6 +51,10 @@ class Writable:
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
+        if (now := os.path.realpath(self._workspace)) != str(self._workspace):
+            raise SandboxUnavailable(
+                f"{self._workspace} leads to {now} now, so commands cannot run there. Start again."
+            )
         there = {root for root in self.roots() if root.is_dir()}
         guards = [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
         others = [*guards, *links_of_home(guard.root for guard in guards)] if guards else []
@@ -58,6 +62,8 @@ class Writable:
             for target in (target for other in others if other is not guard for target in tuple(other.leads)):
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
                     guard.hold(HostFile(target, ""))
+            for inner in (other.root for other in guards if other.root.startswith(f"{guard.root}/")):
+                guard.hold_place(inner)
         return guards
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:

@@ -168,11 +168,12 @@ class LandlockSandbox:
         """Allow changes in the private folder, and in the writable folders of everything that is not protected."""
         change = self._rights & ~landlock_calls.NODES
         landlock_calls.allow_path(ruleset, folder, change)
-        closed = {path for found in guards for path in found.read_only | found.named}
-        pinned = {path for found in guards for path in found.pinned}
+        roots = [*map(str, self._writable.roots())]
+        closed = {path for found in guards for path in found.read_only | found.named.difference(roots)}
+        pinned = {path for found in guards for path in found.pinned}.difference(roots)
         rules = FileRules(ruleset, change, closed | hidden, pinned)
-        for root in self._writable.roots():
-            rules.allow(str(root))
+        for root in roots:
+            rules.allow(root)
 
 
 @functools.cache
