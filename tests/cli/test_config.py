@@ -108,6 +108,18 @@ def test_a_folder_that_is_not_there_is_not_granted(cli: Cli) -> None:
     assert "`toolcrib config unset sandbox.read_roots` removes it" in said
 
 
+def test_a_link_to_a_settings_file_stays_and_the_file_that_is_written_is_named(cli: Cli) -> None:
+    real, link = cli.home / "dotfiles" / "t.toml", cli.home / ".config/toolcrib/config.toml"
+    for folder in (real.parent, link.parent):
+        folder.mkdir(parents=True)
+    link.symlink_to(real)
+    assert f"Wrote {real} (where the link {link} leads)" in cli("config", "set", "mode", "observer").stderr
+    assert f"To {real} (" in cli("mcp", "add", "a", "sh", "--yes").stderr
+    assert link.is_symlink() and set(tomllib.loads(real.read_text())) == {"mode", "mcp_servers"}
+    (cli.work / "toolcrib.toml").symlink_to(real)  # it came with the project
+    assert f"leads out of the workspace, to {real}" in cli("config", "set", "--project", "mode", "x", code=2).stderr
+
+
 def test_a_program_is_asked_about_as_when_a_server_is_added(cli: Cli) -> None:
     asked = cli("config", "set", "mcp_servers.x.command", "sh", code=3).stderr
     assert 'mcp_servers.x.command = "sh"' in asked

@@ -148,6 +148,20 @@ def test_the_backup_of_install_replaces_a_link_that_came_with_the_project(cli: C
     assert not backup.is_symlink() and backup.read_text() == 'a="$(touch planted)"\n'
 
 
+def test_a_link_to_a_client_s_file_stays_and_the_file_that_is_written_is_named_first(cli: Cli, tmp_path: Path) -> None:
+    real = tmp_path / "claude.json"
+    real.write_text("{}\n")
+    (cli.home / ".claude.json").symlink_to(real)
+    said = cli("install", "claude", "--user", "--yes").stderr
+    assert said.startswith(f"{real} (where the link {cli.home}/.claude.json leads)\n")
+    assert (cli.home / ".claude.json").is_symlink() and "toolcrib" in real.read_text()
+    before = real.read_text()
+    (cli.work / ".mcp.json").symlink_to(real)  # it came with the project
+    for more in ([], ["--remove"]):
+        assert "leads out of the workspace" in cli("install", "claude", "--yes", *more, code=2).stderr
+    assert real.read_text() == before
+
+
 SHARED = {
     "claude": (".mcp.json", ["serve"]),
     "cursor": (".cursor/mcp.json", ["serve", "--workspace", "${workspaceFolder}"]),

@@ -25,7 +25,7 @@ from .init import TEMPLATE
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .servers_file import SECTIONS, START_QUESTION, warn_if_missing
-from .settings_file import Keys, own_file, parsed, project_file, with_setting, without_setting, write
+from .settings_file import Keys, own_file, parsed, project_file, shown, with_setting, without_setting, write
 
 Project = Annotated[
     bool, Option("--project", help="The file of this workspace (toolcrib.toml): it counts in full once it is trusted.")
@@ -159,7 +159,7 @@ def _refusal(path: Path, before: str, error: Exception | None) -> Usage:
     except ConfigError as there:
         return Usage(str(there))
     said = re.sub(rf"^{re.escape(str(path))}(?::\d+)?: ", "", str(error), flags=re.MULTILINE)
-    return Usage(f"{said}\nNothing was written to {path}.")
+    return Usage(f"{said}\nNothing was written to {shown(path)}.")
 
 
 def _readings(words: list[str]) -> Iterator[Any]:
@@ -205,7 +205,7 @@ def _try(options: Options, path: Path, before: str, after: str) -> None:
         if before:
             write(path, before)
         else:
-            path.unlink()
+            Path(os.path.realpath(path)).unlink()
         raise _refusal(path, before, error) from None
     return _write(options, path, after)
 
@@ -221,7 +221,7 @@ def _build(options: Options) -> None:
 
 def _write(options: Options, path: Path, text: str) -> None:
     write(path, text)
-    show.say(f"Wrote {path}.")
+    show.say(f"Wrote {shown(path)}.")
     options.settings()  # says what a person should know, such as that it needs trust
 
 

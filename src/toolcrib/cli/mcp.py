@@ -26,7 +26,7 @@ from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
 from .servers_file import START_QUESTION, warn_if_missing, with_server, without_server
-from .settings_file import own_file, write
+from .settings_file import own_file, shown, write
 
 if TYPE_CHECKING:
     from ..sources.mcp.oauth import BrowserLogin
@@ -154,7 +154,7 @@ def _put(options: Options, servers: Mapping[str, Any]) -> None:
             text = with_server(text, path.suffix, name, entry)
         except ConfigError as error:
             raise Usage(f"{path}: {error}") from None
-    show.say(f"To {path}:", "bold")
+    show.say(f"To {shown(path)}:", "bold")
     for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
         show.say(f"+ {_masked(line, servers)}", "green")
     options.confirm(START_QUESTION, "nothing was written")
@@ -182,7 +182,7 @@ def removed(options: Options, name: Name) -> None:
     except ConfigError as error:
         raise Usage(f"{path}: {error}") from None
     write(path, after)
-    show.say(f"Removed {name} from {path}.")
+    show.say(f"Removed {name} from {shown(path)}.")
 
 
 def accepted(options: Options, name: Name) -> None:

@@ -7,6 +7,7 @@ change, and nothing else.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import tomllib
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..boundary.own_files import read_file, replace_file
+from ..boundary.programs import beneath
 from ..config.files import TOML_KEY
 from ..core.errors import ConfigError
 from ..core.homes import config_home
@@ -41,7 +43,21 @@ def own_file(named: str | None = None) -> tuple[Path, str]:
 
 def project_file(root: Path) -> tuple[Path, str]:
     """The configuration file of a workspace, and its text."""
-    return text_of(root / "toolcrib.toml", root / "toolcrib.json")
+    path, text = text_of(root / "toolcrib.toml", root / "toolcrib.json")
+    return of_project(path, root), text
+
+
+def of_project(path: Path, root: Path) -> Path:
+    """The path of a project's file. Raises Usage if it is a link to elsewhere: whoever made the project would choose
+    which file is changed."""
+    if not beneath(real := os.path.realpath(path), os.path.realpath(root)):
+        raise Usage(f"{path} leads out of the workspace, to {real}; change that file itself")
+    return path
+
+
+def shown(path: Path) -> str:
+    """A file's path for a person; for a link, also the file that is meant."""
+    return f"{os.path.realpath(path)} (where the link {path} leads)" if path.is_symlink() else str(path)
 
 
 def text_of(toml: Path, plain: Path) -> tuple[Path, str]:
@@ -93,7 +109,9 @@ def without_setting(text: str, suffix: str, path: Keys) -> str:
 
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:
-    """Replace the file in one step; a new one gets this mode, and its folder is for this user alone."""
+    """Replace the file in one step; a new one gets this mode, and its folder is for this user alone. A link stays: the
+    file that it leads to is replaced, because people keep their settings in one folder and link to them."""
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
     replace_file(path, text, mode)

@@ -23,6 +23,7 @@ from .. import show
 from ..exit_codes import Usage
 from ..options import Options
 from ..reader import Argument, CliCommand, Option, one_of
+from ..settings_file import of_project, shown
 from .client_file import values_of, with_entry, without_entry
 from .clients import CLIENTS, ClientName, HookPlace, ServerPlace
 
@@ -59,7 +60,7 @@ def install(
         if known.hooks is None or not has_wing("hosts"):
             raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {_those('hooks')}")
         agent = known.hooks
-        path = home / agent.in_home if user else root / agent.in_workspace
+        path = home / agent.in_home if user else of_project(root / agent.in_workspace, root)
         shared = agent.shared and not user
         entry = _hook_entry(options, client, agent, root, shared=shared, closed=closed)
         if printed:
@@ -84,7 +85,9 @@ def install(
         command, others = ("acp", _those("agents")) if acp else ("serve", f"{_those('servers')}. --hook has others")
         raise Usage(f"{client} cannot be set up to start `toolcrib {command}`; these can: {others}")
     shared = not user and place.in_workspace is not None
-    path = root / place.in_workspace if shared and place.in_workspace is not None else home / place.in_home
+    path = home / place.in_home
+    if shared and place.in_workspace is not None:
+        path = of_project(root / place.in_workspace, root)
     own = _entry(options, place, "acp" if acp else "serve", root, shared=shared, user=user or acp, name=name)
     if printed:
         if path.suffix == ".json":
@@ -117,7 +120,7 @@ def _change(
 ) -> bool:
     """Show what a file becomes, ask, and write it. A file in which nothing is left is removed. Returns whether it was
     changed."""
-    path = Path(os.path.realpath(path))  # the target of a link is shown and changed
+    named, path = shown(path), Path(os.path.realpath(path))  # the target of a link is shown and changed
     before = _read(path)
     try:
         after = change(before)
@@ -127,7 +130,8 @@ def _change(
     if after == before:
         show.say(f"{title} has no such entry in {path}." if remove else f"{title} has it already, in {path}.")
         return False
-    _show_change(path, before, "" if gone else after)
+    show.say(named if before else f"{named} (new file)", "bold")
+    show.diff(bounded_diff(before, "" if gone else after, path.name).split("\n", 2)[2])
     if dry_run:
         return False
     options.confirm(f"{'Remove' if gone else 'Write this to'} {path}?", "nothing was written")
@@ -226,11 +230,6 @@ def _read(path: Path) -> str:
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise Usage(f"{path} cannot be read: {error}; add the output of --print by hand") from None
-
-
-def _show_change(path: Path, before: str, after: str) -> None:
-    show.say(str(path) if before else f"{path} (new file)", "bold")
-    show.diff(bounded_diff(before, after, path.name).split("\n", 2)[2])
 
 
 def _write(path: Path, text: str, backup: Path) -> None:
