@@ -127,3 +127,10 @@ async def test_a_row_runs_no_code_of_whoever_wrote_it(
     assert "cannot be read" in (await engine.status("forged")).reason
     assert not [path.name for path in tmp_path.iterdir() if path.is_dir()]
     await engine.aclose()
+
+
+async def test_a_database_has_one_name(tmp_path: Path) -> None:
+    one, two, other = (DurableEngine(f"sqlite:///{tmp_path}/{name}.db") for name in ("a", "a", "b"))
+    assert await one.place() == await two.place() != await other.place()
+    for engine in (one, two, other):
+        await engine.aclose()

@@ -17,6 +17,7 @@ from toolcrib.jobs.engine import Job
 from toolcrib.jobs.host import JobHost
 from toolcrib.jobs.placing import placement
 from toolcrib.jobs.schedules import GONE_SECONDS, Schedules
+from toolcrib.jobs.waits import Waits
 from toolcrib.testing import temporary_toolbox
 from toolcrib.toolbox import Toolbox
 
@@ -122,6 +123,27 @@ async def test_it_is_said_which_jobs_have_not_ended(hosted: Open, settings: str,
         assert (await host.left()).startswith(said)
         await engine.cancel(parks.id)
         assert await host.left() == ""
+
+
+@pytest.mark.parametrize("settings", ['engine = "memory"', 'engine = "dbos"'])
+async def test_the_jobs_of_another_place_with_the_same_record_are_left_alone(hosted: Open, settings: str) -> None:
+    """Two chats with their jobs in memory, or two machines with theirs in a file: who knew nothing of a job took its
+    answer for one of a job that was deleted, and the job waited for ever."""
+    async with hosted(settings) as host:
+        other = Waits(host.box.state.record, "elsewhere")
+        engine = await host.engine()
+        parks = call(host, "launch")
+        other.begin("job-x")
+        await engine.submit(parks)
+        async with asyncio.timeout(60):
+            while not (waits_for := (await engine.status(parks.id)).waits_for):
+                await asyncio.sleep(0.01)
+        other.add("job-x", waits_for)
+        assert host.box.approvals.resolve(waits_for[0].removeprefix("approval:"), True, approver="me")
+        assert (await engine.result(parks.id, 60)).state == "done"
+        await until(lambda: not host.waits.of_job(parks.id) and not host.waits.begun())
+        assert (other.ready(), other.begun()) == ([(waits_for[0], "job-x")], ["job-x"])
+        other.close()
 
 
 @pytest.mark.parametrize("settings", ['engine = "memory"', 'engine = "dbos"'])

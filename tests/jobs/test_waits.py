@@ -93,3 +93,14 @@ def test_what_no_trigger_marked_is_found_later(requests: Requests, waits: Waits)
     assert waits.ready() == []
     waits.catch_up()
     assert waits.ready() == [("approval:a", "job-a")]
+
+
+def test_what_a_memory_had_is_forgotten_with_it(requests: Requests, where: Where, waits: Waits) -> None:
+    requests.add("a")
+    here = Waits(where, "here")
+    for each, job in ((here, "job-a"), (waits, "job-b")):
+        each.begin(job)
+        each.add(job, ["approval:a"])
+    here.forget()
+    assert (waits.of_job("job-a"), waits.of_job("job-b"), waits.begun()) == ([], ["approval:a"], ["job-b"])
+    here.close()

@@ -131,6 +131,11 @@ class DurableEngine:
         """Return what is set when a run of a job ends in this process."""
         return self._waiting.setdefault(job_id, asyncio.Event())
 
+    async def place(self) -> str:
+        """Return the name of the database. Raises JobError."""
+        await self._opened()
+        return await self._do(self.store.place)
+
     async def submit(self, job: Job) -> str:
         """Store a job and return its id. Raises JobError if it is not plain JSON or cannot be stored."""
         packed = pack(job)

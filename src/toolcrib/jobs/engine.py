@@ -273,6 +273,10 @@ class JobEngine(Protocol):
     name: str
     """What it is, for a person: "in memory", "SQLite …", "Postgres …"."""
 
+    async def place(self) -> str:
+        """Return the name of the database, or of the memory, that has these jobs. Raises JobError."""
+        ...
+
     async def submit(self, job: Job) -> str:
         """Store a job and return its id. Raises JobError if it is not plain JSON or cannot be stored."""
         ...

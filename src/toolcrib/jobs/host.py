@@ -219,7 +219,7 @@ class JobHost:
 
     async def _work_on(self, engine: JobEngine) -> None:
         """Run jobs here, wake those whose answers come, and report those that were cut off."""
-        settings = self.box.settings.jobs
+        settings, self.waits.place = self.box.settings.jobs, await engine.place()
         runner = JobRunner(self.box, self.waits, self._kinds, self._report)
         limits = Limits(settings.max_running, settings.max_queue, settings.max_tenant, settings.max_total)
         await engine.work(runner, serves=self.serves, limits=limits, lost=self._lost)
@@ -314,6 +314,9 @@ class JobHost:
             await self._engine.aclose()
             self._engine = None
         self._closing.close()
+        if self.waits.place and in_memory(self.box.settings):
+            with suppress(RecordError):
+                await shared_threads.run(self.waits.forget)
         self.waits.close()
         self.schedules.close()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -76,6 +77,7 @@ CREATE TABLE IF NOT EXISTS job_waiting (
     run TEXT PRIMARY KEY,                  -- a workflow that its worker has claimed, and that waits for a place
     worker TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS job_database (one INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job_lock (name TEXT PRIMARY KEY);
 INSERT INTO job_lock VALUES ('leader'), ('places') ON CONFLICT DO NOTHING;
 """
@@ -204,6 +206,8 @@ class JobStore:
             for statement in _TABLES.split(";\n"):
                 if statement.strip():
                     connection.execute(sa.text(statement))
+            named = sa.text("INSERT INTO job_database VALUES (1, :name) ON CONFLICT DO NOTHING")
+            connection.execute(named, {"name": secrets.token_hex(8)})
             if self.postgres:
                 known = sa.text(
                     "SELECT 1 FROM pg_trigger WHERE tgrelid = 'workflow_status'::regclass AND tgname = :name"
@@ -237,6 +241,10 @@ class JobStore:
                 if not passing or time.monotonic() > end:
                     raise
             time.sleep(0.2)
+
+    def place(self) -> str:
+        """Return the name of the database, whatever addresses it has."""
+        return self._read(lambda c: c.execute(sa.text("SELECT name FROM job_database")).scalar_one())
 
     def kept(self, job_id: str) -> JobRow:
         """Return the row of a job."""

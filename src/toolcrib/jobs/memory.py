@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -79,7 +80,7 @@ class MemoryEngine:
     name = "in memory"
 
     def __init__(self, *, first_pause: float = 1.0) -> None:
-        self._first_pause = first_pause
+        self._first_pause, self._place = first_pause, secrets.token_hex(8)
         self._jobs: dict[str, _Kept] = {}
         self._changed = asyncio.Event()
         self._run: Runner | None = None
@@ -92,6 +93,10 @@ class MemoryEngine:
         """Wake everything that waits for a change of a job."""
         self._changed.set()
         self._changed = asyncio.Event()
+
+    async def place(self) -> str:
+        """Return the name of this memory."""
+        return self._place
 
     async def submit(self, job: Job) -> str:
         """Keep a job and return its id. Raises JobError if it is not plain JSON."""

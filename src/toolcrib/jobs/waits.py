@@ -42,6 +42,11 @@ CREATE INDEX IF NOT EXISTS job_wait_ready ON job_wait (ready) WHERE ready = 1;
 CREATE INDEX IF NOT EXISTS job_wait_job ON job_wait (job);
 CREATE TABLE IF NOT EXISTS job_run (job TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_BY_PLACE = """
+ALTER TABLE job_wait ADD COLUMN place TEXT NOT NULL DEFAULT '';
+ALTER TABLE job_run ADD COLUMN place TEXT NOT NULL DEFAULT '';
+"""
+_HERE = "place IN ('', ?)"
 _ANSWERED = {
     APPROVAL: "UPDATE job_wait SET ready = 1 WHERE ready = 0 AND (? = '' OR key = ?) AND EXISTS"
     " (SELECT 1 FROM approval WHERE id = substr(key, 10) AND state <> 'pending')",
@@ -77,10 +82,15 @@ _POSTGRES_TRIGGERS = {
 
 
 class Waits(RecordPart):
-    """The keys that the parked jobs of one record wait for. Any thread may use it."""
+    """The keys that the parked jobs of one record wait for. Any thread may use it.
 
-    def __init__(self, where: Where) -> None:
-        super().__init__(where, part="jobs", steps=[_SCHEMA])
+    One record may be that of jobs in several places: in the memory of some processes, in files of some machines. Who
+    has the jobs of one `place` (`JobEngine.place`) knows nothing of the others, and leaves them alone.
+    """
+
+    def __init__(self, where: Where, place: str = "") -> None:
+        super().__init__(where, part="jobs", steps=[_SCHEMA, _BY_PLACE])
+        self.place = place
         self._watched: set[str] = set()
 
     def _watch(self, kind: str) -> None:
@@ -96,8 +106,8 @@ class Waits(RecordPart):
         for key in keys:
             kind = ANSWER if key.startswith(ANSWER) else APPROVAL
             self._watch(kind)
-            sql = "INSERT INTO job_wait VALUES (?, ?, 0) ON CONFLICT (key, job) DO UPDATE SET ready = 0"
-            self._run(sql, key, job_id)
+            sql = "INSERT INTO job_wait VALUES (?, ?, 0, ?) ON CONFLICT (key, job) DO UPDATE SET ready = 0"
+            self._run(sql, key, job_id, self.place)
             self._run(_ANSWERED[kind], key, key)  # it may have come before the row
 
     def catch_up(self) -> None:
@@ -107,7 +117,8 @@ class Waits(RecordPart):
 
     def ready(self) -> list[tuple[str, str]]:
         """Return keys that have their answer, each with a job that waits for it."""
-        return [(row[0], row[1]) for row in self._run("SELECT key, job FROM job_wait WHERE ready = 1 LIMIT ?", BATCH)]
+        sql = f"SELECT key, job FROM job_wait WHERE ready = 1 AND {_HERE} LIMIT ?"  # noqa: S608
+        return [(row[0], row[1]) for row in self._run(sql, self.place, BATCH)]
 
     def remove(self, job_id: str, key: str) -> None:
         """Forget that a job waits for a key."""
@@ -125,7 +136,7 @@ class Waits(RecordPart):
 
     def begin(self, job_id: str) -> None:
         """Note that a job runs: if its worker ends, another one has to report it."""
-        self._run("INSERT INTO job_run VALUES (?) ON CONFLICT (job) DO NOTHING", job_id)
+        self._run("INSERT INTO job_run VALUES (?, ?) ON CONFLICT (job) DO NOTHING", job_id, self.place)
 
     def end(self, job_id: str) -> None:
         """Note that a run of a job was reported, or need not be."""
@@ -133,7 +144,12 @@ class Waits(RecordPart):
 
     def begun(self) -> list[str]:
         """Return the jobs that began to run and were not reported."""
-        return [row[0] for row in self._run("SELECT job FROM job_run")]
+        return [row[0] for row in self._run(f"SELECT job FROM job_run WHERE {_HERE}", self.place)]  # noqa: S608
+
+    def forget(self) -> None:
+        """Forget the jobs of this place: they were in the memory of a process that ends."""
+        for table in ("job_wait", "job_run"):
+            self._run(f"DELETE FROM {table} WHERE place = ?", self.place)  # noqa: S608
 
 
 async def cancel(engine: JobEngine, record: Where, job_id: str) -> bool:
