@@ -19,6 +19,8 @@ from toolcrib.record.connection import is_url
 from toolcrib.record.database import connect
 from toolcrib.record.rows import TRACEBACK
 
+from ..waiting import until
+
 
 def direct(where, *statements):
     """Run statements on another connection, and return the rows of the last one: only what is committed."""
@@ -101,15 +103,19 @@ async def test_a_record_that_cannot_be_written_refuses_the_call(audit, monkeypat
     assert "could not be recorded" in output.for_llm
 
 
-async def test_a_lock_held_by_another_process_is_waited_for_without_blocking_the_loop(audit):
+async def test_a_lock_held_by_another_process_is_waited_for_without_blocking_the_loop(audit, caplog):
     holder = connect(audit.path)
     holder.begin()
     if holder.shared:
         holder.execute("LOCK TABLE record IN EXCLUSIVE MODE")
-    task = asyncio.ensure_future(registry(audit).execute("wipe", {"path": "a"}))
+    made = registry(audit)
+    await made.execute("look", {})
+    await until(audit._lock.locked)  # the thread that writes its outcome waits, too
+    task = asyncio.ensure_future(made.execute("wipe", {"path": "a"}))
     for _ in range(20):
         await asyncio.sleep(0.01)  # the loop runs on
     assert not task.done()
+    assert not caplog.messages, "the loop was blocked until the thread gave up"
     holder.execute("COMMIT")
     holder.close()
     assert (await asyncio.wait_for(task, 60)).for_llm == "wiped"

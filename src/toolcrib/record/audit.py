@@ -58,6 +58,8 @@ MAX_WAITING = 50_000
 """Outcomes that wait while the file cannot be written. Above this number the oldest are lost, and the record says so
 later."""
 _MAX_RUNNING = 1_000
+_SOON = 0.05
+"""Seconds that the event loop may wait for a group of rows to be written; longer, a thread does."""
 _CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "arguments"))
 
 WITHHELD = "(withheld)"
@@ -139,8 +141,10 @@ class Audit(AuditReader):
             return shared_threads.run(self._use_up, _writable(row), grant.approval_id)
         if self._shared:
             return shared_threads.run(self._commit_together, _Waiting(_writable(row)))
+        if not self._lock.acquire(timeout=_SOON):  # a thread has it that waits for another process
+            return shared_threads.run(self._insist, _writable(row))
         try:
-            self._append_intent(row)
+            self._append_one(row)
         except UnicodeEncodeError:  # invalid Unicode can only come from a host's own strings
             row = _writable(row)
             return shared_threads.run(self._insist, row)
@@ -148,6 +152,10 @@ class Audit(AuditReader):
             if not is_busy(error):
                 raise unusable(self.path, error) from error
             return shared_threads.run(self._insist, _writable(row))
+        else:
+            self._remember(row, cast("chain.Head", self._head)[0])
+        finally:
+            self._lock.release()
         return None
 
     def _clean(self, text: str) -> str:
