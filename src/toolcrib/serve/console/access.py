@@ -58,8 +58,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
+TAKEN = (
+    "This link was used already. If you did not use it, somebody else is in: end the console with Ctrl-C at its "
+    "terminal, and start it again. Else press Enter there for a new link."
+)
+TOO_OLD = "This link is too old, or is none of this console. Press Enter at its terminal for a new one."
 ELSEWHERE = "There is nothing at this address. Each start of the console has a new one: open the link that it prints."
 
 
@@ -85,6 +88,7 @@ class ConsoleAccess:
         self._hosts = frozenset({urlsplit(settings.origin).netloc}) if self._proxy else authorities(names, port)
         self.place = "console" if self._proxy else secrets.token_hex(16)
         self._links: dict[bytes, tuple[float, bool]] = {}
+        self._used: set[bytes] = set()
         self._browsers: dict[bytes, str] = {}
         self._key = secrets.token_bytes(32)
 
@@ -155,10 +159,11 @@ class ConsoleAccess:
         return None
 
     def _enter(self, given: Mapping[str, str]) -> Response:
-        expires, read_only = self._links.pop(_digest(given.get("link", "").rpartition("#")[2]), (0.0, True))
+        link = _digest(given.get("link", "").rpartition("#")[2])
+        expires, read_only = self._links.pop(link, (0.0, True))
         if expires < time.monotonic():
-            text = "This link was used already, or is too old. Press Enter at the terminal for a new one."
-            return HTMLResponse(refused("Not opened", text), 403)
+            return HTMLResponse(refused("Not opened", TAKEN if link in self._used else TOO_OLD), 403)
+        self._used.add(link)
         cookie = secrets.token_urlsafe(32)
         while len(self._browsers) >= MAX_BROWSERS:
             del self._browsers[next(iter(self._browsers))]
