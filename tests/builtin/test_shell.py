@@ -452,6 +452,21 @@ async def begin(bench: Bench, command: str, ctx: ToolContext = CALLER) -> str:
     return output.meta["session_id"]
 
 
+async def test_input_for_a_shell_is_judged_and_shown_from_the_folder_that_it_was_started_in(bench: Bench) -> None:
+    (bench.root / "sub").mkdir()
+    (bench.root / "sub/run.sh").write_text("echo\n")
+    tool = bench.tool("exec_session")
+    assert tool.judge is not None and tool.preview is not None
+    for folder in ("sub", "."):
+        session = (await bench("exec", command="bash", background=True, working_dir=folder)).meta["session_id"]
+        given = {"action": "write", "session_id": session, "input": "rm -r ../old\n"}
+        outside = folder == "."
+        found = tool.judge(given, CALLER)
+        assert found is not None and (found.rule in ("shell:delete-outside", "shell:delete-scratch")) == outside
+        assert ("code of run.sh" in str(tool.preview({**given, "input": "sh run.sh\n"}, CALLER))) != outside
+        await bench("exec_session", action="kill", session_id=session)
+
+
 async def one_has_ended(bench: Bench) -> None:
     """Wait until the list of sessions says so of one."""
     async with asyncio.timeout(30):

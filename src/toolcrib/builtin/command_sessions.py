@@ -26,10 +26,12 @@ IDLE_SECONDS = 1800.0  # an idle session is ended after this time
 
 @dataclass
 class CommandSession:
-    """One background command and the owner that started it. `look_over` checks the workspace after its end."""
+    """One background command and the owner that started it in the folder `cwd`. `look_over` checks the workspace after
+    its end."""
 
     owner: str | None
     command: str
+    cwd: str
     process: Process
     look_over: Callable[[], CommandOutcome]
     layered: bool

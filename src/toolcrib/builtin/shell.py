@@ -154,16 +154,10 @@ class ShellTools:
                     look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
                     layered = prepared.layer is not None
                     session = CommandSession(
-                        ctx.session_id,
-                        command,
-                        process,
-                        look_over,
-                        layered,
-                        hint_at_more(prepared),
-                        bool(ctx.hosts),
-                        self._judged.brings_in(command),
-                        caller=who,
-                    )
+                        ctx.session_id, command, where if isinstance(where, str) else str(self._workspace.root),
+                        process, look_over, layered, hint_at_more(prepared), bool(ctx.hosts),
+                        self._judged.brings_in(command), caller=who,
+                    )  # fmt: skip
                     self.sessions.add(session)
                 return await self._in_background(session, prepared.sandbox, ctx)
             limit = None if background else timeout  # a job in the background: it waits for the end
@@ -349,7 +343,7 @@ class ShellTools:
                     "what a shell is given must be whole command lines, each ended by a newline: rules are for commands"
                 )
                 return Judgement("deny", reason, "shell:pieces")
-            found = self._judged.judge(str(typed), str(self._workspace.root), bare=bool(ctx.metadata.get("bare")))
+            found = self._judged.judge(str(typed), session.cwd, bare=bool(ctx.metadata.get("bare")))
             if found.verdict != "allow":
                 return replace(found, wall=_wall_of(session), unknown=not session.opened) if found.unknown else found
         reason = "what a command does with its input cannot be known"
@@ -396,7 +390,7 @@ class ShellTools:
             if session.id == args.get("session_id"):
                 text += f", to what runs: {short(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
-                    does = _what_it_does(typed, str(self._workspace.root), self._roots())
+                    does = _what_it_does(typed, session.cwd, self._roots())
         return f"{text}\n{short(typed)}{does}" if typed else text
 
 
