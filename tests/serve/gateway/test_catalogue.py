@@ -140,6 +140,13 @@ async def test_no_server_takes_later_what_another_one_has(make: Make, services: 
     assert before == (["z://1", "gh://1"], ["note://{x}"], ["greet"])
 
 
+async def test_a_page_in_a_result_is_none_for_clients(make: Make) -> None:
+    catalogue = make(a=offers("ui://1"))
+    assert [catalogue.note("a", uri) for uri in ("ui://1", "UI://2")] == ["mcp+a:ui://1", "mcp+a:UI://2"]
+    assert await place(catalogue, "mcp+a:ui://1") == ("a", "ui://1")
+    assert make({"trust": "hints"}, b=offers("ui://1")).note("b", "ui://1") == "ui://1"
+
+
 async def test_prompts_without_a_prefix_keep_their_names(make: Make) -> None:
     catalogue = make({"prefix": ""}, a=offers(prompts="greet a.b/c"), b=offers(prompts="greet"))
     assert (await names(catalogue))[2] == ["greet", "a.b/c", "greet_2"]

@@ -24,7 +24,7 @@ ICON = {"src": "https://x.example/i.png", "mimeType": "image/png", "sizes": ["48
 APP = {
     "name": "app", "title": "The App", "description": "D.", "inputSchema": OBJECT,
     "annotations": {"title": "An app", "readOnlyHint": True, "destructiveHint": True},
-    "icons": [ICON], "_meta": {"ui": {"resourceUri": "ui://app/main.html"}}, "com.example.future": [1],
+    "icons": [ICON], "_meta": {"x": {"y": "z"}}, "com.example.future": [1],
 }  # fmt: skip
 
 
@@ -50,11 +50,21 @@ def test_what_a_tool_says_beside_goes_on() -> None:
     assert (body["icons"], body["_meta"], body["com.example.future"]) == (APP["icons"], APP["_meta"], [1])
     # what is not trusted only makes things stricter
     assert body["annotations"]["readOnlyHint"] is False and body["annotations"]["destructiveHint"] is True
-    body["_meta"]["ui"]["resourceUri"] = "mine"  # a definition is a copy
+    body["_meta"]["x"]["y"] = "mine"  # a definition is a copy
     assert listing.tools[0].extra["_meta"] == APP["_meta"]
     trusted = as_tool(listing, trust="hints").to_schema("mcp")
     assert trusted["annotations"]["readOnlyHint"] is True
     assert set(as_tool(listing).to_schema("openai")["function"]) == {"name", "description", "parameters"}
+
+
+def test_a_page_for_a_tool_goes_on_only_from_a_trusted_server() -> None:
+    """It would call the tools of all servers: clients know only ours."""
+    page = {"ui": {"resourceUri": "ui://x"}, "ui/resourceUri": "ui://x", "openai/outputTemplate": "ui://x"}
+    listing, _ = read({"name": "app", "inputSchema": OBJECT, "_meta": {**page, "x": 1}})
+    assert as_tool(listing).to_schema("mcp")["_meta"] == {"x": 1}
+    assert as_tool(listing, trust="hints").to_schema("mcp")["_meta"] == {**page, "x": 1}
+    listing, _ = read({"name": "app", "inputSchema": OBJECT, "_meta": page})
+    assert "_meta" not in as_tool(listing).to_schema("mcp")
 
 
 @pytest.mark.parametrize("name", ["exec", 5])

@@ -214,7 +214,7 @@ async def test_from_a_server_through_ours_to_a_client(client: Any, era: str) -> 
     entry = {
         "name": "answer", "inputSchema": {"type": "object", "additionalProperties": True}, "title": "Answer",
         "annotations": {"title": "An answer"}, "icons": [{"src": "https://x.example/"}],
-        "_meta": {"ui": {"resourceUri": "ui://x"}},
+        "_meta": {"x": {"y": "z"}},
     }  # fmt: skip
     servers = await client(raw(tools=[entry, {"name": "broken", "inputSchema": 7}]))
     async with Client(McpServer(servers.registered.registry).sdk, mode=era) as outer:

@@ -178,23 +178,25 @@ class Catalogue:
         """Return the address that clients use for an address in this server's result.
 
         The address belongs to this server from now on, unless another server has it already: no server takes over
-        another's address.
+        another's address. That of a page of a server without `trust` is changed, so that clients do not show the page:
+        it could call the tools of all servers.
         """
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
         if not self._asked:
             self._asked = True
             self._take({each: self._source(each).known or no_content() for each in self._servers.enabled})
+        own, name = next(((each, name) for each, name in self._names().items() if each.name == server), (None, ""))
         listed = self._lists["resources"].get(uri)
         having = listed[0].name if listed is not None else self._seen.get(uri)
         if having is None:
             claimed = self._claimed(uri)
             having = server if claimed is None else claimed.name
-            if having == server:
-                self._seen[uri] = server
-        if having != server:
-            name = next((name for each, name in self._names().items() if each.name == server), "")
+        is_page = uri[:3].lower() == "ui:" and (own is None or own.config.trust == "none")
+        if having != server or is_page:
             return f"mcp+{name}:{uri}"
+        if listed is None:
+            self._seen[uri] = server
         return uri
 
     async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:

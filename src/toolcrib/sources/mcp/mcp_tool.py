@@ -11,6 +11,7 @@ from ...core.context import ToolContext
 from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
 from ...core.errors import InvalidArguments, Violation
+from ...core.json_values import as_object
 from ...core.output import TextBlock, ToolOutput, foreign_meta
 from ...core.schema import RawArguments, full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
@@ -97,7 +98,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
     said = dict.fromkeys((listed.name, listed.known_as))
     possible = [named(config.name, each, config.prefix) for each in said for named in (tool_name, own_name)]
     possible += filter(None, (shown_name(each, config.prefix) for each in said))
-    fields = foreign_meta(listed.extra)
+    fields = foreign_meta(listed.extra) if trusted else _without_pages(foreign_meta(listed.extra))
     if trusted and not given and listed.kind == "tool":
         fields[AS_SAID] = True
         if listed.hints:
@@ -127,6 +128,16 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         unlisted=listed.unlisted,
         tested=True,  # its schema was compiled when it was listed
     )
+
+
+def _without_pages(fields: Json) -> Json:
+    """Return a tool's extra fields without the page that a client shows for it (MCP Apps, ChatGPT).
+
+    Such a page calls tools of its own server through the client; to that, we and all servers behind us are one server.
+    """
+    given = as_object(fields.pop("_meta", None))
+    meta = {key: each for key, each in given.items() if key != "ui" and not key.startswith(("ui/", "openai/"))}
+    return {**fields, "_meta": meta} if meta else fields
 
 
 def hinted(listed: ListedTool) -> ToolCategory:
