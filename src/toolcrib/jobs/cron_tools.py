@@ -18,7 +18,7 @@ from ..core.extras import how_to_add
 from ..core.output import LABELS, ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
-from ..core.tool import Tool, ToolCategory
+from ..core.tool import Tool, ToolCategory, tool
 from ..core.verdict import Judgement, all_of
 from .bodies import SCHEDULED_RUN, CallBody, Delivery, MessageBody
 from .engine import Job, JobError
@@ -50,16 +50,9 @@ _Text = Annotated[str | None, Field(max_length=20_000)]
 _Short = Annotated[str | None, Field(max_length=300)]
 
 
-class _Message(Tool):  # what rules about messages are for, where no agent has the tool
-    name = "message"
-    category = ToolCategory.MESSAGING
-    read_only = False
-
-    async def execute(self, content: str, channel: str | None = None, chat_id: str | None = None) -> ToolOutput:
-        raise NotImplementedError
-
-
-_MESSAGE = _Message()
+@tool(name="message", category=ToolCategory.MESSAGING)
+def _message(content: str, channel: str) -> None:
+    """What rules about messages are for, where no agent has the tool."""
 
 
 def no_worker(engine: str = "dbos") -> str:
@@ -102,7 +95,7 @@ class Scheduling:
 
     def _as_message(self, channel: Any, text: Any, ctx: ToolContext) -> Judgement | None:
         """Let what rules and hooks say of messages to a channel hold for an outcome that goes there."""
-        tool, policy = self.box.registry.find("message") or _MESSAGE, self.box.policy.of(ctx.caller)
+        tool, policy = self.box.registry.find("message") or _message, self.box.policy.of(ctx.caller)
         given = {"content": text, "channel": channel}
         ruled = policy.rules.match(tool, given, ctx) if policy.rules is not None else None
         hooked = policy.hooks.judge(tool, given, ctx) if policy.hooks is not None else None
