@@ -276,7 +276,7 @@ SHARED = "a = ['x' * 100] * 100\nb = [a] * 50\nc = [b] * 50\n"
 """As text it has 25 MB, in memory a few thousand bytes; with another line like these it would have a gigabyte."""
 
 
-@pytest.mark.parametrize("code", ["c", "(c, 1)", "{'x': c}", "'y' * 20_000_000", "[10**4200] * 5_000"])
+@pytest.mark.parametrize("code", ["c", "(c, 1)", "{'x': c}", "'y' * 20_000_000", "[10**4200] * 5_000", "[1] * 110_000"])
 async def test_a_value_that_would_be_huge_as_text_is_left_out(box: Toolbox, code: str) -> None:
     out = await run(box, SHARED + code, 5)
     assert out.error_kind == "tool" and "larger than 16 MB" in out.for_llm, out.for_llm[:200]
@@ -285,7 +285,7 @@ async def test_a_value_that_would_be_huge_as_text_is_left_out(box: Toolbox, code
 @pytest.mark.parametrize(
     "code",
     [
-        "await give(c)", "await give(value={'x': c})",
+        "await give(c)", "await give(value={'x': c})", "await give([[]] * 110_000)",
         "s = 'y' * 1_000_000\nimport asyncio\nawait asyncio.gather(*[give(s) for _ in range(50)])",
     ],
 )  # fmt: skip

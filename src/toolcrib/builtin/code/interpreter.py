@@ -12,7 +12,9 @@ MAX_CALLS = 500  # of one script; an interpreter refuses more at once
 TOO_MANY = f"a script may make {MAX_CALLS} calls"
 MAX_SIZE = 16 << 20
 """Characters of the arguments of all calls that wait, and of the value of a script."""
-TOO_LARGE = f"it is larger than {MAX_SIZE >> 20} MB as text"
+MAX_VALUES = 100_000
+"""How many values these may have. Each of a call's is looked at several times, and no other call goes on meanwhile."""
+TOO_LARGE = f"it is larger than {MAX_SIZE >> 20} MB as text, or has more than {MAX_VALUES:,} values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ Step = ScriptWaiting | ScriptEnded | ScriptFailed
 
 
 def size_of(value: Any) -> int:
-    """Return about how many characters a value would have as text; it stops to count above `MAX_SIZE`.
+    """Return about how many characters a value would have as text; it stops to count above `MAX_SIZE`. Each value in it
+    counts as a part of that, so that there cannot be more than `MAX_VALUES`.
 
     What is in a value several times counts each time: three lines of a script make a value that takes little memory in
     its process, and terabytes as text.
@@ -59,17 +62,18 @@ def size_of(value: Any) -> int:
     size, waiting = 0, [value]
     while waiting and size <= MAX_SIZE:
         item = waiting.pop()
+        size += MAX_SIZE // MAX_VALUES
         if isinstance(item, str | bytes):
-            size += len(item) + 2
-        else:
-            size += item.bit_length() // 3 + 4 if isinstance(item, int) else 8
+            size += len(item)
+        elif isinstance(item, int):
+            size += item.bit_length() // 3
         inside: Any = ()
         if isinstance(item, dict):
             held = cast("dict[Any, Any]", item)
             inside = (*held.keys(), *held.values())
         elif isinstance(item, list | tuple | set | frozenset):
             inside = cast("list[Any]", item)
-        if len(waiting) + len(inside) > MAX_SIZE // 8:
+        if len(waiting) + len(inside) > MAX_VALUES:
             return MAX_SIZE + 1
         waiting.extend(inside)
     return size
