@@ -393,7 +393,7 @@ async def test_a_worker_without_its_lease_has_no_effect() -> None:
                 raise OSError("the lease is lost")
 
         run: JobRun = Lost()
-        job = Job("call", CallBody(tool="launch", arguments={"what": "x"}).to_json())
+        job = Job("call", CallBody(tool="launch", arguments={"what": "x"}, asks="always_allow").to_json())
         outcome = await JobRunner(made.box, made.waits)(job, run)
         assert outcome.state == "failed" and "was not run" in outcome.reason and not ran
 
@@ -471,7 +471,7 @@ async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others(quiet: 
     """`toolcrib run --yes` runs what another session left in the queue, which would have asked."""
     async with jobs() as made:
         made.box.policy.change(**quiet)
-        for ident, asks in (("a", asked), ("b", "")):
+        for ident, asks in (("a", asked), ("b", "always_allow")):
             body = CallBody(tool="launch", arguments={"what": ident}, mode="assistant", asks=asks)
             await made.engine.submit(Job("call", body.to_json(), id=ident))
         assert (await made.engine.result("b", 30)).state == "done"
@@ -486,6 +486,18 @@ async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others(quiet: 
             for each in await made.engine.jobs()
             if each.job.body["arguments"] == {"what": "c"}
         ] == ["require_for_dangerous"]
+
+
+async def test_a_yes_to_all_is_not_said_for_a_schedule_of_a_person() -> None:
+    """`toolcrib chat --yes` runs what is due: the person was told that each run asks, by the settings."""
+    async with jobs() as made:
+        body = CallBody(tool="launch", arguments={"what": "a"}, schedule="nightly").to_json()
+        made.box.policy.change(yes=True)
+        await made.engine.submit(Job("call", body, id="a"))
+        assert (await made.parked("a")).waits_for and ran == []
+        made.box.policy.change(enabled=False)
+        await made.engine.submit(Job("call", body, id="b"))
+        assert (await made.engine.result("b", 30)).state == "done"
 
 
 async def test_the_hooks_of_the_channel_in_which_a_job_was_made_hold_for_it() -> None:

@@ -158,9 +158,10 @@ class JobRunner:
         strict = (
             isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
         )
-        asks = job.body.get("asks") or APPROVAL_POLICIES[0]
+        policy = self.box.policy  # a person's schedule follows the settings, but no --yes that was not said for it
+        asks = job.body.get("asks") or (policy.approval if policy.enabled else APPROVAL_POLICIES[0])
         asks = asks if asks in APPROVAL_POLICIES else ASKS
-        if APPROVAL_POLICIES.index(asks) <= APPROVAL_POLICIES.index(self.box.policy.asks):
+        if APPROVAL_POLICIES.index(asks) <= APPROVAL_POLICIES.index(policy.asks):
             asks = ""
         deliver: Mapping[str, Any] = job.body.get("deliver") or {}
         more = {SCHEDULED_RUN: schedule, MADE_IN: job.body.get("made_in"), FOR_JOB: job.id}
