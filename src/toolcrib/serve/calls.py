@@ -167,7 +167,8 @@ class CallHandler:
         if not isinstance(got, ToolOutput):
             return self._park(request, call)
         if got.is_error:
-            if peer.failure is not None and got.error_kind == "tool":  # not if a hook or a rule changed the error
+            changed = got.error_kind != "tool" or self.changes_outputs  # a rule or hook may have another error
+            if peer.failure is not None and not changed:
                 raise self.shown_error(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)

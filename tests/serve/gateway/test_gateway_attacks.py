@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -521,6 +522,22 @@ async def test_nobody_is_asked_for_what_another_does_meanwhile(given: Any, conne
             await until(lambda: '"id":901' in (tmp_path / "log").read_text())
             opening.cancel()
     assert asked == []
+
+
+async def test_what_a_hook_withholds_of_an_error_is_not_read(given: Any, connect: Connect, era: str) -> None:
+    class Withholds(Hook):
+        async def after(self, call: Any, output: ToolOutput, ctx: Any) -> ToolOutput:
+            return replace(output, for_llm="withheld by a hook")
+
+    error = {"error": {"code": -32000, "message": SECRET, "data": {"x": SECRET}}}
+    does = {"answers": {"resources/read": error}}
+    async with Toolbox.open(**given(one=does)) as box, connect(box, era) as client:
+        box.registry.add_hook(Withholds())
+        said = (await client.call_tool("mcp_one_do", {"answer": error})).model_dump_json()
+        with pytest.raises(MCPError) as refused:
+            await client.read_resource("x://1")
+    assert SECRET not in said and "withheld by a hook" in said
+    assert SECRET not in refused.value.error.model_dump_json()
 
 
 async def test_what_a_hook_withholds_is_not_read(given: Any, connect: Connect, era: str) -> None:
