@@ -22,7 +22,7 @@ from ..core.errors import ConfigError
 from ..core.text import lazy_regex
 from .host_file import HostFile, both_names
 from .own_files import read_regular
-from .programs import beneath
+from .programs import beneath, places_followed, without_dots
 from .scripts import SCRIPTS, host_files_of, loaded_by
 
 _MAX_BYTES = 4 << 20
@@ -80,14 +80,14 @@ def repositories(folder: str, seen: set[str] | None = None) -> Iterator[tuple[st
             if is_folder:
                 yield folder, git
             elif pointer := re.match(r"gitdir: ([^\n]+)", text_of(git)):
-                yield folder, os.path.normpath(os.path.join(folder, pointer[1]))
+                yield folder, without_dots(os.path.join(folder, pointer[1]))
         folder = os.path.dirname(folder)
 
 
 def shared(git: str) -> str:
     """Return the folder in which a repository has its settings: that of a linked worktree is in another one."""
     common = text_of(f"{git}/commondir").strip()
-    return os.path.normpath(os.path.join(git, common)) if common else git
+    return without_dots(os.path.join(git, common)) if common else git
 
 
 def of_person(host: Mapping[str, str]) -> tuple[str, ...]:
@@ -171,9 +171,9 @@ def named_by_git(root: str, folders: Iterable[str]) -> list[HostFile]:
             for file, each in (pair for path in (*files, *own) for pair in _with_included(path)):
                 for named in _named(each, file, at, root):
                     why = f"{named.reason} ({each.name} in {file.removeprefix(f'{root}/')})"
-                    for path in both_names([named.path]):
+                    for path in [named.path] if named.place else both_names([named.path]):
                         if path != root and beneath(path, root):
-                            found.setdefault(path, HostFile(path, why, named.many, named.known))
+                            found.setdefault(path, HostFile(path, why, named.many, named.known, place=named.place))
     return list(found.values())
 
 
@@ -198,7 +198,7 @@ def _with_submodules(top: str, git: str) -> Iterator[tuple[str, list[str]]]:
 def _tree(git: str) -> str | None:
     """Return the folder that the settings of a repository name as its tree of files."""
     named = [each.value for each in entries(f"{git}/config") if each.name == "core.worktree"]
-    return os.path.normpath(os.path.join(git, named[-1])) if named else None
+    return without_dots(os.path.join(git, named[-1])) if named else None
 
 
 def _with_included(path: str) -> Iterator[tuple[str, GitSetting]]:
@@ -224,7 +224,11 @@ def _beside(path: str, name: str) -> str:
 
 def _from(folder: str, name: str) -> str:
     """Return the path that a value of the type "pathname" means."""
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(name.removeprefix(":(optional)"))))
+    return without_dots(_as_written(folder, name))
+
+
+def _as_written(folder: str, name: str) -> str:
+    return os.path.join(folder, os.path.expanduser(name.removeprefix(":(optional)")))
 
 
 def _named(setting: GitSetting, file: str, top: str, root: str) -> Iterator[HostFile]:
@@ -242,6 +246,10 @@ def _named(setting: GitSetting, file: str, top: str, root: str) -> Iterator[Host
                 yield from (HostFile(each.path, why) for each in inside if each.is_symlink())
     else:
         yield from _run_by(setting, top, root)
+        return
+    written = _as_written(os.path.dirname(file) if why is None else top, setting.value)
+    places = (each for each in places_followed(written) if not beneath(file, each))
+    yield from (HostFile(each, why or _INCLUDED, place=True) for each in places)
 
 
 def _run_by(setting: GitSetting, top: str, root: str) -> Iterator[HostFile]:

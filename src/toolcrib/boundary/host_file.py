@@ -21,18 +21,20 @@ _MODULES = ("*.py", "*.so", "*.pyc", "*/__init__.*")  # what Python imports from
 @dataclass(frozen=True, slots=True)
 class HostFile:
     """A file, or a folder with all in it, by its absolute path, and what a change of it means. `many`: it has a star,
-    and means every such file except those that are `known`; of modules of Python `only` those with these names."""
+    and means every such file except those that are `known`; of modules of Python `only` those with these names.
+    `place`: only that it stays there, whatever is in it."""
 
     path: str
     reason: str
     many: bool = False
     known: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()
+    place: bool = False
 
     def covers(self, path: str) -> bool:
         """Return whether a path (absolute, no links in it) is the file, or in the folder."""
         if not self.many:
-            return beneath(path, self.path)
+            return path == self.path or (not self.place and beneath(path, self.path))
         return path not in self.known and _starred(self.path).fullmatch(path) is not None and self._counts(path)
 
     def _counts(self, path: str) -> bool:
@@ -42,7 +44,9 @@ class HostFile:
         """Return whether a change of this path (absolute, no links in it) would change the file, or what is above. Case
         is folded everywhere, as for protected names."""
         own, changed = self.path.casefold(), path.casefold()
-        return self.covers(path) or beneath(own, changed) or (not self.many and beneath(changed, own))
+        return (
+            self.covers(path) or beneath(own, changed) or (not self.many and not self.place and beneath(changed, own))
+        )
 
     def there(self) -> list[str]:
         """Return the paths that it means: of several files those that exist, and links that lead to them."""

@@ -173,15 +173,23 @@ def own_command() -> list[str]:
 
 def names_followed(path: str) -> Iterator[str]:
     """Yield every name that is followed on the way to a file: folders, links, and the file. Raises OSError."""
+    return (name for name, left in _followed(path) if not left)
+
+
+def _followed(path: str) -> Iterator[tuple[str, bool]]:
+    """Yield the same names, and the folders that `..` leaves, each with whether it is one of these."""
     at, links = os.sep if os.name != "nt" else os.path.splitdrive(path)[0] + os.sep, 0
     pending = [part for part in reversed(path[len(at) :].split(os.sep)) if part]
     while pending:
         part = pending.pop()
-        if part in (".", ".."):
-            at = os.path.dirname(at) if part == ".." else at
+        if part == ".":
+            continue
+        if part == "..":
+            yield at, True
+            at = os.path.dirname(at)
             continue
         name = os.path.join(at, part)
-        yield name
+        yield name, False
         if not os.path.islink(name):
             at = name
             continue
@@ -199,6 +207,20 @@ def links_followed(path: str) -> list[str]:
         return [name for name in names_followed(path) if os.path.islink(name)]
     except OSError:
         return []
+
+
+def places_followed(path: str) -> list[str]:
+    """Return these links, and the folders that `..` leaves: a link in the place of one would lead elsewhere."""
+    try:
+        return [name for name, left in _followed(path) if left or os.path.islink(name)]
+    except OSError:
+        return []
+
+
+def without_dots(path: str) -> str:
+    """Return a path normalised, with each `..` taken from where the name before it really leads."""
+    head, dots, tail = f"{path}/".rpartition("/../")
+    return os.path.normpath(os.path.join(os.path.realpath(f"{head}/.."), tail) if dots else path)
 
 
 def _others(name: str) -> str | None:

@@ -27,7 +27,7 @@ from ..core.text import lazy_regex
 from .host_file import STARRED, HostFile, both_names, modules_in, new_modules_of, shadows_of
 from .launchers import DOCKERFILE, MAKEFILES, NOT_ABOVE, SIGNS, WITH_COMMANDS, looked_for_by
 from .own_files import beginning_of, read_regular
-from .programs import beneath, within_any
+from .programs import beneath, within_any, without_dots
 
 _MAX_FILES = 2_000  # files of one command whose content is hashed; of the rest only size and times are
 _MAX_BYTES = 4 << 20  # the same for one file
@@ -209,7 +209,7 @@ def _meant(text: str, folder: str) -> Iterator[str]:
 
 
 def _in(folder: str, text: str) -> str:
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(text)))
+    return without_dots(os.path.join(folder, os.path.expanduser(text)))
 
 
 def _looks_here(words: Sequence[str], folder: str) -> bool:

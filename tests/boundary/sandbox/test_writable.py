@@ -167,6 +167,33 @@ def test_a_link_on_the_way_to_what_git_runs_must_not_lead_to_another_place(
     assert str(tmp_path / "v1") not in folders.guards(tmp_path)[0].read_only
 
 
+@pytest.mark.parametrize("owner", ["home", "git", "git, through a link"])
+def test_a_folder_that_dots_leave_must_stay_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    """Where 'sub/../rc' leads depends on where 'sub' does."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    ws, sub = tmp_path / "ws", tmp_path / "ws" / "sub"
+    for folder in ("home", "ws/sub", "ws/v1/deep", "ws/v2/deep", "ws/.git/objects"):
+        (tmp_path / folder).mkdir(parents=True)
+    if owner == "home":
+        (tmp_path / "home" / ".bashrc").symlink_to(f"{sub}/../rc")
+    else:
+        (ws / ".git" / "HEAD").touch()
+        (ws / ".git" / "config").write_text("[core]\n\thooksPath = sub/../rc\n")
+    if through := owner.endswith("a link"):
+        sub.rmdir()
+        sub.symlink_to("v1/deep")
+    (ws / ("v1/rc" if through else "rc")).touch()
+    folders = Writable(ws, SandboxSettings(), "workspace-write")
+    guards = folders.guards(ws)
+    assert str(ws / ("v1/rc" if through else "rc")) in guards[0].read_only
+    assert str(sub) not in guards[0].read_only and (through or str(sub) in guards[0].pinned)
+    sub.unlink() if through else sub.rmdir()
+    sub.symlink_to("v2/deep")
+    assert folders.appeared(guards) == ["sub"]
+
+
 @pytest.mark.parametrize(("link", "name"), [(".config", "fish"), (".cursor", "mcp.json")])
 def test_what_would_get_a_protected_name_behind_a_link_elsewhere_must_not_appear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, name: str

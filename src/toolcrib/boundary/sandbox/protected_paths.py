@@ -19,7 +19,7 @@ from pathlib import Path
 from ...core.dataclass import dataclass
 from ...core.text import lazy_regex
 from ..host_file import HostFile
-from ..programs import beneath, links_followed, within_any
+from ..programs import beneath, links_followed, places_followed, within_any
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
 from .protected_search import DEPTH, MAX_FOLDERS, NAMES, PASSED_OVER, REPOSITORY_NAMES, Search, remember, remembered
 
@@ -110,18 +110,19 @@ class ProtectedPaths:
             self.many.append(file)
         for path in file.there():
             self.held.add(path)
-            if os.path.islink(path) and not file.many:
+            if file.place or (os.path.islink(path) and not file.many):
                 self.hold_place(path)  # what it leads to is held itself (`both_names`)
             elif os.path.lexists(path):
                 self._protect(os.path.dirname(path), os.path.basename(path))
 
     def hold_place(self, path: str) -> None:
-        """Protect a link on the way to what other programs run or trust, or a granted folder: it must stay there, and
-        lead where it does."""
+        """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
+        there, and lead where it does."""
         self.existing[path] = os.path.realpath(path)
-        self.named.add(path)
         self.held.add(path)
-        self._pin(os.path.dirname(path) if os.path.islink(path) else path)
+        if link := os.path.islink(path):
+            self.named.add(path)
+        self._pin(os.path.dirname(path) if link else path)
 
     def _new(self) -> list[str]:
         return [path for file in self.many for path in file.there()]
@@ -162,7 +163,7 @@ class ProtectedPaths:
         """Return the entry whose name is a link, or lies behind one, and leads to this path (absolute, without links on
         the way), to a folder around it or to something below it."""
         for target, (link, name) in self.leads.items():
-            if beneath(path, target) or beneath(target, path):
+            if beneath(target, path) or (beneath(path, target) and os.path.realpath(link) == target):
                 shown = os.path.relpath(link, self.root) if beneath(path, self.root) else link
                 return ProtectedName(shown, (protected_by(name) or REPOSITORY).reason)
         return None
@@ -177,11 +178,11 @@ class ProtectedPaths:
             self._pin(os.path.realpath(os.path.dirname(path)))  # a link must not move with its folder
             if not beneath(self.root, real):
                 self.leads[real] = (path, name)
-        for link in () if real == path else links_followed(path):  # it leads there in steps
-            if not f"{path}/".startswith(f"{link}/"):
-                self.leads[link] = (path, name)
-                if link.startswith(f"{self.root}/"):
-                    self.hold_place(link)
+        for place in () if real == path else places_followed(path):  # it leads there in steps
+            if not f"{path}/".startswith(f"{place}/"):
+                self.leads.setdefault(place, (path, name))
+                if place.startswith(f"{self.root}/"):
+                    self.hold_place(place)
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: another guard protects what is there
         if os.path.exists(real):

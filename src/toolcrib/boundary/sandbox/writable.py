@@ -59,9 +59,9 @@ class Writable:
         guards = [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
         others = [*guards, *links_of_home(guard.root for guard in guards)] if guards else []
         for guard in guards:
-            for target in (target for other in others if other is not guard for target in tuple(other.leads)):
+            for target, (link, _) in [pair for other in others if other is not guard for pair in other.leads.items()]:
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
-                    guard.hold(HostFile(target, ""))
+                    guard.hold(HostFile(target, "", place=os.path.realpath(link) != target))
             for inner in (other.root for other in guards if other.root.startswith(f"{guard.root}/")):
                 guard.hold_place(inner)
         return guards

@@ -169,7 +169,7 @@ class LandlockSandbox:
         change = self._rights & ~landlock_calls.NODES
         landlock_calls.allow_path(ruleset, folder, change)
         roots = [*map(str, self._writable.roots())]
-        closed = {path for found in guards for path in found.read_only | found.named.difference(roots)}
+        closed = {path for found in guards for path in found.read_only | found.named}
         pinned = {path for found in guards for path in found.pinned}.difference(roots)
         rules = FileRules(ruleset, change, closed | hidden, pinned)
         for root in roots:
