@@ -25,7 +25,13 @@ const version = (node) => node.dataset.version ?? "";
 const said = document.getElementById("said");
 let place = 0; // where j and k go on if no item has the focus
 let answered; // the item that was answered here
-const shifted = new WeakMap(); // when an item came into the place of one before it that went away
+
+/** Takes no press for half a second on the items from here on, which have just come to their places: it was meant for
+ * what was there. */
+function came(node) {
+  for (let each = node; each; each = each.nextElementSibling)
+    if (each.matches?.("[data-item]")) each.animate({ pointerEvents: ["none", "none"], opacity: [0.5, 0.5] }, 500);
+}
 
 /** A copy of an element as the server made it: nothing is opened, and no form is on its way. */
 function unopened(node) {
@@ -51,13 +57,11 @@ function merge(old, fresh) {
   const lost = old.contains(active) && old !== active;
   const item = lost ? active.closest("[data-item]") : null;
   if (lost) place = Math.max([...document.querySelectorAll("[data-item]")].indexOf(item), 0);
-  for (const child of [...old.childNodes]) {
-    if (wanted.includes(child)) continue;
-    for (let next = child.nextElementSibling; next; next = next.nextElementSibling) shifted.set(next, performance.now());
-    child.remove();
-  }
+  for (const child of [...old.childNodes]) if (!wanted.includes(child)) came(child.nextElementSibling), child.remove();
   wanted.forEach((child, at) => {
-    if (old.childNodes[at] !== child) old.insertBefore(child, old.childNodes[at] ?? null);
+    if (old.childNodes[at] === child) return;
+    old.insertBefore(child, old.childNodes[at] ?? null);
+    came(child);
   });
   if (!lost || document.activeElement !== document.body) return;
   document.getElementById("main").focus({ preventScroll: true });
@@ -157,13 +161,6 @@ if (document.body.dataset.again !== undefined) {
     if (said.textContent) scrollTo(0, 0); // else what it led to is at the form
   });
 }
-
-// Who was about to press something else should not press what has come into its place.
-addEventListener("click", (event) => {
-  if (!event.detail || !(performance.now() - shifted.get(event.target.closest("[data-item]")) < 500)) return; // 0: a key
-  event.preventDefault();
-  said.textContent = "Nothing was pressed: this had just come to another place. Look, and press again.";
-}, true);
 
 // What is long, or takes time, comes when somebody opens it.
 addEventListener("toggle", async (event) => {
