@@ -488,6 +488,18 @@ async def test_a_process_that_says_yes_to_all_does_not_say_it_for_others(quiet: 
         ] == ["require_for_dangerous"]
 
 
+async def test_no_secret_is_in_the_reason_for_which_a_job_failed() -> None:
+    key = "ghp_" + "A1b2C3d4" * 4 + "E5f6"
+
+    async def fails(order: WorkOrder) -> Any:
+        raise ValueError(f"the provider does not know {key}")
+
+    async with jobs({"message": fails}) as made:
+        await made.engine.submit(Job("message", {}, id="a"))
+        status = await made.engine.result("a", 30)
+        assert status.state == "failed" and status.reason.startswith("ValueError: the provider does not know ghp_***")
+
+
 async def test_a_yes_to_all_is_not_said_for_a_schedule_of_a_person() -> None:
     """`toolcrib chat --yes` runs what is due: the person was told that each run asks, by the settings."""
     async with jobs() as made:

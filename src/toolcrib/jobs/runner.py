@@ -27,7 +27,7 @@ from ..core.threads import shared_threads
 from ..policy.policy import APPROVAL_POLICIES, MODES, stricter
 from ..record.connection import RecordError
 from .bodies import ELSEWHERE, KNOWN_BY, SCHEDULED_RUN, CallBody
-from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus, is_tried_again
+from .engine import Job, JobError, JobOutcome, JobRun, JobState, JobStatus, LeaseLost, is_tried_again, reason_of
 from .tracing import as_parent
 from .waits import APPROVAL, Waits
 
@@ -120,8 +120,11 @@ class JobRunner:
         try:
             with as_parent(job.trace):
                 outcome, labels = await self._run(job, run)
-        except RecordError as error:  # it may be back soon; a call has no effect without it
-            outcome, labels = JobOutcome("failed", reason=str(error), again=True), None
+        except LeaseLost:
+            raise
+        except Exception as error:  # a record may be back soon; a call has no effect without it
+            reason, again = self.box.redactor.redact(reason_of(error)), isinstance(error, RecordError)
+            outcome, labels = JobOutcome("failed", reason=reason, again=again), None
         finally:
             _current.reset(token)
         if outcome.state == "parked":
