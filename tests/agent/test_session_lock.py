@@ -118,6 +118,12 @@ def test_sessions_are_those_of_a_workspace(tmp_path: Path, postgres_url: str) ->
         assert here.get(begins).id == one.id
     with pytest.raises(SessionError, match="there is no session"):
         there.get(one.id)
+    with psycopg.connect(postgres_url, autocommit=True) as other:  # of a later version, or a clock that is wrong
+        other.execute("INSERT INTO toolcrib.agent_message (session, kind, turn) VALUES (%s, 'steer', '{}')", [two.id])
+        other.execute("UPDATE toolcrib.agent_session SET updated = 9e9 WHERE id = %s", [two.id])
+    assert here.told() == frozenset()
+    here.update(one.id, title="t")
+    assert here.get(one.id).updated < 9e9
     assert here.is_first("key", 2e9)
     assert not here.is_first("key", 2e9)
     assert there.is_first("key", 2e9)

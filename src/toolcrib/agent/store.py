@@ -45,6 +45,8 @@ State = Literal["idle", "running", "waiting", "ended"]
 Stop = Literal["", "pause", "cancel"]
 Kind = Literal["steer", "queue"]
 """steer: for the running turn, before its next request. queue: for after the running turn."""
+_MINE = "(workspace = ?1 OR workspace IS NULL)"
+"""The condition for the sessions of one workspace: on Postgres those of all are in the table."""
 KEY_SECONDS = 90 * 86400.0
 """Seconds in which a message with the same key is not sent again."""
 
@@ -128,7 +130,8 @@ class SessionStore(RecordPart):
 
     def _used(self, now: float) -> float:
         """Return the time of a use: later than that of every other session, also where the clock was set back."""
-        return max(now, (self._run("SELECT max(updated) FROM agent_session")[0][0] or 0.0) + 1e-6)
+        latest = f"SELECT max(updated) FROM agent_session WHERE {_MINE}"  # noqa: S608
+        return max(now, (self._run(latest, self._workspace)[0][0] or 0.0) + 1e-6)
 
     def get(self, session_id: str) -> SessionRow:
         """Return a session by its id or the beginning of it; `last` is the one used last. Raises SessionError."""
@@ -153,7 +156,7 @@ class SessionStore(RecordPart):
 
     def _here(self, condition: str, *values: Any) -> list[Any]:
         """Return the rows of this workspace that meet a condition, whose values begin with `?2`."""
-        sql = f"SELECT * FROM agent_session WHERE (workspace = ?1 OR workspace IS NULL) AND {condition}"  # noqa: S608
+        sql = f"SELECT * FROM agent_session WHERE {_MINE} AND {condition}"  # noqa: S608
         return self._run(sql, self._workspace, *values)
 
     def children(self, parent: str) -> list[SessionRow]:
@@ -420,7 +423,8 @@ class SessionStore(RecordPart):
 
     def told(self) -> frozenset[str]:
         """Return the sessions for which the report of a job or of a subagent waits."""
-        rows = self._run("SELECT session, turn FROM agent_message")
+        sql = f"SELECT session, turn FROM agent_message WHERE session IN (SELECT id FROM agent_session WHERE {_MINE})"  # noqa: S608
+        rows = self._run(sql, self._workspace)
         return frozenset(r["session"] for r in rows if getattr(load(r["turn"]), "source", "") in ("job", "subagent"))
 
     def messages(self, session_id: str) -> list[Entry]:
