@@ -131,25 +131,34 @@ class CallHandler:
         if has_more_values(wanted.arguments, MAX_VALUES):
             raise MCPError(INVALID_PARAMS, f"the arguments have more than {MAX_VALUES:,} values")
         self._note_quiet(transport, session.id)
-        can_ask = peer.can("elicitation")
+        ctx = self._context(peer, session)
+        call = RunningCall(self._run_call(peer, wanted, ctx, ctx.ask is not None))
+        peer.running = call
+        transport.calls[call] = whose
+        call.task.add_done_callback(lambda _: transport.calls.pop(call, None))
+        return await self._continue(request, call)
+
+    def _context(self, peer: Peer, session: RequestSession) -> ToolContext:
         metadata: dict[str, Any] = {METADATA_KEY: peer, "client": peer.name, "protocol": peer.request.protocol_version}
         if session.shared:
             metadata[SHARED] = True
-        ctx = replace(
+        return replace(
             self.box.context,
             channel="mcp",
             session_id=session.id,
             sender_id=peer.name,
             metadata=metadata,
             caller=peer.caller,
-            ask=peer.ask_person if can_ask else None,
+            ask=peer.ask_person if peer.can("elicitation") else None,
             on_progress=peer.progress,
         )
-        call = RunningCall(self._run_call(peer, wanted, ctx, can_ask))
-        peer.running = call
-        transport.calls[call] = whose
-        call.task.add_done_callback(lambda _: transport.calls.pop(call, None))
-        return await self._continue(request, call)
+
+    async def would_run(self, peer: Peer, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call by a client would run without a question."""
+        if self.box.check is None:
+            return True
+        session = session_of_request(peer.request, peer.request.lifespan_context)
+        return (await self.box.check(name, arguments, self._context(peer, session))).verdict == "allow"
 
     async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:
         if peer.modern or not can_ask:

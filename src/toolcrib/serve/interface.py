@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.exposure import Exposure
     from ..policy.approval import ApprovalService
+    from ..policy.checker import Check
     from ..record.approvals import Approvals
     from ..sources.mcp.servers import McpServers
     from ..toolbox import Toolbox
@@ -37,6 +38,8 @@ class ServedTools:
     state: Path | None = None
     servers: Callable[[], McpServers | None] = lambda: None
     """Returns the MCP servers behind it, if there are any now."""
+    check: Callable[..., Awaitable[Check]] | None = None
+    """Says what would happen to a call."""
     end_session: Callable[[str], object] = lambda _: None
     """Forgets everything that is kept for a session."""
 
@@ -54,5 +57,6 @@ def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
         box.exposure,
         box.state.path,
         lambda: box.servers,
+        box.check,
         lambda session: box.session(session).end(),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types
@@ -224,9 +224,9 @@ class McpServer:
     ) -> SubscriptionsListenResult:
         transport: TransportState = ctx.lifespan_context
         uris, listen = params.notifications.resource_subscriptions or (), transport.streams_of(caller_of(ctx))
-        if self.gateway is None or not uris:
+        if not uris:
             return await listen(ctx, params)
-        async with self.gateway.watching(ctx, uris) as watched:
+        async with nullcontext([]) if self.gateway is None else self.gateway.watching(ctx, uris) as watched:
             wanted = params.notifications.model_copy(update={"resource_subscriptions": watched})
             return await listen(ctx, params.model_copy(update={"notifications": wanted}))
 

@@ -341,6 +341,22 @@ async def test_a_server_tells_only_of_its_own_resources(given: Any, connect: Con
             assert heard == ["note://1"]
 
 
+async def test_what_asks_or_is_denied_is_not_watched(given: Any, connect: Connect, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    opened = given({"category": "shell"}, one={"log": str(log)}, two={"settings": {"category": "memory"}})
+    settings = json.loads(opened["config"].read_text())
+    settings["rules"] = {"deny": ["mcp__two__resources(uri:x://secret*)"]}
+    opened["config"].write_text(json.dumps(settings))
+    async with Toolbox.open(**opened) as box, connect(box, "legacy") as client:
+        for uri in ("mcp+one:x://1", "mcp+two:x://secret/1"):
+            with pytest.raises(MCPError, match="so its changes are not announced"):
+                await subscribe(client, uri)
+        await subscribe(client, "mcp+two:x://1")
+        async with connect(box, "2026-07-28") as later, later.listen(resource_subscriptions=["mcp+one:x://1"]):
+            pass
+    assert "subscribe" not in log.read_text()
+
+
 async def test_whoever_unsubscribes_ends_only_their_own(given: Any, connect: Connect) -> None:
     """The address belongs to another server by then."""
     heard: list[str] = []

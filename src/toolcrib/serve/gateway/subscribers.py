@@ -128,6 +128,10 @@ class Subscribers:
         place = await self._catalogue.at(uri, who)
         if place is None:
             raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        if not await self._calls.would_run(who, place.tool.name, {"uri": place.own}):
+            raise MCPError(
+                INVALID_REQUEST, f"reading {uri} is denied or asks a person, so its changes are not announced"
+            )
         server = place.server
         try:
             await server.run(lambda: server.subscriptions.add(place.own, who))
