@@ -100,6 +100,7 @@ def test_a_call_that_needs_approval_ends_the_pipe_with_its_code(cli: Cli, script
     model = script({"calls": [call("delete_file", path="a.txt")]}, {"text": "Gone."})
     done = cli("chat", "--model", model, stdin="remove it\n", code=3)
     how = next(line for line in done.stderr.splitlines() if "waits for approval" in line)
+    assert how in cli("chat", "-c").stderr.splitlines()
     cli(*how.split("approval: toolcrib ")[1].split())
     assert cli("chat", "-c", stdin="/continue\n").stdout.endswith("Gone.\n")
     assert not (cli.work / "a.txt").exists()

@@ -84,7 +84,8 @@ def missing(settings: BrowserSettings, writable: Iterable[str | Path] = ()) -> s
         return "disabled by tools.browser.enabled"
     absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
     if absent:
-        return f"needs {', '.join(absent)}: {how_to_add('browser')}, and {INSTALL}"
+        chromium = "" if find_browser(settings.executable_path, roots) else f", and {INSTALL}"
+        return f"needs {', '.join(absent)}: {how_to_add('browser')}{chromium}"
     if find_browser(settings.executable_path, roots) is None:
         if settings.executable_path is not None:
             why = next((why for _, why in look_up(str(settings.executable_path.absolute()), roots)), None)

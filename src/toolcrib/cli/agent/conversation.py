@@ -215,8 +215,7 @@ class Conversation:
             self.display.answer(self.session.answer[-MAX_SHOWN:])
         if self.session.plan:
             self.screen.line(self.session.plan)
-        for waits in self.waiting:
-            self.screen.line(f"waits for: {waits.get('question') or waits.get('text')}", "yellow")
+        self.display.show_waiting(self.waiting)
         if self.session.is_open:
             self.note("the last turn did not end: /continue resumes it")
 

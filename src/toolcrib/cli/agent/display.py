@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...agent.events import (
@@ -29,6 +29,7 @@ from ...agent.events import (
 from ...agent.history import ModelCall, TokenUsage
 from ...agent.model import CallBegun, TextDelta, ThinkingDelta, TryFailed
 from ...agent.todo import plan_text
+from ...agent.waiting import Waits
 from ...core.finish import for_person
 from ...core.text import clip, in_lines, one_line
 from ...policy.plain import plain_line
@@ -222,7 +223,14 @@ class AnswerLines:
         if outcome.state == "refused":
             self._screen.line("toolcrib: the model declined to answer", "red")
         self._waiting = outcome.waiting
-        for waits in outcome.waiting:
+        self.show_waiting(outcome.waiting)
+        total = self.totals()
+        said = used(outcome.usage, outcome.cost, outcome.requests)
+        self._screen.line(f"({said})" + (f" ({total})" if total else ""), "dim")
+
+    def show_waiting(self, waiting: Iterable[Waits]) -> None:
+        """Say what waits for the person, and how to answer."""
+        for waits in waiting:
             if waits["kind"] == "approval":
                 how = f"toolcrib approvals approve {waits['approval']}"
                 self._screen.line(f"{waits['tool']} waits for approval: {how}", "yellow")
@@ -230,9 +238,6 @@ class AnswerLines:
                 self._screen.line(f"the agent asks: {waits['question']}", "yellow")
                 for number, option in enumerate(waits.get("options") or (), 1):
                     self._screen.line(f"  {number}. {option}", "yellow")
-        total = self.totals()
-        said = used(outcome.usage, outcome.cost, outcome.requests)
-        self._screen.line(f"({said})" + (f" ({total})" if total else ""), "dim")
 
     # --- what happens now
 
