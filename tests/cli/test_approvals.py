@@ -216,6 +216,11 @@ def test_approved_elsewhere_it_runs_once(cli: Cli) -> None:
     assert path.exists()
 
 
+def test_the_list_names_the_file_that_would_be_written(cli: Cli) -> None:
+    cli("call", "write_file", "path=.bashrc", "content=x", code=3)
+    assert cli("approvals").stdout.rstrip().endswith("write_file  write .bashrc")
+
+
 def test_a_yes_is_for_exactly_that_call(cli: Cli) -> None:
     cli.write("a.txt", "x")
     cli.write("b.txt", "x")

@@ -156,7 +156,8 @@ STEPS = [
     Step("call write_file path=a.txt content=x", code=3,
          err="toolcrib: write_file was denied: observer mode does not run filesystem_write tools\n"),
     Step("config unset mode", err="Wrote {home}/.config/toolcrib/config.toml.\n"),
-    Step("config set mode autonomus", code=2, err="toolcrib: …\"autonomus\"…did you mean \"autonomous\"?\n"),
+    Step("config set mode autonomus", code=2, err="toolcrib: …\"autonomus\"…did you mean \"autonomous\"?\n"
+         "Nothing was written to {home}/.config/toolcrib/config.toml.\n"),
     Step("config set sandbox.read_roots /nope", code=2,
          err="toolcrib: sandbox.read_roots: /nope: No such file or directory. …config unset sandbox.read_roots…\n"),
     Step("config edit", code=1, err="An editor needs a terminal, and this is not one; nothing was written.\n"),

@@ -148,6 +148,11 @@ def test_the_backup_of_install_replaces_a_link_that_came_with_the_project(cli: C
     assert not backup.is_symlink() and backup.read_text() == 'a="$(touch planted)"\n'
 
 
+def test_an_entry_has_a_name(cli: Cli) -> None:
+    assert "a server's name has letters" in cli("install", "claude", "--name", "", "--yes", code=2).stderr
+    assert not (cli.work / ".mcp.json").exists()
+
+
 def test_a_link_to_a_client_s_file_stays_and_the_file_that_is_written_is_named_first(cli: Cli, tmp_path: Path) -> None:
     real = tmp_path / "claude.json"
     real.write_text("{}\n")

@@ -59,8 +59,10 @@ def listed(
     for row in rows:
         left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
         where = [str(row["workspace"])] if everywhere or shared else []
-        first = row["preview"].partition("\n")[0]
+        first, second = [*row["preview"].split("\n", 2), ""][:2]
         what = " ".join(row["preview"].split()) if first == "{" else first  # all arguments, as JSON
+        if first.startswith("--- ") and second.startswith("+++ "):
+            what = f"write {(first if second == '+++ /dev/null' else second)[6:]}"
         cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], what[:200]])
     more = "" if everywhere or shared else " (--all lists every workspace)"
     show.columns(cells, ("bold",), none=f"No call waits for approval here.{more}")

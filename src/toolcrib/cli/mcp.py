@@ -16,7 +16,7 @@ from ..config.foreign_servers import foreign_servers
 from ..config.hide import MASK, is_secret_name
 from ..config.load import is_ourselves
 from ..core.errors import ConfigError
-from ..core.text import lazy_regex, one_line
+from ..core.text import one_line
 from ..core.wings import absent, has_wing
 from ..policy.plain import plain
 from ..sources.mcp.config import ServerConfig, server_config
@@ -25,7 +25,7 @@ from . import show
 from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, CliCommand, Option, group
-from .servers_file import START_QUESTION, warn_if_missing, with_server, without_server
+from .servers_file import START_QUESTION, check_name, warn_if_missing, with_server, without_server
 from .settings_file import own_file, shown, write
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
 NO_SERVERS = "No MCP servers are configured. See `toolcrib mcp add --help`."
-_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def listed(options: Options) -> None:
@@ -106,8 +105,7 @@ def added(
     trust: Annotated[bool, Option("--trust", help="Trust its hints about tools and results.")] = False,
 ) -> None:
     """Add a server to your own configuration. Refer to secrets by name: --env 'TOKEN=${secret:github}'."""
-    if not _NAME.fullmatch(name):
-        raise Usage(f"{one_line(name)!r}: a server's name has letters, digits, - _ . and begins with a letter or digit")
+    check_name(name)
     is_url = len(target) == 1 and target[0].startswith(("http://", "https://"))
     if not is_url and "://" in target[0]:
         raise Usage(f"{one_line(target[0])}: should be a program, or one URL with http:// or https://")

@@ -10,11 +10,20 @@ from typing import Any, cast
 
 from ..boundary.programs import named_programs
 from ..core.errors import ConfigError
+from ..core.text import lazy_regex, one_line
 from . import show
+from .exit_codes import Usage
 from .settings_file import Json, checked, parsed, toml_key, toml_value, with_setting, without_setting
 
 SECTIONS = ("mcp_servers", "mcpServers", "McpServers")
+_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 START_QUESTION = "Write this? Its programs run with your rights."
+
+
+def check_name(name: str) -> None:
+    """Raise Usage for what cannot be the name of a server."""
+    if not _NAME.fullmatch(name):
+        raise Usage(f"{one_line(name)!r}: a server's name has letters, digits, - _ . and begins with a letter or digit")
 
 
 def warn_if_missing(command: str | None, env: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from .. import show
 from ..exit_codes import Usage
 from ..options import Options
 from ..reader import Argument, CliCommand, Option, one_of
+from ..servers_file import check_name
 from ..settings_file import of_project, shown
 from .client_file import values_of, with_entry, without_entry
 from .clients import CLIENTS, ClientName, HookPlace, ServerPlace
@@ -56,6 +57,7 @@ def install(
         raise Usage("--hook and --acp are two set-ups; run `toolcrib install` once for each")
     if closed and not hook:
         raise Usage("--closed is for --hook")
+    check_name(name)
     if hook:
         if known.hooks is None or not has_wing("hosts"):
             raise Usage(f"{client} has no hooks that Toolcrib answers; these have: {_those('hooks')}")

@@ -241,7 +241,7 @@ async def start(
         finally:
             await engine.aclose()
     show.out(status.job.id)
-    show.say(f"Stored; toolcrib jobs output {status.job.id} --follow", "dim")
+    show.say(f"Stored; its output: toolcrib jobs output {status.job.id} --follow", "dim")
     for line in alone:
         show.say(line, "yellow")
     return OK
