@@ -22,7 +22,7 @@ _MODULES = ("*.py", "*.so", "*.pyc", "*/__init__.*")  # what Python imports from
 class HostFile:
     """A file, or a folder with all in it, by its absolute path, and what a change of it means. `many`: it has a star,
     and means every such file except those that are `known`; of modules of Python `only` those with these names.
-    `place`: only that it stays there, whatever is in it."""
+    `place`: only that it stays there, whatever is in it. `name`: the protected name that it is."""
 
     path: str
     reason: str
@@ -30,6 +30,7 @@ class HostFile:
     known: frozenset[str] = frozenset()
     only: frozenset[str] = frozenset()
     place: bool = False
+    name: str = ""
 
     def covers(self, path: str) -> bool:
         """Return whether a path (absolute, no links in it) is the file, or in the folder."""

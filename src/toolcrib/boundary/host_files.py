@@ -12,12 +12,13 @@ import functools
 import os
 import site
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.homes import config_home, state_home
 from .host_file import HostFile, both_names, modules_named
 from .programs import beneath, interpreter, within_any
+from .protected_names import PROTECTED_NAMES
 
 RULE_HOST_FILES = "path:host-files"
 ENVIRONMENT = (
@@ -86,13 +87,33 @@ def modules_before_ours(root: str) -> tuple[HostFile, ...]:
 
 def host_files_in(root: str, files: Iterable[HostFile] = (), folders: Iterable[str] = ()) -> list[HostFile]:
     """Return what lies in a folder (its real path) of our environment, of the programs of a home directory, of these
-    files, and of what the settings of the repositories around `root` and these folders name."""
+    files, of protected names that begin above it, and of what the settings of the repositories around `root` and these
+    folders name."""
     from .git_settings import named_by_git
 
     there = (each for each in files if each.path != root and beneath(each.path, root))
     on_path = programs_in(root, os.path.expanduser("~"), os.environ.get("PATH", ""))
     ours = (*environment_in(root), *modules_before_ours(root))
-    return [*ours, *on_path, *there, *named_by_git(root, (root, *folders))]
+    return [*ours, *on_path, *there, *_names_from_above(root), *named_by_git(root, (root, *folders))]
+
+
+def _names_from_above(root: str) -> Iterator[HostFile]:
+    """Yield the protected names that end in a folder and begin above it: in `~/.config` that is `fish`."""
+    for name, rest, reason in _names_below(root):
+        for path in both_names([f"{root}/{rest}"]):
+            if path != root and beneath(path, root):
+                yield HostFile(path, reason, name=name)
+
+
+@functools.cache
+def _names_below(root: str) -> tuple[tuple[str, str, str], ...]:
+    names = ((each.name, each.name.split("/"), each.reason) for each in PROTECTED_NAMES)
+    return tuple(
+        (name, "/".join(parts[count:]), reason)
+        for name, parts, reason in names
+        for count in range(1, len(parts))
+        if root.casefold().endswith("/".join(["", *parts[:count]]).casefold())
+    )
 
 
 def host_file_at(root: str, path: str, files: Iterable[HostFile] = ()) -> HostFile | None:

@@ -260,3 +260,22 @@ def test_folders_that_their_owner_may_not_list_hide_nothing() -> None:
         for closed in (".", "theirs", "theirs/keys", ".git/modules"):
             os.chmod(f"{folder}/{closed}", 0o700)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("granted", [False, True])
+def test_names_that_begin_above_a_workspace_are_protected_in_it(tmp_path: Path, granted: bool) -> None:
+    """In `~/.config`, 'fish' is what the shell runs."""
+    (root := tmp_path / ".local" / "share").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
+    (root / "fish").symlink_to("../../run")
+    own = Workspace(tmp_path / "run", write_roots=[root]) if granted else Workspace(root)
+    settings = SandboxSettings(write_roots=(root,) if granted else (), allow_protected=(".local/share/systemd",))
+    folders = Writable(Path(own.root), settings, "workspace-write")
+    guards = folders.guards(Path(own.root))
+    assert granted or all(each.keeps(str(root / "fish")) for each in guards)
+    for name in ("systemd", "dbus-1", "other"):
+        (root / name).mkdir()
+    assert [Path(each).name for each in folders.appeared(guards)] == ["dbus-1"]
+    asked = [judge_path(own, root / name / "x", write=True) for name in ("systemd", "dbus-1", "other")]
+    own.close()
+    assert [each is not None and each.verdict for each in asked] == ["ask", "ask", False]

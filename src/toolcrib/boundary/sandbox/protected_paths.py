@@ -104,7 +104,7 @@ class ProtectedPaths:
 
     def hold(self, file: HostFile) -> None:
         """Protect a file or folder that the host runs. If it does not exist, it must not appear."""
-        if _is_granted(os.path.relpath(file.path, self.root), self.allowed):
+        if _is_granted(file.name or os.path.relpath(file.path, self.root), self.allowed):
             return
         if file.many:
             self.many.append(file)
