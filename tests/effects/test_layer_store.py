@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -387,6 +388,17 @@ def test_another_file_system(tmp_path: Path) -> None:
         assert (workspace / "a").read_text() == "after\n"
         box.layers.undo(call)
         assert sorted(os.listdir(workspace)) == ["a", "gone"]
+        held, _ = box.run("seq 20000 > large")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                box.layers.apply(held.id)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert sorted(os.listdir(workspace)) == ["a", "gone"]
+        box.layers.apply(held.id)
+        assert sorted(os.listdir(workspace)) == ["a", "gone", "large"]
         box.close()
     finally:
         shutil.rmtree(workspace)

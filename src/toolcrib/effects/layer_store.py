@@ -214,7 +214,11 @@ class LayerStore:
             held = replace(held, widened=widened, origin=state, staged=needs_staging(held.layer_roots))
             if held.staged:
                 self._save(held)
-                ops = bring(held.layer_roots, name, ops, back=back)
+                try:
+                    ops = bring(held.layer_roots, name, ops, back=back)
+                except BaseException:  # what fills the workspace's disk does not stay there
+                    self._unstage(replace(held, widened=()))
+                    raise
             if ops is not known:
                 _write(held.folder / "plan.json", ops)
             self._save(held, _BACK)
