@@ -1,7 +1,7 @@
 """The audit log: one row for every call, and a committed row of intent before every call with effects.
 
 Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 25 µs); if another
-process holds the lock, a thread waits for it. Outcomes are written in groups, at most GROUP_SECONDS late. WAL with
+process holds the lock, the call waits for it. Outcomes are written in groups, at most GROUP_SECONDS late. WAL with
 `synchronous=NORMAL`: rows survive the end of the process, but the last ones may be lost in a power failure. Every row
 is chained to the one before by a hash (chain.py), whichever process wrote it. On Postgres every commit is synced and
 waits for a network, so intents are committed by a thread; each process that writes has a chain of its own.
@@ -9,6 +9,7 @@ waits for a network, so intents are committed by a thread; each process that wri
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import logging
@@ -59,7 +60,7 @@ MAX_WAITING = 50_000
 later."""
 _MAX_RUNNING = 1_000
 _SOON = 0.05
-"""Seconds that the event loop may wait for a group of rows to be written; longer, a thread does."""
+"""Seconds that the event loop may wait for a group of rows to be written, and after which it looks again."""
 _CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "arguments"))
 
 WITHHELD = "(withheld)"
@@ -141,22 +142,12 @@ class Audit(AuditReader):
             return shared_threads.run(self._use_up, _writable(row), grant.approval_id)
         if self._shared:
             return shared_threads.run(self._commit_together, _Waiting(_writable(row)))
-        if not self._lock.acquire(timeout=_SOON):  # a thread has it that waits for another process
-            return shared_threads.run(self._insist, _writable(row))
         try:
-            self._append_one(row)
+            if self._append_soon(row):
+                return None
         except UnicodeEncodeError:  # invalid Unicode can only come from a host's own strings
-            row = _writable(row)
-            return shared_threads.run(self._insist, row)
-        except sqlite3.Error as error:
-            if not is_busy(error):
-                raise unusable(self.path, error) from error
-            return shared_threads.run(self._insist, _writable(row))
-        else:
-            self._remember(row, cast("chain.Head", self._head)[0])
-        finally:
-            self._lock.release()
-        return None
+            pass
+        return self._insist(_writable(row))
 
     def _clean(self, text: str) -> str:
         try:
@@ -165,10 +156,29 @@ class Audit(AuditReader):
             log.exception("a text could not be redacted for the record")
             return WITHHELD
 
-    def _append_intent(self, row: chain.Row) -> None:
-        with self._lock:
+    def _append_soon(self, row: chain.Row) -> bool:
+        """Append an intent now. Returns whether it is there: another process may be in the way, or a thread that waits
+        for one."""
+        if not self._lock.acquire(timeout=_SOON):
+            return False
+        try:
             self._append_one(row)
             self._remember(row, cast("chain.Head", self._head)[0])
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise unusable(self.path, error) from error
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    async def _insist(self, row: chain.Row) -> None:
+        """Append an intent as soon as nobody is in the way. No thread waits for that: other calls need them."""
+        deadline = time.monotonic() + LOCK_SECONDS
+        while self._lock.locked() or not self._append_soon(row):
+            if time.monotonic() > deadline:
+                raise unusable(self.path, sqlite3.OperationalError("locked"))
+            await asyncio.sleep(_SOON)
 
     def note(self, kind: str, said: dict[str, Any]) -> None:
         """Commit a row that is not about a call, such as what a person did. Raises RecordError if that cannot be."""
@@ -196,10 +206,6 @@ class Audit(AuditReader):
         with transaction(connection):
             self._tried = chain.append(connection, rows, number)
         self._head, self._tried = self._tried, None
-
-    def _insist(self, row: chain.Row) -> None:
-        with naming(self.path):
-            when_free(functools.partial(self._append_intent, row))
 
     def _commit_together(self, waiting: _Waiting) -> None:
         """Commit an intent with all others that wait at the same time: one commit takes as long as one of many."""
