@@ -8,9 +8,12 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
+from toolcrib.core.caller import Caller
+from toolcrib.core.context import ToolContext, _current
 from toolcrib.core.threads import ThreadsExhausted, ToolThreads
 
 from ..waiting import until
@@ -27,6 +30,28 @@ async def test_many_jobs_share_a_few_threads() -> None:
 
     assert await asyncio.gather(*(threads.run(work, n) for n in range(30))) == list(range(30))
     assert len(names) <= 3
+
+
+async def test_one_caller_leaves_threads_to_the_others() -> None:
+    threads, free = ToolThreads(limit=4), threading.Event()
+
+    def begin(caller: str, work: Callable[[], object]) -> asyncio.Task[object]:
+        async def one() -> object:
+            _current.set(ToolContext(caller=Caller(caller)))
+            return await threads.run(work)
+
+        return asyncio.create_task(one())
+
+    slow = [begin("a", free.wait) for _ in range(6)]
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(begin("b", lambda: 1), 20) == 1
+    assert await asyncio.wait_for(threads.run(lambda: 2), 20) == 2
+    slow.pop().cancel()
+    slow.pop(0).cancel()
+    await asyncio.sleep(0)
+    free.set()
+    assert all(await asyncio.gather(*slow))
+    assert await asyncio.gather(*(begin("a", lambda: 3) for _ in range(9))) == [3] * 9
 
 
 async def test_a_cancelled_task_waits_for_what_has_to_end() -> None:

@@ -1,6 +1,6 @@
 """Daemon threads: for sync tools, and an event loop for callers that have none. They never delay exit.
 
-A thread that is stuck in a tool is counted and replaced.
+A thread that is stuck in a tool is counted and replaced. One caller takes at most half of the threads that are free.
 
 Not `concurrent.futures`: its threads are joined at interpreter exit, so one stuck tool would hang the host.
 """
@@ -12,9 +12,12 @@ import contextlib
 import contextvars
 import functools
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar, cast
+
+from .caller import finds_room, name_of
+from .context import current_context
 
 _IDLE_SECONDS = 30.0
 
@@ -35,6 +38,10 @@ class ToolThreads:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._jobs: deque[_Job] = deque()
+        self._held: deque[_Job] = deque()
+        """Jobs that wait until their caller may have another thread."""
+        self._taken: Counter[str | None] = Counter()
+        """How many threads each caller has, or will have soon."""
         self._idle = 0
         self._alive = 0
         self.stuck = 0
@@ -51,22 +58,23 @@ class ToolThreads:
                 raise ThreadsExhausted(
                     f"{self.stuck} earlier tool calls are stuck in their threads; no more are started"
                 )
-            self._jobs.append(job)
-            if self._idle >= len(self._jobs):
-                self._wake.notify()
-            else:
-                self._grow()
+            self._held.append(job)
+            self._begin()
         try:
             return cast("T", await job.future)
         except asyncio.CancelledError:
             with self._lock:
-                if job in self._jobs:
+                if job in self._held:
+                    self._held.remove(job)
+                elif job in self._jobs:
                     self._jobs.remove(job)
+                    self._leave(job)
                 elif not job.finished:
                     job.abandoned = True
                     self.stuck += 1
                     if self._jobs and not self._idle:
                         self._grow()
+                    self._leave(job)
             raise
 
     async def run_to_end(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -97,6 +105,24 @@ class ToolThreads:
             making.add_done_callback(unwanted)
             raise
 
+    def _begin(self) -> None:
+        """Let the jobs begin whose caller may have another thread."""
+        for job in tuple(self._held):
+            if finds_room(job.caller, self._taken[job.caller], self._taken.total(), self._limit):
+                self._held.remove(job)
+                self._taken[job.caller] += 1
+                self._jobs.append(job)
+                if self._idle >= len(self._jobs):
+                    self._wake.notify()
+                else:
+                    self._grow()
+
+    def _leave(self, job: _Job) -> None:
+        self._taken[job.caller] -= 1
+        if not self._taken[job.caller]:
+            del self._taken[job.caller]
+        self._begin()
+
     def _grow(self) -> None:
         if self._alive - self.stuck < self._limit:
             self._alive += 1
@@ -118,11 +144,13 @@ class ToolThreads:
                 job.finished = True
                 if job.abandoned:
                     self.stuck -= 1
+                else:
+                    self._leave(job)
             del job  # with the context of its call, which may hold a large request, while this thread waits
 
 
 class _Job:
-    __slots__ = ("abandoned", "context", "finished", "fn", "future", "loop")
+    __slots__ = ("abandoned", "caller", "context", "finished", "fn", "future", "loop")
 
     def __init__(
         self,
@@ -132,6 +160,7 @@ class _Job:
         future: asyncio.Future[Any],
     ) -> None:
         self.fn, self.context, self.loop, self.future = fn, context, loop, future
+        self.caller = name_of(current_context().caller)
         self.finished = self.abandoned = False
 
     def run(self) -> None:
