@@ -8,6 +8,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -417,6 +419,26 @@ async def test_what_would_run_every_few_seconds_without_end_is_asked_about(when:
         await made.text(action="add", message="y", every_seconds=60)
         await made.text(action="add", message="z", schedule="in 5 seconds")
         assert asked == []
+
+
+async def test_often_is_seen_also_where_its_first_moment_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scheduled(approve=approver) as made:
+        nearly = datetime(2026, 12, 1, 9, 9, 58, tzinfo=UTC).timestamp()  # then comes one second, and a day without
+        monkeypatch.setattr("toolcrib.jobs.cron_tools.time", SimpleNamespace(time=lambda: nearly))
+        await made.text(action="add", message="x", cron_expr="* 9 9 * * *", tz="UTC")
+        assert "without end" in asked[-1]
+
+
+@pytest.mark.parametrize("mode", ["assistant", "autonomous"])
+async def test_what_runs_often_is_no_other_question_less(mode: str) -> None:
+    """One question took the place of all others, and of a refusal: of a rule about messages to that channel."""
+    task = {"task": "Tell them", "schedule": "every 10s", "channel": "ops"}
+    for verdict, kind in (("deny", "denied"), ("ask", "pending")):
+        async with scheduled(mode=mode) as made:
+            made.box.rules.add("message", verdict)
+            output = await made.box.call("schedule_task", task, CHAT)
+            assert output.error_kind == kind
+            assert "the outcome is a message to" in output.for_llm
 
 
 async def test_a_model_makes_no_flood_of_schedules(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -40,6 +41,8 @@ NO_WORKER_IN_MEMORY = (
 )
 OFTEN = 60
 """Seconds: what runs more often than that without end is asked about."""
+LOOKED_AT = 4
+"""Moments that are looked at: of one by one, and of seconds that follow each other, a part has just ended."""
 MAX_BY_MODEL = 100
 """Schedules of a workspace, from which on only a person makes more."""
 NAME_LENGTH = 30
@@ -81,11 +84,12 @@ class Scheduling:
             return self._of_person(arguments.get("job_id") or arguments.get("name"))
         if action != "add":
             return None
-        if (gap := _gap(arguments)) is not None and gap < OFTEN:
-            said = f"it would run every {gap} s, without end: each run of an agent costs tokens, and each call can"
-            return Judgement("ask", said, "schedule:often")
-        if (channel := arguments.get("channel")) not in (None, ctx.channel):
-            return self._as_message(channel, arguments.get("task"), ctx)
+        judged = [_often(arguments), self._as_message(arguments, ctx), self._as_call(arguments, ctx)]
+        found = [each for each in judged if each is not None]
+        return next((each for each in found if each.verdict == "deny"), None) or all_of(found)
+
+    def _as_call(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """Judge the call that is scheduled."""
         if not arguments.get("tool"):
             return None
         found = self.box.checker().check_now(arguments["tool"], arguments.get("arguments"), ctx)
@@ -93,10 +97,12 @@ class Scheduling:
             return None  # None: a host name has to be looked up, which `job_of` does
         return Judgement(found.verdict, f"the scheduled call: {found.reason}", found.rule)
 
-    def _as_message(self, channel: Any, text: Any, ctx: ToolContext) -> Judgement | None:
+    def _as_message(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Let what rules and hooks say of messages to a channel hold for an outcome that goes there."""
+        if (channel := arguments.get("channel")) in (None, ctx.channel):
+            return None
         tool, policy = self.box.registry.find("message") or _message, self.box.policy.of(ctx.caller)
-        given = {"content": text, "channel": channel}
+        given = {"content": arguments.get("task"), "channel": channel}
         ruled = policy.rules.match(tool, given, ctx) if policy.rules is not None else None
         hooked = policy.hooks.judge(tool, given, ctx) if policy.hooks is not None else None
         found = [each for each in (ruled, hooked) if each is not None and each.verdict != "allow"]
@@ -201,16 +207,21 @@ class Scheduling:
         return "\n".join(lines)
 
 
-def _gap(arguments: Mapping[str, Any]) -> int | None:
-    """Return the seconds between two runs of a schedule; None if it runs only once, or cannot be read."""
+def _often(arguments: Mapping[str, Any]) -> Judgement | None:
+    """Ask about what runs often, without end."""
     given = {name: arguments.get(name) for name in ("every_seconds", "cron_expr", "tz", "at", "schedule")}
+    moments: list[int] = []
     try:
         timing = timing_of(time.time(), **given)
-        first = timing.next(time.time())
-        second = None if first is None else timing.next(first)
+        while len(moments) < LOOKED_AT and (due := timing.next(moments[-1] if moments else time.time())) is not None:
+            moments.append(due)
     except (JobError, TypeError, ValueError, AttributeError):  # the tool itself says what is wrong
         return None
-    return None if first is None or second is None else second - first
+    gap = min((later - due for due, later in pairwise(moments)), default=OFTEN)
+    if gap >= OFTEN:
+        return None
+    said = f"it would run every {gap} s, without end: each run of an agent costs tokens, and each call can"
+    return Judgement("ask", said, "schedule:often")
 
 
 def _work(job: Job) -> dict[str, Any]:
