@@ -51,3 +51,23 @@ async def test_a_call_that_ran_without_a_question_trusts_no_files(tmp_path: Path
         with pytest.raises(McpFailure, match="was closed"):
             await server.call(tool, {}, ctx)
         assert accepted == (["d"] if asked else [])
+
+
+async def test_a_yes_to_the_start_of_a_changed_server_is_for_the_change_that_was_shown(tmp_path: Path) -> None:
+    """The same call, or a check of it, asks again while the first question is open, and the files have changed."""
+    doubts = [SimpleNamespace(digest=each, text="server.py has changed") for each in ("shown", "later", "later")]
+    accepted: list[str] = []
+    starts: Any = SimpleNamespace(
+        doubt=lambda start: doubts.pop(0), accept=lambda start, digest: accepted.append(digest)
+    )
+    services = ClientServices(tmp_path, ListCache(tmp_path / "lists"), tmp_path / "tokens", {}, starts=starts)
+    server = Upstream(server_config("a", {"command": "x"}), services, Relay(), lambda server, listing: None)
+    for each in server.connectors:
+        each.shut()
+    tool, ctx = ListedTool("do", "Does.", {"type": "object"}), ToolContext(session_id="s")
+    for asks in (2, 1):
+        for _ in range(asks):
+            assert server.judge(tool, {}, ctx) is not None
+        with pytest.raises(McpFailure, match="was closed"):
+            await server.call(tool, {}, ctx)
+    assert accepted == ["later"], "after the second question, which was about this alone"

@@ -88,7 +88,7 @@ class Upstream:
         self._home = HomeLoop(self._abandon)
         self.start = start_of(config, services.workspace)
         """The command that the host starts; None for other servers."""
-        self._asked: dict[str, str] = {}  # calls that asked about a change of its files → the digest that was shown
+        self._asked: dict[str, set[str]] = {}  # calls that asked about a change of its files → the digests then
 
     @property
     def name(self) -> str:
@@ -127,7 +127,7 @@ class Upstream:
         if found is None:
             self._asked.pop(key, None)  # an earlier question about this call, which got no yes
             return None
-        self._asked[key] = found.digest
+        self._asked.setdefault(key, set()).add(found.digest)
         return Judgement("ask", f"{found.text}. A yes starts it as it is now", f"start:{found.digest}", insists=True)
 
     # --- requests
@@ -145,9 +145,9 @@ class Upstream:
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         """Call one tool. Raises ToolError if the server cannot be reached, or refuses."""
-        shown = self._asked.pop(_call_key(tool, arguments, ctx), None)
-        if shown is not None and self.start is not None:  # this call was approved after that question
-            await asyncio.to_thread(self.services.starts.accept, self.start, shown)
+        shown = self._asked.pop(_call_key(tool, arguments, ctx), set[str]())
+        if len(shown) == 1 and self.start is not None:  # approved after that question; of several, which one is unknown
+            await asyncio.to_thread(self.services.starts.accept, self.start, *shown)
         there = ctx if self._home.settle() is asyncio.get_running_loop() else abroad(ctx)
 
         async def called() -> ToolOutput:
