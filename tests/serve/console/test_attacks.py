@@ -19,6 +19,7 @@ import pytest
 from toolcrib.toolbox import Toolbox
 
 from ...ports import free_port
+from ...waiting import wait_until
 from .conftest import Open, Room, launching, listening, sources_of
 
 ATTACKS = """
@@ -56,6 +57,9 @@ window.found = found;
 """
 
 
+EVENTS = "retry: 10\ndata: changed\n\n"
+
+
 class Evil(http.server.BaseHTTPRequestHandler):
     """A page on another port of this machine, and what it was sent."""
 
@@ -65,10 +69,11 @@ class Evil(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         Evil.cookies.append(self.headers.get("Cookie") or "")
         self.send_response(200)
-        work = self.path == "/worker.js"
-        self.send_header("Content-Type", "text/javascript" if work else "text/html")
+        kinds = {"worker.js": ("text/javascript", Evil.worker), "events": ("text/event-stream", EVENTS)}
+        kind, text = kinds.get(self.path.rpartition("/")[2], ("text/html", Evil.text))
+        self.send_header("Content-Type", kind)
         self.end_headers()
-        self.wfile.write((Evil.worker if work else Evil.text).encode())
+        self.wfile.write(text.encode())
 
     do_POST = do_GET  # noqa: N815
 
@@ -146,6 +151,22 @@ def test_a_page_that_another_server_had_at_our_port_earlier(
         page.wait_for_url("**/inbox")
         page.get_by_text("No call waits for an answer").wait_for()
     context.close()
+
+
+def test_an_open_page_does_not_go_to_another_server_that_has_its_port_later(room: Room, chromium: Any) -> None:
+    port = free_port()
+    page = chromium.new_page()
+    for console in listening(room.sources, port):
+        page.goto(console.new_link())
+        page.wait_for_url("**/inbox")
+    Evil.text, Evil.cookies = "<title>evil</title>", []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Evil) as later:
+        threading.Thread(target=later.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        wait_until(lambda: len(Evil.cookies) > 5)  # its events, and the page that it has
+        page.get_by_text("not connected").wait_for()
+        assert page.title().startswith("Inbox")
+        page.close()
+        later.shutdown()
 
 
 @pytest.fixture

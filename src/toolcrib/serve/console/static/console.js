@@ -70,7 +70,10 @@ function merge(old, fresh) {
 }
 
 function show(page) {
-  if (!page.getElementById("main") || page.body.dataset.again === undefined) return location.reload(); // not let in any more
+  if (!page.getElementById("main") || page.body.dataset.again === undefined) {
+    document.getElementById("gone").hidden = false; // not let in any more; or another server has the port: go nowhere
+    return;
+  }
   document.title = page.title;
   tell(Number(page.body.dataset.waiting));
   for (const old of document.querySelectorAll("[data-live]")) {
