@@ -151,3 +151,12 @@ async def test_a_granted_folder_in_another_one_stays_where_it_is(tmp_path: Path,
     )  # fmt: skip
     await run(spawn, timeout=60)
     assert not workspace.is_symlink() and (workspace / "new").exists() and spawn.appeared() == []
+
+
+async def test_the_folder_of_a_hidden_file_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (hidden := tmp_path / "a" / "b" / "key").touch()
+    sandbox = select_sandbox(SandboxSettings(backend="bubblewrap", hidden=(hidden,)), tmp_path)
+    spawn = sandbox.wrap(["/bin/mv", "a", "c"], cwd=tmp_path, env=command_environment(), timeout=60)
+    await run(spawn, timeout=60)
+    assert hidden.exists()

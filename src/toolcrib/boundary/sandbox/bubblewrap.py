@@ -220,11 +220,12 @@ class BubblewrapSandbox:
         return [path for path in map(Path, self._withheld.paths()) if not any(map(path.is_relative_to, hidden))]
 
     def _pins(self) -> list[str]:
-        """Keep the folders above withheld files where they are: renamed, the next command would not know them again."""
+        """Keep the folders above withheld and hidden files where they are: the next command would not know them again
+        under other names."""
         roots = self._writable.roots()
         above = {
             folder
-            for path in self._withheld_paths()
+            for path in (*self._withheld_paths(), *self._settings.hidden)
             for root in roots
             for folder in path.parents
             if folder != root and folder.is_relative_to(root)
