@@ -41,7 +41,7 @@ class ToolThreads:
         self._held: deque[_Job] = deque()
         """Jobs that wait until their caller may have another thread."""
         self._taken: Counter[str | None] = Counter()
-        """How many threads each caller has, or will have soon."""
+        """How many threads each caller has, or will have soon; abandoned ones, too, until they come back."""
         self._idle = 0
         self._alive = 0
         self.stuck = 0
@@ -74,7 +74,6 @@ class ToolThreads:
                     self.stuck += 1
                     if self._jobs and not self._idle:
                         self._grow()
-                    self._leave(job)
             raise
 
     async def run_to_end(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -144,8 +143,7 @@ class ToolThreads:
                 job.finished = True
                 if job.abandoned:
                     self.stuck -= 1
-                else:
-                    self._leave(job)
+                self._leave(job)
             del job  # with the context of its call, which may hold a large request, while this thread waits
 
 
