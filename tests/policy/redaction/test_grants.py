@@ -117,6 +117,9 @@ def test_what_settings_give_to_programs_and_servers_are_secrets_by_their_names()
     ]:  # fmt: skip
         made.learn(name, value)
     assert [value.value for value in redactor.values] == ["plain-value", "another-value", "third-value"]
+    redactor.allow = frozenset({"created_at"})
+    made.learn("SORT_KEY", "created_at")
+    assert len(redactor.values) == 3
 
 
 def test_short_values_are_an_error_of_the_configuration() -> None:

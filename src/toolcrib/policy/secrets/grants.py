@@ -146,8 +146,10 @@ class Secrets:
 
     def learn(self, name: str, value: str) -> None:
         """Give the redactor the value of a variable or header that is set for a program or a server, if the name
-        indicates a secret."""
+        indicates a secret, and `redact.allow` does not name it."""
         value = _SCHEME.sub("", value, 1).strip()
+        if value in self._redactor.allow:
+            return
         if len(value) >= MIN_SECRET and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
             self._redactor.grant(name, value)
 
