@@ -19,7 +19,7 @@ from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput
 from toolcrib.jobs import runner
 from toolcrib.jobs.bodies import KNOWN_BY, CallBody
-from toolcrib.jobs.engine import Job, JobOutcome, JobRun, JobStatus, Served
+from toolcrib.jobs.engine import Job, JobError, JobOutcome, JobRun, JobStatus, Served
 from toolcrib.jobs.job_tool import JobTool, stored_events
 from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.placing import placement, workspace_of
@@ -276,6 +276,26 @@ async def test_a_job_that_asks_is_parked_and_runs_once_after_the_yes() -> None:
         assert [report.state for report in made.reports] == ["parked", "done"]
         rows = made.box.audit.query(call_id=job_id, kind="intent", limit=10)
         assert len(rows) == 1 and rows[0]["approval"]
+
+
+async def test_an_answer_is_kept_while_the_jobs_are_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with jobs() as made:
+        started = [await made.job(action="start", tool="launch", arguments={"what": what}) for what in ("a", "b")]
+        first, second = [await made.parked(each.meta["job"]) for each in started]
+        signal, tried = made.engine.signal, asyncio.Event()
+
+        async def fails(job_id: str, key: str, data: Any = None) -> bool:
+            if job_id == first.job.id and not tried.is_set():
+                tried.set()
+                raise JobError("the jobs cannot be used: the server is restarted")
+            return await signal(job_id, key, data)
+
+        monkeypatch.setattr(made.engine, "signal", fails)
+        for status in (first, second):
+            made.answer(status)
+        for status in (first, second):
+            assert (await made.engine.result(status.job.id, 30)).state == "done"
+        assert tried.is_set()
 
 
 async def test_a_denial_and_an_expired_request_wake_a_job_too() -> None:

@@ -17,7 +17,7 @@ from ..core.text import one_line
 from ..core.threads import shared_threads
 from ..record.connection import Where
 from ..record.database import RecordPart
-from .engine import JobEngine, JobError
+from .engine import JobEngine, NotThere
 
 log = logging.getLogger("toolcrib.jobs")
 
@@ -172,10 +172,17 @@ async def wake(engine: JobEngine, waits: Waits, state_of: Callable[[str], str]) 
                 looked = time.monotonic()
                 await shared_threads.run(state_of, "")
                 await shared_threads.run(waits.catch_up)
+            failure: Exception | None = None
             for key, job_id in await shared_threads.run(waits.ready):
-                with contextlib.suppress(JobError):  # the job was deleted
-                    await engine.signal(job_id, key, {"state": await shared_threads.run(state_of, key)})
-                await shared_threads.run(waits.remove, job_id, key)
+                try:
+                    with contextlib.suppress(NotThere):  # the job was deleted
+                        await engine.signal(job_id, key, {"state": await shared_threads.run(state_of, key)})
+                except Exception as error:  # it is tried again, and does not hold up the others
+                    failure = error
+                else:
+                    await shared_threads.run(waits.remove, job_id, key)
+            if failure is not None:
+                raise failure
             if failed:
                 log.warning("parked jobs are woken again")
             failed = False
