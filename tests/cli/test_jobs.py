@@ -72,7 +72,8 @@ def test_a_call_is_stored_by_hand(cli: Cli) -> None:
     ident = done.stdout.strip()
     assert "1 job waits for a worker, and none is there" in done.stderr
     (row,) = cli.json("jobs", "--json")
-    body = {"tool": "list_dir", "arguments": {"path": "."}, "mode": "assistant", "made_in": "library", "asks": True}
+    body = {"tool": "list_dir", "arguments": {"path": "."}, "mode": "assistant", "made_in": "library"}
+    body |= {"asks": "require_for_dangerous"}
     assert (row["id"], row["state"], row["body"]) == (ident, "queued", body)
     alone = cli("jobs", "start", "exec", "sleep 1; echo done").stdout.strip()
     assert cli.json("jobs", "show", alone, "--json")["body"]["arguments"]["command"] == "sleep 1; echo done"
