@@ -29,7 +29,7 @@ _BARE = lazy_regex(r"[A-Za-z0-9_-]+")
 _HEADER = lazy_regex(rf"\s*\[\[?\s*({TOML_KEY}(?:\s*\.\s*{TOML_KEY})*)\s*\]\]?\s*(?:#.*)?$")
 _ENTRY = lazy_regex(r"\s*([^=#\s][^=#]*?)\s*=")
 _OFF = lazy_regex(r"#\s?")
-_BY_HAND = "it is written in a way that cannot be changed here without harm; change it by hand"
+_BY_HAND = "this part of the file is written in a way that cannot be changed here without harm; change it by hand"
 
 
 def own_file(named: str | None = None) -> tuple[Path, str]:

@@ -192,7 +192,7 @@ def _checked(text: str, wanted: Mapping[str, Any]) -> str:
     except ConfigError:
         good = False
     if not good:
-        raise ConfigError(f"it is written in a way that cannot be changed here without harm; {BY_HAND}")
+        raise ConfigError(f"this part of it is written in a way that cannot be changed here without harm; {BY_HAND}")
     return text
 
 
