@@ -32,7 +32,9 @@ MAX_SEEN = 10_000
 MAX_ADDRESS = 8_192
 """The longest address from a result that is remembered, in characters."""
 MAX_CLAIMS = 500
-"""How many templates of a server take addresses: each may be compared with every address of the others."""
+"""How many templates of a server take addresses."""
+MAX_COMPARED = 50
+"""How many of them take addresses that others list: each of these is compared with each of them."""
 _EXPRESSION = lazy_regex(r"\{[^{}]*\}")
 _SCHEME = lazy_regex(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NAMED = lazy_regex(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
@@ -63,9 +65,10 @@ Offer = tuple["Upstream", str, str]
 
 
 class Claim(NamedTuple):
-    """A template that takes addresses. `rank`: the place of its server in the settings; -1 if it was listed before."""
+    """A template that takes addresses. `rank`: the place of its server in the settings; -1 if it was listed before;
+    infinite if it takes none that others list."""
 
-    rank: int
+    rank: float
     pieces: list[str]
 
 
@@ -186,7 +189,7 @@ class Catalogue:
         if not self._asked:
             self._asked = True
             self._take({each: self._source(each).known or no_content() for each in self._servers.enabled})
-        own, name = next(((each, name) for each, name in self._names().items() if each.name == server), (None, ""))
+        own = next((each for each in self._servers.enabled if each.name == server), None)
         listed = self._lists["resources"].get(uri)
         having = listed[0].name if listed is not None else self._seen.get(uri)
         if having is None:
@@ -194,7 +197,7 @@ class Catalogue:
             having = server if claimed is None else claimed.name
         is_page = uri[:3].lower() == "ui:" and (own is None or own.config.trust == "none")
         if having != server or is_page:
-            return f"mcp+{name}:{uri}"
+            return f"mcp+{self._names()[own] if own is not None else ''}:{uri}"
         if listed is None:
             self._seen[uri] = server
         return uri
@@ -274,7 +277,7 @@ def shown_prompt(server: Upstream, own: str) -> str:
     return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
 
 
-def _claims(listed: Iterable[tuple[int, Offer, Json]], before: Iterable[Offer]) -> dict[Offer, Claim]:
+def _claims(listed: Iterable[tuple[int, Offer, Json]], before: Mapping[Offer, Claim]) -> dict[Offer, Claim]:
     """Return the templates that take addresses, those of before first. One without its scheme at the start (`{+any}`)
     takes none: it would take those of all servers."""
     found: dict[Offer, Claim] = {}
@@ -283,6 +286,7 @@ def _claims(listed: Iterable[tuple[int, Offer, Json]], before: Iterable[Offer]) 
         pieces = _EXPRESSION.split(offer[2])
         if offer[1] == "templates" and _SCHEME.match(pieces[0]) and count[offer[0]] < MAX_CLAIMS:
             count[offer[0]] += 1
-            found[offer] = Claim(rank, pieces)
-    kept = {offer: Claim(-1, found.pop(offer).pieces) for offer in before if offer in found}
+            place = -1 if offer in before else rank
+            found[offer] = Claim(place if count[offer[0]] <= MAX_COMPARED else math.inf, pieces)
+    kept = {offer: found.pop(offer) for offer in before if offer in found}
     return {**kept, **found}
