@@ -113,13 +113,16 @@ def test_what_settings_give_to_programs_and_servers_are_secrets_by_their_names()
     made, redactor = secrets()
     for name, value in [
         ("X-Api-Key", "plain-value"), ("Authorization", "Token another-value"), ("DB_PWD", "third-value"),
+        ("proxy-auth", "me:fourth-value"),
         ("X-Request", "harmless-value"), ("KEY_FILE", "/home/me/key"), ("Cookie", "a=${secret:OTHER}; long"),
     ]:  # fmt: skip
         made.learn(name, value)
-    assert [value.value for value in redactor.values] == ["plain-value", "another-value", "third-value"]
+    assert [value.value for value in redactor.values] == [
+        "plain-value", "another-value", "third-value", "me:fourth-value",
+    ]  # fmt: skip
     redactor.allow = frozenset({"created_at"})
     made.learn("SORT_KEY", "created_at")
-    assert len(redactor.values) == 3
+    assert len(redactor.values) == 4
 
 
 def test_short_values_are_an_error_of_the_configuration() -> None:

@@ -29,7 +29,8 @@ MAX_BYTES = 64 * 1024
 _REFERENCE = lazy_regex(r"\$\{secret:([^}\s]{1,200})\}")
 # Variables and headers whose names show that their values are secrets.
 _SECRET_NAME = lazy_regex(
-    r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|PASSPHRASE|PWD|CREDENTIAL|COOKIE|AUTHORIZATION", re.IGNORECASE
+    r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|PASSPHRASE|PWD|CREDENTIAL|COOKIE|AUTHORIZATION|AUTH$|^SIG$",
+    re.IGNORECASE,
 )
 _SCHEME = lazy_regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _IN_HEADER = lazy_regex(r"[\x21-\x7e]{1,8000}")
