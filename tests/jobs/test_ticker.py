@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.jobs.engine import Job, JobOutcome, JobRun, JobStatus
+from toolcrib.jobs.engine import Job, JobError, JobOutcome, JobRun, JobStatus
 from toolcrib.jobs.memory import MemoryEngine
 from toolcrib.jobs.schedule import At, Every
 from toolcrib.jobs.schedules import Schedule, ScheduleOptions, Schedules
@@ -241,6 +241,20 @@ async def test_run_at_once_leaves_its_times_alone(world: World) -> None:
     assert (found.asked, found.due, found.state) == (None, NOW + 3_600, "paused")
     await world.at(NOW + 3_600)
     assert len(await world.jobs()) == 1
+
+
+async def test_a_run_is_not_over_because_its_job_cannot_be_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.schedules.add("a", Every(60, NOW), JOB, now=NOW)
+    await world.at(NOW + 60)
+
+    async def fails(job_id: str) -> JobStatus:
+        raise JobError("the jobs cannot be used: the server is restarted")
+
+    monkeypatch.setattr(world.engine, "status", fails)
+    with pytest.raises(JobError):
+        await world.ticker.settle_some()
+    await world.at(NOW + 120)  # the run before it has not ended
+    assert [(run.due, run.state) for run in world.schedules.get("a").runs] == [(NOW + 60, "queued")]
 
 
 async def test_a_job_that_is_no_longer_stored(world: World) -> None:

@@ -26,7 +26,7 @@ from ..record.connection import RecordError
 from . import opening
 from .bodies import MessageBody
 from .cron_tools import schedule_tools
-from .engine import FINAL, JobEngine, JobError, JobState, Limits, Served
+from .engine import FINAL, JobEngine, JobError, JobState, Limits, NotThere, Served
 from .job_tool import JobTool, labels_of
 from .opening import MEMORY
 from .placing import schedules_of, workspace_of
@@ -282,7 +282,7 @@ class JobHost:
         """Report a job if it has ended or is parked. One that cannot be reported does not hold up the others."""
         try:
             status = await engine.status(job_id)
-        except JobError:  # it was deleted
+        except NotThere:  # it was deleted
             await shared_threads.run(self.waits.end, job_id)
             return
         if status.state == "cancelled":  # while it asked

@@ -19,7 +19,7 @@ from hashlib import sha256
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..record.connection import RecordError
-from .engine import FINAL, JobEngine, JobError, JobStatus
+from .engine import FINAL, JobEngine, JobError, JobStatus, NotThere
 from .runner import text_of_output
 from .schedule import At
 from .schedules import MAX_RUNS, MAX_TEXT, ON_TIME, SEEN_SECONDS, Schedule, ScheduledRun, Schedules
@@ -119,7 +119,7 @@ class Ticker:
         engine = await self._engine()
         try:
             return await engine.status(job_id)
-        except JobError:
+        except NotThere:
             return None
 
     async def _move(self, before: Schedule, after: Schedule) -> bool:
