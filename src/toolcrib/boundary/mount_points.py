@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ..core.dataclass import dataclass
 from ..core.text import lazy_regex
+from .programs import beneath
 
 _OCTAL = lazy_regex(rb"\\([0-7]{3})")
 _LOOKS, _PAUSE = 20, 0.001  # while a sandbox takes its last steps, some of its mounts are not listed
@@ -42,19 +43,29 @@ def _as_byte(found: re.Match[bytes]) -> bytes:
     return bytes([int(found[1], 8)])
 
 
-def not_bound(pid: int, paths: Iterable[str], base: str) -> str:
+def not_bound(pid: int, paths: Iterable[str], base: str, *, over_layer: bool = False) -> str:
     """Return the first of these paths that is not bound onto itself as a process sees it; "" if all are. While the
-    process prepares itself, `base` may come before its paths."""
+    process prepares itself, `base` may come before its paths. `over_layer`: what lies below is another file system."""
     wanted = Counter(paths)
-    found = ""
+    found, ours = "", [(each, each.point) for each in mounts()] if wanted and over_layer else []
     for _ in range(_LOOKS if wanted else 0):
         there = {each.number: (each, each.point.removeprefix(base) or "/") for each in mounts(pid)}
-        right = Counter(point for each, point in there.values() if _is_itself(each, point, there.get(each.above)))
+        right = Counter(
+            point
+            for each, point in there.values()
+            if _is_itself(each, point, _holder(point, ours) if over_layer else there.get(each.above))
+        )
         found = next((path for path, count in wanted.items() if right[path] < count), "")
         if not found:
             break
         time.sleep(_PAUSE)
     return found
+
+
+def _holder(path: str, mounted: list[tuple[Mount, str]]) -> tuple[Mount, str] | None:
+    """Return the mount in which a path lies, with its place."""
+    found = (each for each in reversed(mounted) if beneath(path, each[1]))
+    return max(found, key=lambda each: len(each[1]), default=None)
 
 
 def _is_itself(mount: Mount, point: str, above: tuple[Mount, str] | None) -> bool:

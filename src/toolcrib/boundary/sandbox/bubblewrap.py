@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -119,9 +120,8 @@ class BubblewrapSandbox:
             target, content = outlet.authorities
             copies.append((memory_file(content), target))
             arguments += ["--perms", "0444", "--ro-bind-data", str(copies[-1][0]), target]
-        handshake = _BubblewrapHandshake(
-            self._settings.limits, timeout, outlet, () if layer is not None else bound[2::3]
-        )
+        check = functools.partial(not_bound, paths=bound[2::3], base=_NEW_ROOT, over_layer=layer is not None)
+        handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet, check)
         arguments += ["--file", str(handshake.last), os.devnull, "--remount-ro", "/", "--chdir", str(cwd)]
 
         filter_fd = memory_file(self._filter)
@@ -300,13 +300,13 @@ class _BubblewrapHandshake:
     """bwrap sends the leader's pid, mounts everything, and waits. We set the leader's limits, open its outlet, look at
     its mounts, and let it continue.
 
-    bwrap follows links: a command that runs at the same time could put one in the place of what is `bound` onto itself.
+    bwrap follows links: a command that runs at the same time could put one in the place of what is bound onto itself.
     """
 
     def __init__(
-        self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None, bound: Sequence[str]
+        self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None, not_bound: Callable[[int], str]
     ) -> None:
-        self._limits, self._timeout, self._outlet, self._bound = limits, timeout, outlet, bound
+        self._limits, self._timeout, self._outlet, self._not_bound = limits, timeout, outlet, not_bound
         self.fd, self.status = os.pipe()
         # bwrap copies `last` after all mounts: it is empty, and closed then, so that `ready` is at its end, too.
         ready, last = socket.socketpair()
@@ -347,7 +347,7 @@ class _BubblewrapHandshake:
     def release(self) -> None:
         if self._leader is None:
             return
-        other = not_bound(self._leader, self._bound, _NEW_ROOT)
+        other = self._not_bound(self._leader)
         if other and not has_ended(self._leader):
             raise SandboxUnavailable(
                 f"{other} was changed while the sandbox of this command was made, so that it would have shown other "
