@@ -505,6 +505,7 @@ async def test_what_a_link_says_of_itself_counts_as_read(tmp_path: Path) -> None
         ToolOutput("x", content=(ResourceBlock("a:b", name=EVIL),)),
         ToolOutput("x", content=(ResourceBlock("a:b", EVIL),)),
         ToolOutput("x", content=(ResourceBlock("a:b", data=EVIL.encode()),)),
+        ToolOutput("x", content=(ResourceBlock("a:b", "text/plain", data=b"\xff " + EVIL.encode()),)),
         ToolOutput("x", content=(ImageBlock(b"x", EVIL),)),
         ToolOutput("x", content=(TextBlock("x", extra={"annotations": {"lastModified": EVIL}}),)),
         ToolOutput("x", content=(TextBlock("x", extra={"_meta": {EVIL: 1}}),)),

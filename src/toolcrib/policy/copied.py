@@ -188,7 +188,7 @@ def texts_of(output: ToolOutput) -> Iterator[str]:
         else:
             yield block.mime_type or ""
         if isinstance(block, ResourceBlock):
-            yield from (block.uri, block.name or "", block.text or "", _text_in(block.data or b""))
+            yield from (block.uri, block.name or "", block.text or "", _text_in(block))
         for key, value in block.extra.items():
             if key == "annotations":  # the others of them are not free texts
                 value = as_object(value).get("lastModified")
@@ -196,8 +196,9 @@ def texts_of(output: ToolOutput) -> Iterator[str]:
     yield from (text for _, text in strings([output.data, output.meta.get(WIRE_META)], "result"))
 
 
-def _text_in(data: bytes) -> str:
+def _text_in(block: ResourceBlock) -> str:
+    says_text = (block.mime_type or "").lower().startswith("text/")
     try:
-        return data.decode()
+        return (block.data or b"").decode(errors="replace" if says_text else "strict")
     except UnicodeDecodeError:
         return ""
