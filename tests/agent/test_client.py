@@ -122,6 +122,18 @@ async def test_a_server_that_does_not_run_is_named_with_what_to_look_at(
     await asked.aclose()
 
 
+async def test_the_error_of_a_connection_shows_no_key_in_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_pause", lambda *_: 0.0)
+    asked = model_of(
+        "chat:m", ModelPlace(GuardSettings(), f"http://me:pw-1234@127.0.0.1:{free_port()}/v1?key=k-5678", 5)
+    )
+    with pytest.raises(ModelError) as raised:
+        await ask(asked)
+    assert "cannot be reached" in str(raised.value)
+    assert "pw-1234" not in str(raised.value) and "k-5678" not in str(raised.value)
+    await cast(HttpModel, asked).aclose()
+
+
 def values_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to each value of an event."""
     yield at

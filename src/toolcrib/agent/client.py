@@ -109,8 +109,9 @@ class HttpModel:
 
     def _shown(self, text: str) -> str:
         """Return an error's text on one line, and without our key: a server may repeat what it got."""
-        login = urlsplit(self._url).netloc.rpartition("@")[0]
-        for secret in (*(value.removeprefix("Bearer ") for value in self._headers.values()), login):
+        address = urlsplit(self._url)
+        ours = (value.removeprefix("Bearer ") for value in self._headers.values())
+        for secret in (*ours, address.netloc.rpartition("@")[0], address.query):
             if len(secret) >= MIN_SECRET:
                 text = text.replace(secret, "…")
         return one_line("".join(char if char.isprintable() else " " for char in text))
