@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -174,20 +173,18 @@ async def test_a_page_that_floods_its_browser_does_not_hold_up_other_sessions(ro
         setTimeout(() => port2.postMessage(0), 100)</script>"""
     site = room.site({"/": "<button>B</button><p>row</p>", "/flood": body})
 
-    async def use() -> float:
-        began = time.monotonic()
+    async def use() -> None:
         page = await room.ok("browser_open", "calm", url=site.url())
         await room.ok("browser_click", "calm", ref=ref_of(page, "button"))
         await room.ok("browser_snapshot", "calm")
-        return time.monotonic() - began
 
     await use()
-    usual = await use()
     flooding = asyncio.ensure_future(room.call("browser_open", "flood", url=site.url("/flood")))
     await until(lambda: "/flood" in site.paths())
     await asyncio.sleep(2)
-    assert await use() < 10 * usual  # they share the processors, so it takes longer
+    await use()  # they share nothing but the processors: no call reaches its time limit
     pid = leader(room, "flood")
+    assert pid != leader(room, "calm")
     await room.ok("browser_close", "flood")
     await flooding
     await until(lambda: not group(pid))  # all are killed; a busy one is gone when the kernel gets to it
