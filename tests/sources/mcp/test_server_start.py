@@ -33,23 +33,31 @@ def test_variables_that_load_something_count(tmp_path: Path) -> None:
         assert any(each.is_touched_by(str(tmp_path / name)) for each in files) is expected, name
 
 
-async def test_a_call_that_ran_without_a_question_trusts_no_files(tmp_path: Path) -> None:
-    change, accepted = SimpleNamespace(digest="d", text="server.py has changed"), list[str]()
-    doubts = [change, None, change]
+def _closed(folder: Path, doubts: list[Any], accepted: list[str]) -> Upstream:
+    """A server that cannot be reached, with what is said of its files before each start."""
     starts: Any = SimpleNamespace(
         doubt=lambda start: doubts.pop(0), accept=lambda start, digest: accepted.append(digest)
     )
-    services = ClientServices(tmp_path, ListCache(tmp_path / "lists"), tmp_path / "tokens", {}, starts=starts)
+    services = ClientServices(folder, ListCache(folder / "lists"), folder / "tokens", {}, starts=starts)
     server = Upstream(server_config("a", {"command": "x"}), services, Relay(), lambda server, listing: None)
     for each in server.connectors:
         each.shut()
-    tool, ctx = ListedTool("do", "Does.", {"type": "object"}), ToolContext(session_id="s")
-    assert server.judge(tool, {}, ctx) is not None  # a person says no
-    assert server.judge(tool, {}, ctx) is None  # the files are as they were, or the server runs
+    return server
+
+
+TOOL, CTX = ListedTool("do", "Does.", {"type": "object"}), ToolContext(session_id="s")
+
+
+async def test_a_call_that_ran_without_a_question_trusts_no_files(tmp_path: Path) -> None:
+    change, accepted = SimpleNamespace(digest="d", text="server.py has changed"), list[str]()
+    doubts = [change, None, change]
+    server = _closed(tmp_path, doubts, accepted)
+    assert server.judge(TOOL, {}, CTX) is not None  # a person says no
+    assert server.judge(TOOL, {}, CTX) is None  # the files are as they were, or the server runs
     for asked in (False, True):
-        assert not asked or server.judge(tool, {}, ctx) is not None
+        assert not asked or server.judge(TOOL, {}, CTX) is not None
         with pytest.raises(McpFailure, match="was closed"):
-            await server.call(tool, {}, ctx)
+            await server.call(TOOL, {}, CTX)
         assert accepted == (["d"] if asked else [])
 
 
@@ -57,17 +65,10 @@ async def test_a_yes_to_the_start_of_a_changed_server_is_for_the_change_that_was
     """The same call, or a check of it, asks again while the first question is open, and the files have changed."""
     doubts = [SimpleNamespace(digest=each, text="server.py has changed") for each in ("shown", "later", "later")]
     accepted: list[str] = []
-    starts: Any = SimpleNamespace(
-        doubt=lambda start: doubts.pop(0), accept=lambda start, digest: accepted.append(digest)
-    )
-    services = ClientServices(tmp_path, ListCache(tmp_path / "lists"), tmp_path / "tokens", {}, starts=starts)
-    server = Upstream(server_config("a", {"command": "x"}), services, Relay(), lambda server, listing: None)
-    for each in server.connectors:
-        each.shut()
-    tool, ctx = ListedTool("do", "Does.", {"type": "object"}), ToolContext(session_id="s")
+    server = _closed(tmp_path, doubts, accepted)
     for asks in (2, 1):
         for _ in range(asks):
-            assert server.judge(tool, {}, ctx) is not None
+            assert server.judge(TOOL, {}, CTX) is not None
         with pytest.raises(McpFailure, match="was closed"):
-            await server.call(tool, {}, ctx)
+            await server.call(TOOL, {}, CTX)
     assert accepted == ["later"], "after the second question, which was about this alone"
