@@ -20,7 +20,8 @@ import sqlalchemy as sa
 
 from toolcrib.jobs import durable_worker
 from toolcrib.jobs.durable import DurableEngine
-from toolcrib.jobs.engine import FINAL, Job, JobError, JobOutcome, JobRun, JobStatus, LeaseLost
+from toolcrib.jobs.engine import FINAL, Job, JobError, JobOutcome, JobRun, JobStatus, LeaseLost, Limits, Served
+from toolcrib.record.connection import RecordError
 
 from ..postgres import Cluster
 from .conftest import CutNetwork
@@ -341,6 +342,69 @@ async def test_a_job_that_may_not_go_on_is_not_one_that_failed(jobs_postgres: st
         await engine.submit(Job("again", {}, id="again", repeatable=True))
         again = await engine.result("again", DEADLINE)
         assert (again.state, again.attempt) == ("done", 2), again
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.slow
+async def test_a_lost_job_is_unknown_also_when_that_cannot_be_noted_at_first(jobs_postgres: str) -> None:
+    engine, noted = DurableEngine(jobs_postgres, first_pause=0.01, poll=0.05, lease=2.0), list[str]()
+
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        worker = engine._worker
+        assert worker is not None and worker._lease is not None
+        worker._lease.end()
+        run.check()
+        return JobOutcome("done")
+
+    async def lost(job_id: str) -> None:
+        noted.append(job_id)
+        if len(noted) < 3:
+            raise RecordError("the record cannot be reached")
+
+    try:
+        await engine.submit(Job("effects", {}, id="effects"))
+        await engine.work(run, lost=lost)
+        end = await engine.result("effects", DEADLINE)
+        assert end.state == "unknown" and "not known" in end.reason, end
+        assert noted == ["effects"] * 3
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.slow
+async def test_a_run_that_waited_for_a_place_once_counts_as_begun_when_it_has_one(
+    jobs_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, begun, places = DurableEngine(jobs_postgres, poll=0.05, lease=2.0), list[str](), asyncio.Event()
+    claims = True
+    monkeypatch.setattr(durable_worker.DurableWorker, "_may_take", lambda worker, route: claims)
+
+    async def run(job: Job, run: JobRun) -> JobOutcome:
+        begun.append(job.id)
+        if len(begun) == 1:
+            await places.wait()
+        elif len(begun) == 2:
+            worker()._lease.end()
+            run.check()
+        return JobOutcome("done")
+
+    def worker() -> Any:
+        return engine._worker
+
+    try:
+        for each, tags in (("one", ()), ("two", ("gpu",))):
+            await engine.submit(Job("effects", {}, id=each, tags=tags))
+        await engine.work(run, serves=Served(tags=("gpu",)), limits=Limits(worker=1))
+        await until(lambda: len(worker()._waiting) == 1)
+        claims = False
+        await until(lambda: len(worker()._active) == 1)  # it is given back
+        places.set()
+        assert (await engine.result(begun[0], DEADLINE)).state == "done"
+        claims = True
+        await until(lambda: len(begun) == 2)
+        assert (await engine.result(begun[1], DEADLINE)).state == "unknown"
+        assert sorted(begun) == ["one", "two"]
     finally:
         await engine.aclose()
 

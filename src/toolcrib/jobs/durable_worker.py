@@ -152,6 +152,7 @@ class DurableWorker:
         self._active: set[str] = set()  # runs that this process has claimed and that have not ended
         self._begun: set[str] = set()  # those whose runner began; they stay here if their outcome could not be stored
         self._places: dict[str, str] = {}  # the runs that may run here at once, each with its queue
+        self._waiting: set[str] = set()  # those that are stored as waiting for a place here
         self._configured: set[str] = set()
         self._draining = self._cutting_off = False
         self._over = threading.Event()
@@ -261,7 +262,7 @@ class DurableWorker:
         # A worker may also have ended before it could store that there is no attempt left: that was none.
         attempts = min(kept.attempt - 1, job.max_attempts if job.repeatable else 1)
         if kept.cut_off and (reason := cut_off_reason(job, attempts)):
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_told(self._lost, job.id), self._loop))
+            await self._tell_lost(job.id, lease)
             return {"state": "failed" if job.repeatable else "unknown", "reason": reason, "attempt": attempts}
         if (refused := too_new(job)) is not None:
             return {"state": refused.state, "reason": refused.reason}
@@ -282,20 +283,31 @@ class DurableWorker:
             raise
         return self._stored(job, kept, execution, outcome)
 
+    async def _tell_lost(self, job_id: str, lease: WorkerLease | None) -> None:
+        """Tell the host that a job was cut off, again until it could note that: its record may be away for a while."""
+        while not self._draining and lease is not None and lease.valid():
+            with contextlib.suppress(Exception):
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_told(self._lost, job_id), self._loop))
+                return
+            await asyncio.sleep(_GLANCE)
+        raise asyncio.CancelledError  # whoever takes it over tells it
+
     async def _place(self, workflow_id: str, lease: WorkerLease, job: Job) -> None:
         """Wait until the limits let a run begin. Meanwhile it is stored as one that has not begun."""
-        waits, begun = False, time.monotonic()
+        begun = time.monotonic()
         while True:
+            waits = workflow_id in self._waiting  # also since an earlier claim: until it is removed, it has not begun
             if not self._draining and list(self._places.values()).count(job.queue) < self._limits.worker:
                 self._places[workflow_id] = job.queue
                 if not (waits or self._limits.shared) or await asyncio.to_thread(
                     self._store.take_place, workflow_id, lease.worker, job, self._limits
                 ):
+                    self._waiting.discard(workflow_id)
                     return
                 del self._places[workflow_id]
             if not waits:
+                self._waiting.add(workflow_id)
                 await asyncio.to_thread(self._store.wait_for_place, workflow_id, lease.worker)
-                waits = True
             held = self._is_full(job.queue) and time.monotonic() - begun > _HELD
             if self._draining or held:  # another worker may have a place for it
                 await asyncio.to_thread(self._client.resume_workflows, [workflow_id], queue_name=route(job))
@@ -336,6 +348,7 @@ class DurableWorker:
                 self._lease.end()  # without its heartbeats, what this one had is taken over
             DBOS.destroy()
             self._begun.clear()  # whoever takes them over finds them begun
+            self._waiting.clear()
             while not self._over.wait(_GLANCE):
                 with contextlib.suppress(Exception):
                     self._launch()
