@@ -327,6 +327,22 @@ def tmux(cli: Cli, tmp_path: Path) -> Iterator[Callable[..., Tmux]]:
         each.close()
 
 
+@pytest.mark.parametrize("enter", ["\r", "\n"])  # the terminal sends the second one while there is no prompt yet
+def test_alt_enter_makes_a_line_also_before_the_prompt_is_there(enter: str) -> None:
+    pytest.importorskip("prompt_toolkit")
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from toolcrib.cli.agent.prompt_screen import _keys
+
+    with create_pipe_input() as keyboard:
+        keyboard.send_text(f"first\x1b{enter}second{enter}")
+        keys = _keys(lambda text: "clear", lambda: None)
+        session = PromptSession[str](input=keyboard, output=DummyOutput(), multiline=True, key_bindings=keys)
+        assert session.prompt() == "first\nsecond"
+
+
 @pytest.mark.parametrize("columns", [pytest.param(100, marks=pytest.mark.slow), 40])
 def test_a_conversation_in_tmux(cli: Cli, script: Callable[..., str], tmux: Callable[..., Tmux], columns: int) -> None:
     cli.write("notes.txt", "alpha\n")

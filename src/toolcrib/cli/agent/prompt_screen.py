@@ -244,7 +244,8 @@ def _keys(interrupt: Callable[[str], str], more: Callable[[], None]) -> KeyBindi
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.complete_state = None  # the word that was chosen stays
 
-    @keys.add("escape", "enter")  # Ctrl-J is what Enter was before the prompt was there
+    @keys.add("escape", "enter")
+    @keys.add("escape", "c-j")  # Enter is Ctrl-J if it was typed before the prompt was there
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
