@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.builtin.tool_search import search_tools
+from toolcrib.config.settings import MADE_IN_CODE
 from toolcrib.core.caller import Caller
 from toolcrib.core.context import REFUSES, ToolContext
 from toolcrib.core.output import LABELS, ToolOutput
@@ -472,6 +473,7 @@ async def test_a_job_runs_in_no_looser_mode_than_it_was_made_in() -> None:
         made.box.use_mode("autonomous")
         status = await made.parked(started.meta["job"])
         assert status.job.body["mode"] == "assistant" and not ran
+        made.box.settings = replace(made.box.settings, origin=MADE_IN_CODE)
         for mode, state in (("observer", "failed"), ("autonomous", "done"), ("rubbish", "done")):
             body = CallBody(tool="launch", arguments={"what": mode}, mode=mode)
             ident = await made.engine.submit(Job("call", body.to_json(), id=mode))
@@ -528,6 +530,19 @@ async def test_a_yes_to_all_is_not_said_for_a_schedule_of_a_person() -> None:
         await made.engine.submit(Job("call", body, id="a"))
         assert (await made.parked("a")).waits_for and ran == []
         made.box.policy.change(enabled=False)
+        await made.engine.submit(Job("call", body, id="b"))
+        assert (await made.engine.result("b", 30)).state == "done"
+
+
+async def test_a_mode_of_one_process_is_not_said_for_a_schedule_of_a_person(tmp_path: Path) -> None:
+    """`toolcrib chat --mode autonomous`, or /mode there, ran what is due without the question of its settings."""
+    opening = Toolbox.open(workspace=tmp_path, mode="autonomous", tools=[launch])
+    async with jobs(opening=opening) as made:
+        body = CallBody(tool="launch", arguments={"what": "a"}, schedule="nightly").to_json()
+        await made.engine.submit(Job("call", body, id="a"))
+        assert (await made.parked("a")).waits_for and ran == []
+        settings = made.box.settings
+        made.box.settings = replace(settings, origin=replace(settings.origin, mode="autonomous"))
         await made.engine.submit(Job("call", body, id="b"))
         assert (await made.engine.result("b", 30)).state == "done"
 

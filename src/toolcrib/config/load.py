@@ -75,8 +75,9 @@ def load_settings(
     if not named:
         loading.add_project()
     loading.add(from_env, "environment")
+    mode = loading.mode
     loading.add(from_flags, "flags")
-    return loading.settings()
+    return loading.settings(mode)
 
 
 class _Loading:
@@ -91,6 +92,11 @@ class _Loading:
         self._project: ConfigFile | None = None
         self._servers: ConfigFile | None = None
         self._layers = [RuleLayer(kept, name) for name, kept in remembered_layers(config_home(env), root)]
+
+    @property
+    def mode(self) -> str:
+        """The mode of the layers so far."""
+        return self._result.settings.mode
 
     def add(self, layer: Layer, name: str) -> None:
         """Add a layer that is trusted. `name` is what its rules are shown with."""
@@ -151,8 +157,8 @@ class _Loading:
                 "outside."
             )
 
-    def settings(self) -> Settings:
-        """Return the merged settings, with the rules of every layer."""
+    def settings(self, mode: str) -> Settings:
+        """Return the merged settings, with the rules of every layer. `mode`: that without the flags."""
         result = self._result
         settings = replace(result.settings, workspace=self._root)
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
@@ -171,7 +177,7 @@ class _Loading:
         origin = Origin(
             result.sources, tuple(warnings), tuple(result.ignored), self._trusted and not result.ignored,
             tuple(file.path for file in self._files), self._project, tuple(rules.rules),
-            (*rules.imported, *([self._servers] if self._servers else [])),
+            (*rules.imported, *([self._servers] if self._servers else [])), mode,
         )  # fmt: skip
         return replace(settings, origin=origin)
 

@@ -80,6 +80,8 @@ class Origin:
     """The active rules of every layer, each with its origin. None for settings that were made in code."""
     imported: tuple[ConfigFile, ...] = ()
     """Files inside the workspace from which rules or servers were imported, trusted or not."""
+    mode: str | None = None
+    """The mode without the flags of this process: what was stored without a mode of its own runs in no looser one."""
 
 
 MADE_IN_CODE = Origin()

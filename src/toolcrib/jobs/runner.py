@@ -157,11 +157,11 @@ class JobRunner:
     def _context(self, job: Job, session: str | None, schedule: str | None) -> ToolContext:
         """Return the context of a job's calls: its session, its chat, who may not make schedules, the channel in which
         it was made, and the mode and questions of who made it, if that is stricter than ours."""
+        policy = self.box.policy  # a person's schedule follows the settings, but no flag that was not said for it
         mode = job.body.get("mode")
-        strict = (
-            isinstance(mode, str) and mode in MODES and stricter(mode, self.box.policy.mode) != self.box.policy.mode
-        )
-        policy = self.box.policy  # a person's schedule follows the settings, but no --yes that was not said for it
+        if not (isinstance(mode, str) and mode in MODES):
+            mode = self.box.settings.origin.mode or policy.mode
+        strict = stricter(mode, policy.mode) != policy.mode
         asks = job.body.get("asks") or (policy.approval if policy.enabled else APPROVAL_POLICIES[0])
         asks = asks if asks in APPROVAL_POLICIES else ASKS
         if APPROVAL_POLICIES.index(asks) <= APPROVAL_POLICIES.index(policy.asks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from .. import show
@@ -15,6 +16,7 @@ from .jobs import Database, with_database
 
 if TYPE_CHECKING:
     from ...agent import Agent
+    from ...config import Settings
     from ...jobs.host import JobHost
 
 DRAIN_SECONDS = 30
@@ -44,7 +46,12 @@ async def worker(
     queues, tags = queue or [], tag or []
     agents: list[Agent] = []
     opening = asyncio.Lock()
-    settings = with_database(options.settings(), db)
+
+    def read(quiet: bool = False) -> Settings:
+        found = with_database(options.settings(quiet=quiet), db)
+        return replace(found, origin=replace(found.origin, mode=found.mode))  # its --mode is said for what it runs
+
+    settings = read()
     for name in (*queues, *tags):
         if not re.fullmatch(r"[\w.-]{1,60}", name):
             raise Usage(f"{name!r} cannot be the name of a queue or a tag: it may have letters, digits and . _ - only")
@@ -67,7 +74,7 @@ async def worker(
             if model is not None:
                 await agent()  # a name that is wrong is an error now, not in the first job
             async with hosted_jobs(box, agent, queues=queues, tags=tags, schedules=True) as host:
-                with reloading(Reloader(box, lambda: with_database(options.settings(quiet=True), db))):
+                with reloading(Reloader(box, lambda: read(quiet=True))):
                     return await _until_the_end(host, drain)
         finally:
             for opened in agents:
