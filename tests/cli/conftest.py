@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import termios
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from pexpect import fdpexpect
 
 from ..nursery import ask, run_command
+from ..waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "toolcrib"]
 
@@ -26,7 +26,7 @@ class Terminal(fdpexpect.fdspawn):
     def __init__(self, run: dict[str, Any], nursery: subprocess.Popen[str], scratch: Path) -> None:
         ours, theirs = os.openpty()
         termios.tcsetwinsize(theirs, (40, 120))
-        super().__init__(ours, encoding="utf-8", timeout=20)
+        super().__init__(ours, encoding="utf-8", timeout=60)
         self.exitstatus: int | None = None
         self._status = scratch / f"status-{ours}"
         self._status.unlink(missing_ok=True)
@@ -35,9 +35,7 @@ class Terminal(fdpexpect.fdspawn):
 
     def wait(self) -> int:
         """Its exit code."""
-        until = time.monotonic() + 20
-        while not self._status.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(self._status.exists)
         self.exitstatus = int(self._status.read_text())
         return self.exitstatus
 

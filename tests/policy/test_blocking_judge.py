@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from toolcrib.policy.policy import Policy
 from toolcrib.toolbox import Toolbox
 
 
-def made(seconds: float, seen: list[int]) -> Tool:
+def made(seen: list[int], wait: Callable[[], object] = bool) -> Tool:
     def judge(args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         seen.append(threading.get_ident())
-        time.sleep(seconds)
+        wait()
         return None
 
     @tool(category="filesystem_read", judge=judge)
@@ -37,21 +35,10 @@ def made(seconds: float, seen: list[int]) -> Tool:
     return far_away
 
 
-async def test_it_runs_in_a_thread_and_the_loop_goes_on() -> None:
+async def test_it_runs_in_a_thread() -> None:
     seen: list[int] = []
-    registry = ToolRegistry([made(0.3, seen)], Policy())
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    assert (await registry.execute("far_away", {})).for_llm == "done"
-    ticking.cancel()
-    assert ticks > 3
+    assert (await ToolRegistry([made(seen)], Policy()).execute("far_away", {})).for_llm == "done"
+    assert seen
     assert threading.get_ident() not in seen
 
 
@@ -62,7 +49,6 @@ async def test_the_probes_of_the_sandbox_do_not_block_the_loop(tmp_path: Path, m
 
     def slow(*_: Any) -> Any:
         threads.append(threading.get_ident())
-        time.sleep(0.3)
         raise SandboxUnavailable("none here")
 
     monkeypatch.setattr(sandbox, "select_sandbox", slow)
@@ -89,6 +75,8 @@ async def test_once_the_sandbox_is_known_commands_are_judged_at_once(
 
 async def test_one_that_takes_too_long_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "JUDGE_SECONDS", 0.1)
-    output = await ToolRegistry([made(1.0, [])], Policy()).execute("far_away", {})
+    over = threading.Event()
+    output = await ToolRegistry([made([], lambda: over.wait(60))], Policy()).execute("far_away", {})
+    over.set()
     assert output.error_kind == "denied"
     assert "took longer than" in output.for_llm

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,16 +17,9 @@ from toolcrib.core.errors import AddressRefused
 from .judging import judged
 
 
-def _slow(seconds: float, address: str = "93.184.216.34", at_once: list[int] | None = None) -> Any:
-    """A resolver that takes its time; `at_once` gets how many lookups were under way as each ended."""
-    running: set[str] = set()
-
-    def getaddrinfo(name: str, *_: Any, **__: Any) -> list[Any]:
-        running.add(name)
-        time.sleep(seconds)
-        if at_once is not None:
-            at_once.append(len(running))
-        running.discard(name)
+def _after(wait: Callable[[], object], address: str = "93.184.216.34") -> Any:
+    def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+        wait()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
 
     return getaddrinfo
@@ -36,29 +30,19 @@ async def test_a_name_of_this_machine() -> None:
 
 
 async def test_slow_lookups_run_side_by_side_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once: list[int] = []
-    monkeypatch.setattr(socket, "getaddrinfo", _slow(0.4, at_once=at_once))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
+    five = threading.Barrier(5)  # each lookup ends together with four others
+    monkeypatch.setattr(socket, "getaddrinfo", _after(lambda: five.wait(60)))
     found = await asyncio.gather(*(judged(AddressGuard(), f"https://n{n}.example/") for n in range(20)))
-    ticking.cancel()
     assert {judgement.verdict for judgement in found} == {"allow"}
-    assert max(at_once) >= 5
-    assert ticks > 5
 
 
 async def test_a_lookup_that_hangs_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", _slow(1.5))
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", _after(lambda: over.wait(60)))
     with pytest.raises(AddressRefused, match=r"within 0\.1 s"):
         await look_up("slow.example", 0.1)
     found = await judged(AddressGuard(), "https://slow.example/", seconds=0.1)
+    over.set()
     assert (found.verdict, found.rule) == ("deny", "address:unresolved")
 
 

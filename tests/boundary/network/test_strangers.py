@@ -8,6 +8,7 @@ import resource
 import socket
 import threading
 import time
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,9 @@ import pytest
 from toolcrib.boundary.network.strangers import (
     MAX_DESCRIPTORS,
     MAX_STRANGERS,
+    PIECE,
+    SHARE,
+    AutoHTTPProtocol,
     Strangers,
     connections_of_one,
     raise_descriptors,
@@ -83,26 +87,38 @@ async def test_a_crowd_keeps_no_client_out() -> None:
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-async def test_a_flood_of_tiny_chunks_holds_up_nobody() -> None:
+async def test_a_flood_of_tiny_chunks_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[tuple[int, float, float]] = []
+    read = AutoHTTPProtocol.data_received
+
+    def noted(self: AutoHTTPProtocol, data: bytes) -> None:
+        begun, used = self.loop.time(), time.thread_time()
+        read(self, data)
+        if b"a\r\n1\r\n" in data:
+            pieces.append((len(data), begun, time.thread_time() - used))
+
+    monkeypatch.setattr(AutoHTTPProtocol, "data_received", noted)
     async with serving(ToolRegistry()) as url:
         port, over = urlsplit(url).port or 0, threading.Event()
 
         def flood() -> None:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as sender, contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as sender, contextlib.suppress(OSError):
                 sender.sendall(CHUNKED % port)
                 while not over.is_set():
                     sender.sendall(b"1\r\na\r\n" * 20_000)
 
         flooding = asyncio.create_task(asyncio.to_thread(flood))
         try:
-            await asyncio.sleep(0.3)
-            begun = time.monotonic()
+            await until(lambda: pieces)
             async with connected(url, "auto") as client:
                 await client.list_tools()
-            assert time.monotonic() - begun < 1.5
+            await until(lambda: len(pieces) > 9)
         finally:
             over.set()
-            await flooding
+    await flooding
+    assert max(length for length, _, _ in pieces) <= PIECE
+    for (_, begun, took), (_, again, _) in pairwise(pieces):  # the rest of the time is others'
+        assert again - begun >= took * (SHARE - 1)
 
 
 def test_a_token_has_so_many_connections_and_another_its_own() -> None:
