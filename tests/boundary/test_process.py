@@ -245,8 +245,10 @@ async def test_input_for_a_command_that_does_not_read_is_bounded() -> None:
 
 
 async def test_more_time_can_be_given() -> None:
-    process = start(shell("sleep 0.4; echo x"), timeout=0.2)
-    process.extend(10)
+    process = start(shell("read x; echo $x"), timeout=30, interactive=True)
+    process.extend(90)
+    await until(lambda: process.deadline and process.deadline > process.started + 60)
+    process.write(b"x\n")
     assert out(await process.finished()) == "x\n"
 
 
@@ -279,9 +281,10 @@ async def test_an_error_of_ours_ends_one_command_and_not_the_others() -> None:
 
 
 def test_waiting_without_an_event_loop() -> None:
-    process = start(shell("sleep 0.2; echo x"), timeout=20)
+    process = start(shell("read x; echo $x"), timeout=60, interactive=True)
     assert process.wait(0.01) is None
-    result = process.wait(10)
+    process.write(b"x\n")
+    result = process.wait(60)
     assert result is not None
     assert out(result) == "x\n"
 

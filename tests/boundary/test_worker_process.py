@@ -94,7 +94,7 @@ async def test_one_that_takes_too_long_is_killed(workers):
 async def test_a_cancelled_job_is_killed(workers):
     pid = (await echo(workers))[0]["pid"]
     job = asyncio.create_task(workers.run({"do": "hang"}, b"", 60))
-    await asyncio.sleep(0.2)
+    await until(lambda: workers._busy)
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
@@ -129,8 +129,7 @@ async def test_it_ends_when_idle_and_when_closed(workers, tmp_path):
 
 async def test_jobs_that_are_being_done_end_with_a_close(workers):
     job = asyncio.create_task(workers.run({"do": "hang"}, b"", 60))
-    while not workers._busy:
-        await asyncio.sleep(0.01)
+    await until(lambda: workers._busy)
     workers.close()
     with pytest.raises(WorkerFailed, match="signal 9"):
         await job

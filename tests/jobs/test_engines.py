@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -336,6 +336,15 @@ async def test_queues_tags_and_workspaces_choose_the_worker(engine: JobEngine) -
     assert await engine.workers() == {}
 
 
+async def wait_for_another(two: asyncio.Event, now: Sequence[object]) -> None:
+    """Two jobs run at once, however late the second begins; a third that may not has time to begin."""
+    if len(now) > 1:
+        two.set()
+    async with asyncio.timeout(60):
+        await two.wait()
+    await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize(
     ("limits", "most", "most_of_one"),
     [(Limits(worker=3), 3, 3), (Limits(worker=8, queue=2), 2, 2), (Limits(worker=8, queue=4, tenant=2), 4, 2)],
@@ -343,11 +352,12 @@ async def test_queues_tags_and_workspaces_choose_the_worker(engine: JobEngine) -
 async def test_limits_hold(engine: JobEngine, limits: Limits, most: int, most_of_one: int) -> None:
     now: list[str] = []
     seen: list[tuple[int, int]] = []
+    two = asyncio.Event()
 
     async def run(job: Job, run: JobRun) -> JobOutcome:
         now.append(job.tenant)
         seen.append((len(now), max(now.count(t) for t in "ab")))
-        await asyncio.sleep(0.05)
+        await wait_for_another(two, now)
         now.remove(job.tenant)
         return DONE
 
@@ -362,12 +372,13 @@ async def test_limits_hold(engine: JobEngine, limits: Limits, most: int, most_of
 async def test_limits_hold_over_queues_and_tags(engine: JobEngine) -> None:
     now: list[Job] = []
     seen: list[tuple[int, int, int]] = []
+    two = asyncio.Event()
 
     async def run(job: Job, run: JobRun) -> JobOutcome:
         now.append(job)
         queues, tenants = [j.queue for j in now], [(j.queue, j.tenant) for j in now]
         seen.append((len(now), max(map(queues.count, queues)), max(map(tenants.count, tenants))))
-        await asyncio.sleep(0.05)
+        await wait_for_another(two, now)
         now.remove(job)
         return DONE
 
