@@ -284,7 +284,7 @@ async def test_an_approval_that_is_answered_elsewhere_lets_the_session_go_on(mon
         made.restart()
         running = asyncio.create_task(made.host.run())
         assert answer_reply(made.box.approvals, f"yes {ident}", "cli:me")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while made.channel.texts()[-1] != "It is gone.":
                 await asyncio.sleep(0.005)
         running.cancel()
@@ -463,7 +463,7 @@ async def test_a_slow_chat_keeps_no_other_waiting() -> None:
         await made.host.bus.publish_inbound(InboundMessage("chat", "ann", "slow", "/stop"))
         await stuck.wait()
         await made.host.bus.publish_inbound(InboundMessage("chat", "ann", "c1", "hi"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not made.model.requests:
                 await asyncio.sleep(0.005)
         running.cancel()

@@ -158,7 +158,7 @@ async def test_a_cancelled_summary_leaves_the_history_as_it_was() -> None:
             made.settings = AgentSettings(context_window=1_000)
             work: Any = made.compact(session) if stage == "by hand" else made.run("more", session)
             running = asyncio.create_task(work)
-            await until(begun.is_set, 5)
+            await until(begun.is_set, 60)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             assert running.cancelled()

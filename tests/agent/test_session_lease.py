@@ -157,7 +157,7 @@ def test_nobody_takes_it_between_the_check_and_the_commit(
     assert got == []
     connection.execute("INSERT INTO work VALUES ('in time')")
     connection.commit()
-    thread.join(30)
+    thread.join(60)
     assert got[0] is not None
     with pytest.raises(LeaseOver), transaction(connection):
         lease.check(connection)
@@ -217,7 +217,7 @@ def test_a_lease_that_could_not_be_given_back_ends_by_itself(own_postgres: Clust
         own_postgres.start()
         assert leases.is_held("a")
         assert other.take("a") is None
-        wait_until(lambda: other.take("a") is not None, 10)
+        wait_until(lambda: other.take("a") is not None, 60)
         assert leases.has(kept)
         for each in (leases, other):
             each.close()

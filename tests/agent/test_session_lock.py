@@ -142,7 +142,7 @@ async def writes_wait(url: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
         await holder.execute("LOCK TABLE toolcrib.agent_turn IN SHARE MODE")
 
         async def tried() -> None:  # it comes to its end only if the loop runs while a write waits
-            async with asyncio.timeout(30), await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
+            async with asyncio.timeout(60), await psycopg.AsyncConnection.connect(url, autocommit=True) as watcher:
                 while not await (await watcher.execute(WAITS)).fetchone():
                     await asyncio.sleep(0.01)
 
@@ -245,7 +245,7 @@ async def test_a_conversation_uses_a_far_store_in_threads(
             (request,) = box.approvals.pending()
             ended.clear()
             answer(box.approvals, request["id"], Decision(True, approver="ann"))
-            await asyncio.wait_for(ended.wait(), 30)
+            await asyncio.wait_for(ended.wait(), 60)
             assert session.answer == "gone"
             await enter("ask me")
             await enter("red")

@@ -18,7 +18,7 @@ from toolcrib.boundary.sandbox import NoSandbox
 def begin(command):
     spawn = NoSandbox().wrap(["/bin/sh", "-c", command], cwd=Path("/"), env={"PATH": "/usr/bin:/bin"}, timeout=60)
     return start(spawn, timeout=None)
-begin("true").wait(10)
+begin("true").wait(60)
 for _ in range(3):
     begin("trap '' TERM HUP; echo $$ >> " + sys.argv[1] + "; sleep 600 & echo $! >> " + sys.argv[1] + "; wait")
 Path(sys.argv[1] + ".begun").touch()

@@ -306,7 +306,7 @@ def test_a_fork_has_a_thread_of_its_own() -> None:
     if pid == 0:
         code = 1
         try:
-            result = start(shell("exit 5"), timeout=5).wait(5)
+            result = start(shell("exit 5"), timeout=5).wait(60)
             code = 0 if result is not None and result.exit_code == 5 else 2
         finally:
             os._exit(code)
@@ -379,7 +379,7 @@ def test_a_command_outlives_the_thread_that_spawned_it() -> None:
     thread = threading.Thread(target=lambda: started.append(start(spawn, timeout=20)))
     thread.start()
     thread.join()
-    result = started[0].wait(20)
+    result = started[0].wait(60)
     assert result is not None
     assert out(result) == "done\n"
 
@@ -396,7 +396,7 @@ def test_an_interrupted_launch_is_an_error_and_spawns_nothing_more(monkeypatch: 
 
     spawner().call(process.begin)
     with pytest.raises(RuntimeError, match="interrupted while it was started"):
-        process.wait(5)
+        process.wait(60)
 
 
 def test_kill_before_it_began() -> None:
@@ -405,6 +405,6 @@ def test_kill_before_it_began() -> None:
     from toolcrib.boundary.spawner import spawner
 
     spawner().call(process.begin)
-    result = process.wait(5)
+    result = process.wait(60)
     assert result is not None
     assert result.ended_by == "killed"

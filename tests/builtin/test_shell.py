@@ -469,7 +469,7 @@ async def test_input_for_a_shell_is_judged_and_shown_from_the_folder_that_it_was
 
 async def one_has_ended(bench: Bench) -> None:
     """Wait until the list of sessions says so of one."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while "ended" not in (await bench("exec_session", action="list")).for_llm:
             await asyncio.sleep(0.01)
 
@@ -596,7 +596,7 @@ async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 async def test_a_session_that_prints_without_end_is_bounded(bench: Bench) -> None:
     session = await begin(bench, "yes")
     shown = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while "bytes omitted" not in shown:
             shown = (await bench("exec_session", action="read", session_id=session, wait=1)).for_llm
             assert len(shown) < 11_000

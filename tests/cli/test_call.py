@@ -151,7 +151,7 @@ def test_interrupting_leaves_nothing_running(cli: Cli, number: int, code: int, b
     wait_until(lambda: len(_running(marker, "sleep")) == 2)
     assert len(_running(marker)) > 3  # the shell, besides ourselves
     started.send_signal(number)
-    _, stderr = started.communicate(timeout=20)
+    _, stderr = started.communicate(timeout=60)
     assert started.returncode == code, stderr
     assert b"Traceback" not in stderr
     wait_until(lambda: not _running(marker))

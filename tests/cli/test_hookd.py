@@ -161,7 +161,7 @@ def test_changed_code_ends_it(home: Home) -> None:
             assert home.decides("git status") == ("allow", False)
             module.write_text("changed = 1", encoding="utf-8")
             assert home.decides("git status") == ("allow", True)
-            assert first.wait(20) == 0
+            assert first.wait(60) == 0
         finally:
             first.kill()  # else a failure would wait until it is idle
     wait_until(home.pid)  # that event has started another one
@@ -324,5 +324,5 @@ def test_it_ends_when_it_is_idle_or_its_socket_is_gone(home: Home) -> None:
         assert process.stdout.readline() == "was idle\n"
         wait_until((home.folder / hook_client.SOCKET).exists)
         (home.folder / hook_client.SOCKET).unlink()
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=60)
     assert said.splitlines() == ["its socket is gone", "it was gone before it looked"]

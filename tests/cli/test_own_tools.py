@@ -205,7 +205,7 @@ class Client:
     def until(self, wanted: Any) -> dict[str, Any]:
         while True:
             try:
-                message = json.loads(self.lines.get(timeout=30))
+                message = json.loads(self.lines.get(timeout=60))
             except Empty:
                 raise AssertionError("the server said nothing") from None
             if wanted(message):
@@ -217,7 +217,7 @@ class Client:
     def close(self) -> None:
         assert self.child.stdin is not None and self.child.stdout is not None
         self.child.stdin.close()
-        assert self.child.wait(30) == 0
+        assert self.child.wait(60) == 0
         self.child.stdout.close()
 
 

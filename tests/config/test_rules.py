@@ -314,7 +314,7 @@ def test_processes_that_remember_at_once_lose_nothing(place):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(30)
+        worker.join(60)
         assert worker.exitcode == 0
     assert len(rules_of(place.load())) == 40
 

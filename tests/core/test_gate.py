@@ -68,5 +68,5 @@ def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
     loop.close()
     home.run_until_complete(first.__aexit__(None, None, None))
     home.close()
-    asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 20))
+    asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 60))
     orphan._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -44,8 +44,8 @@ async def test_one_caller_leaves_threads_to_the_others() -> None:
 
     slow = [begin("a", free.wait) for _ in range(6)]
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(begin("b", lambda: 1), 20) == 1
-    assert await asyncio.wait_for(threads.run(lambda: 2), 20) == 2
+    assert await asyncio.wait_for(begin("b", lambda: 1), 60) == 1
+    assert await asyncio.wait_for(threads.run(lambda: 2), 60) == 2
     for _ in range(3):  # what it cancels keeps its thread until that comes back: the others get no stuck ones from it
         slow.pop(0).cancel()
         slow.append(begin("a", free.wait))
@@ -98,7 +98,7 @@ async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
             await sticking
         assert threads.stuck == n + 1
         if n < 3:
-            assert await asyncio.wait_for(threads.run(lambda: "ok"), 20) == "ok"
+            assert await asyncio.wait_for(threads.run(lambda: "ok"), 60) == "ok"
     with pytest.raises(ThreadsExhausted, match="4 earlier"):
         await threads.run(lambda: "ok")
     release.set()

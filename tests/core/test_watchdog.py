@@ -66,7 +66,7 @@ async def test_a_waiting_tool_is_not_reported(
     class Patient(threading.Event):  # a busy machine may take longer to answer
         def wait(self, timeout: float | None = None) -> bool:
             if timeout == 0.1:
-                answers.append(super().wait(30))
+                answers.append(super().wait(60))
                 return answers[-1]
             return super().wait(timeout)
 
@@ -101,6 +101,6 @@ def test_a_closed_loop_ends_the_watchdog() -> None:
     dog.start()
     thread = next(t for t in threading.enumerate() if t.name == "toolcrib-watchdog")
     loop.close()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     dog.stop()

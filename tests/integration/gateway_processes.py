@@ -47,12 +47,12 @@ def process(*command: str, **env: str) -> Iterator[str]:
     finally:
         server.terminate()
         try:
-            server.wait(20)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
         if rest is not None:
-            rest.join(20)
+            rest.join(60)
         server.stderr.close()
         print("".join(said)[-5000:], file=sys.stderr)  # pytest shows it with a failure
 

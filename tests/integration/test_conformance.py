@@ -103,7 +103,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield line[line.index("http://") :].strip()
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

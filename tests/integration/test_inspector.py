@@ -69,7 +69,7 @@ def target(request: pytest.FixtureRequest, work: Path, env: dict[str, str]) -> I
             pytest.fail(seen)
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
         assert server.returncode == 0
 
 

@@ -89,7 +89,7 @@ async def hosted(
 
 
 async def parked(engine: JobEngine, job_id: str) -> JobStatus:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (status := await engine.status(job_id)).state != "parked":
             await asyncio.sleep(0.01)
     return status
@@ -385,7 +385,7 @@ async def test_a_report_that_could_not_be_sent_is_sent_later(monkeypatch: pytest
         assert [text.splitlines()[0] for text in turns] == [
             "[The job job-l (launch) waits for a person.]", "[The job job-l (launch) is done.]"
         ]  # fmt: skip
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await asyncio.to_thread(host.waits.begun):
                 await asyncio.sleep(0.02)
 
@@ -471,7 +471,7 @@ async def test_a_background_subagent_is_a_job(monkeypatch: pytest.MonkeyPatch) -
         assert answer(agent.box.approvals, request, Decision(False, approver="me")).kept
         assert (await engine.result(job.id, 30)).output["text"] == "I found alpha."
         heads: list[str] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(heads) < 2:
                 await asyncio.sleep(0.05)
                 turns = [turn for turn in agent.session(session.id).entries if isinstance(turn, UserTurn)]
@@ -496,6 +496,6 @@ async def test_a_message_waits_for_the_subagent_that_it_waited_for(monkeypatch: 
 
 
 async def said(agent: Agent, session: AgentSession, text: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while agent.session(session.id).answer != text:
             await asyncio.sleep(0.02)

@@ -28,7 +28,7 @@ async def engine(request: pytest.FixtureRequest) -> AsyncIterator[JobEngine]:
 
 
 async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await check():
             await asyncio.sleep(0.01)
 
@@ -176,7 +176,7 @@ async def test_events_are_kept_and_read_from_a_number(engine: JobEngine) -> None
     await engine.work(run)
     job_id = await engine.submit(Job("call", {}))
     live = engine.events(job_id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         first = await anext(live)
         assert (first.number, first.kind, first.data) == (1, "output", {"text": "ä\x00"})
         go.set()
@@ -461,7 +461,7 @@ async def test_drain_waits_for_what_runs_and_takes_nothing_new(engine: JobEngine
     await engine.work(run, limits=Limits(worker=1))
     await engine.submit(Job("call", {}, id="runs"))
     await engine.submit(Job("call", {}, id="waits"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         running = await begun.get()
         draining = asyncio.create_task(engine.drain(15))
         await asyncio.sleep(0.05)
@@ -512,7 +512,7 @@ async def test_a_poisonous_job_is_given_up(engine: JobEngine) -> None:
             return await hang(job, run)
 
         await engine.work(run)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await begun.wait()
         await engine.drain(0)
     status = await engine.result(job_id, 20)

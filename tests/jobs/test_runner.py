@@ -78,7 +78,7 @@ class Jobs:
         return await self.box.call("job", arguments, ToolContext(session_id=session))
 
     async def parked(self, job_id: str) -> JobStatus:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (status := await self.engine.status(job_id)).state != "parked":
                 await asyncio.sleep(0.01)
         return status
@@ -121,7 +121,7 @@ async def test_a_command_in_the_background_is_read_while_it_runs() -> None:
         started = await made.job(action="start", tool="exec", arguments={"command": command})
         assert started.is_async, started
         job_id = started.meta["job"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (shown := (await made.job(action="output", id=job_id)).for_llm).endswith("\n42"):
                 await asyncio.sleep(0.05)
         assert "running" in shown
@@ -257,12 +257,12 @@ async def test_cancelling_a_job_ends_its_command() -> None:
     async with jobs(yes=True) as made:
         command = "echo begun; sleep 300"
         job_id = (await made.job(action="start", tool="exec", arguments={"command": command})).meta["job"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (await made.job(action="output", id=job_id)).for_llm.endswith("\nbegun"):
                 await asyncio.sleep(0.05)
         await made.job(action="cancel", id=job_id)
         assert (await made.engine.status(job_id)).state == "cancelled"
-        await until(lambda: made.box.audit.query(call_id=job_id, kind="outcome", limit=1), 30)
+        await until(lambda: made.box.audit.query(call_id=job_id, kind="outcome", limit=1), 60)
         assert made.box.audit.call(job_id)[-1]["outcome"] == "cancelled"
 
 

@@ -147,7 +147,7 @@ async def test_a_call_is_judged_again_when_it_is_made(monkeypatch: Any) -> None:
         await host.cron(name="up", tool="launch", arguments={"what": "it"}, every_seconds=60)
         ticking = asyncio.create_task(host.tick("up"))
         engine = await host.jobs.engine()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (parked := await engine.jobs(states=("parked",))):
                 await asyncio.sleep(0.01)
         assert not ran
@@ -164,12 +164,12 @@ async def test_an_outcome_comes_to_its_chat_at_least_once(monkeypatch: Any) -> N
         await host.cron(name="look", tool="look", arguments={"what": "it"}, every_seconds=3_600)
         fails.extend(MessageNotSent("the network is away") for _ in range(3))
         run = await host.tick("look")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while host.jobs.waits.begun():
                 await asyncio.sleep(0.01)
         assert [message.content for message in sent] == ["it is fine"] and not fails
         host.jobs.waits.begin(run.job)  # as after a kill between the message and the note that it was sent
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while host.jobs.waits.begun():
                 await asyncio.sleep(0.01)
         assert len(sent) == 1
@@ -182,7 +182,7 @@ async def test_a_channel_that_never_takes_an_outcome_is_given_up(monkeypatch: An
         await host.cron(name="look", tool="look", arguments={"what": "it"}, every_seconds=3_600)
         fails.extend(MessageNotSent("there is no such chat") for _ in range(10))
         await host.tick("look")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while host.jobs.waits.begun():
                 await asyncio.sleep(0.01)
         assert len(fails) == 7 and not sent
@@ -193,7 +193,7 @@ async def test_the_ticker_of_the_host_runs_a_schedule(monkeypatch: Any) -> None:
     async with hosted(monkeypatch, schedules=True) as host:
         await host.cron(name="look", tool="look", arguments={"what": "it"}, every_seconds=3_600)
         await host.box.call("cron", {"action": "run", "job_id": "look"}, CHAT)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not sent:
                 await asyncio.sleep(0.02)
         assert "it is fine" in sent[0].content
@@ -209,7 +209,7 @@ async def test_of_two_processes_with_jobs_in_memory_one_runs_the_schedules(monke
         await asyncio.sleep(1.2)
         assert not host.jobs.schedules.has_worker(time.time())
         os.close(others)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not host.jobs.schedules.has_worker(time.time()):
                 await asyncio.sleep(0.05)
         assert lock_file(path, wait=False) is None

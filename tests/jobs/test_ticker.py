@@ -393,7 +393,7 @@ async def test_the_ticker_goes_on_after_an_error(
 
     monkeypatch.setattr(world.engine, "submit", fails_once)
     running = asyncio.create_task(world.ticker.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await world.jobs():
             await asyncio.sleep(0.01)
     running.cancel()
@@ -406,7 +406,7 @@ async def test_a_run_that_waits_for_a_person_says_so(world: World) -> None:
     world.outcome = JobOutcome("parked", reason="it asks", waits_for=("approval:a",))
     world.schedules.add("a", Every(60, NOW), JOB, now=NOW)
     await world.at(NOW + 60)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await world.engine.status(job_id("a", NOW + 60))).state != "parked":
             await asyncio.sleep(0.005)
     await world.ticker.settle_some()

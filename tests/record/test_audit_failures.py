@@ -314,7 +314,7 @@ def test_following_sees_every_row_of_every_process_once(audit):
         if n % 100 == 0:
             other.flush()
     other.close()
-    assert enough.wait(20)
+    assert enough.wait(60)
     thread.join()
     assert len(set(seen)) == 2000
 

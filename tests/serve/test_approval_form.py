@@ -197,7 +197,7 @@ async def test_an_answer_from_another_process_ends_the_waiting(box: Toolbox, lau
 
     async with connect(box, "legacy", slow) as client:
         call = asyncio.create_task(client.call_tool("launch", {"what": "rocket"}))
-        await asyncio.wait_for(asked.wait(), 20)
+        await asyncio.wait_for(asked.wait(), 60)
         (row,) = box.approvals.pending()
         box.approvals.resolve(row["id"], True, approver="terminal")
         assert text_of(await asyncio.wait_for(call, 60)) == "launched rocket"

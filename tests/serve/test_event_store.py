@@ -33,7 +33,7 @@ async def events(stream: Any, count: int) -> list[dict[str, str]]:
     """The next events of a stream, each as its fields."""
     found: list[dict[str, str]] = []
     fields: dict[str, str] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for line in stream.aiter_lines():
             key, _, value = line.partition(": ")
             if line.startswith(":"):

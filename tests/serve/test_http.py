@@ -153,21 +153,21 @@ async def test_cancelling_over_http_ends_the_call(era: str) -> None:
 
     async with serving(ToolRegistry([hang])) as url, connected(url, era) as client:
         call = asyncio.create_task(client.call_tool("hang"))
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), 60)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 60)
 
 
 async def test_stopping_the_server_ends_its_calls(registry: ToolRegistry, hang: Any) -> None:
     registry.register(hang.tool)
     async with serving(registry) as url, httpx2.AsyncClient() as http:
         request = asyncio.create_task(http.post(url, headers=_headers("tools/call", "hang"), json=_call("hang")))
-        await asyncio.wait_for(hang.started.wait(), 20)
+        await asyncio.wait_for(hang.started.wait(), 60)
         with contextlib.suppress(asyncio.CancelledError):
             request.cancel()
             await request
-    await asyncio.wait_for(hang.ended.wait(), 20)
+    await asyncio.wait_for(hang.ended.wait(), 60)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

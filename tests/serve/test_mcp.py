@@ -128,7 +128,7 @@ async def test_the_pipeline_timeout_applies(connect: Connect, era: str) -> None:
         return "late"
 
     async with connect(ToolRegistry([slow]), era) as client:
-        with anyio.fail_after(25):
+        with anyio.fail_after(60):
             result = await client.call_tool("slow")
     assert result.is_error
     assert "0.1 s" in text_of(result)
@@ -306,7 +306,7 @@ async def test_cancelling_ends_the_call_and_lets_it_clean_up(connect: Connect, e
 
     async with connect(ToolRegistry([hang]), era) as client:
         call = asyncio.create_task(client.call_tool("hang"))
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), 60)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -317,7 +317,7 @@ async def test_cancelling_ends_the_call_and_lets_it_clean_up(connect: Connect, e
 async def test_leaving_ends_what_still_runs(connect: Connect, era: str, hang: Any) -> None:
     async with connect(ToolRegistry([hang.tool]), era) as client:
         call = asyncio.create_task(client.call_tool("hang"))
-        await asyncio.wait_for(hang.started.wait(), 20)
+        await asyncio.wait_for(hang.started.wait(), 60)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
     assert hang.ended.is_set()
@@ -329,7 +329,7 @@ async def test_calls_run_at_the_same_time(connect: Connect, era: str) -> None:
     @tool(category="memory")
     async def meet() -> str:
         """Wait for the other."""
-        await asyncio.wait_for(both.wait(), 20)
+        await asyncio.wait_for(both.wait(), 60)
         return "met"
 
     async with connect(ToolRegistry([meet]), era) as client:
@@ -566,7 +566,7 @@ async def test_a_tool_that_ignores_its_end_is_left_behind_and_named(
     with caplog.at_level(logging.ERROR, "toolcrib.serve"):
         async with connect(ToolRegistry([stubborn]), "legacy") as client:
             call = asyncio.create_task(client.call_tool("stubborn"))
-            await asyncio.wait_for(started.wait(), 20)
+            await asyncio.wait_for(started.wait(), 60)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             await until(lambda: "left behind" in caplog.text)

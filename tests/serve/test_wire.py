@@ -36,7 +36,7 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
         for thread in threading.enumerate():
             if thread.name == "toolcrib-stdin":
-                thread.join(30)
+                thread.join(60)
                 assert not thread.is_alive()
 
 
@@ -171,7 +171,7 @@ async def test_a_client_that_does_not_read_is_not_read_either(
 ) -> None:
     monkeypatch.setattr(stdio, "MAX_UNREAD", 1_000_000)
     writer = MessageWriter(pipe[1], nobody)
-    await asyncio.wait_for(writer.room(), 5)
+    await asyncio.wait_for(writer.room(), 60)
     answers = [asyncio.create_task(writer.send(note("y" * 400_000))) for _ in range(3)]
     waiting = asyncio.create_task(writer.room())
     await asyncio.sleep(0.05)

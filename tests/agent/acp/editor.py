@@ -67,7 +67,7 @@ class Editor:
         """Wait until an update or a question makes `seen` true."""
         while not seen():
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), 20)
+            await asyncio.wait_for(self.news.wait(), 60)
 
     async def new(self, **more: Any) -> str:
         return (await self.agent.new_session(cwd=str(self.work), mcp_servers=more.pop("mcp_servers", []))).session_id

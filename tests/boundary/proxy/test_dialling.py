@@ -56,7 +56,7 @@ async def test_a_set_proxy_is_asked_for_the_name() -> None:
         await proxy.serve(listener)
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         writer.write(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 20)
+        answer = await asyncio.wait_for(reader.read(), 60)
         await hang_up(writer)
         await proxy.close()
     assert answer.startswith(b"HTTP/1.1 200")

@@ -214,11 +214,11 @@ async def test_a_head_may_come_byte_by_byte() -> None:
             writer.write(bytes([byte]))
             await writer.drain()
             await asyncio.sleep(0)
-        assert status(await asyncio.wait_for(reader.readuntil(b"ok"), 20)) == 200
+        assert status(await asyncio.wait_for(reader.readuntil(b"ok"), 60)) == 200
         for byte in b"GET http://good.test/ HTTP/1.1\r\nX: a\r\n b: c\r\n\r\n":
             writer.write(bytes([byte]))
             await asyncio.sleep(0.001)
-        assert status(await asyncio.wait_for(reader.read(), 20)) == 400
+        assert status(await asyncio.wait_for(reader.read(), 60)) == 400
         await hang_up(writer)
 
 
@@ -234,7 +234,7 @@ async def test_an_early_answer_counts() -> None:
         head = f"POST http://good.test:{w.good.port}/ HTTP/1.1\r\nHost: good.test:{w.good.port}\r\n"
         reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
         writer.write(f"{head}Content-Length: 100000\r\n\r\nhalf".encode())
-        assert status(await asyncio.wait_for(reader.read(), 20)) == 413
+        assert status(await asyncio.wait_for(reader.read(), 60)) == 413
         await hang_up(writer)
 
 
@@ -444,7 +444,7 @@ async def test_who_says_nothing_is_left() -> None:
             writer.write(f"CONNECT good.test:{w.good.port} HTTP/1.1\r\nHost: good.test\r\n\r\n".encode())
             await reader.readuntil(b"\r\n\r\n")
         for reader, writer in tunnels:  # idle for longer than they may be
-            assert await asyncio.wait_for(reader.read(), 20) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
             await hang_up(writer)
 
 
@@ -463,7 +463,7 @@ async def test_closing_ends_every_connection() -> None:
         writer.write(f"CONNECT good.test:{w.good.port} HTTP/1.1\r\nHost: good.test\r\n\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
         await w.proxy.close()
-        assert await asyncio.wait_for(reader.read(), 20) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
         await hang_up(writer)
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", w.port)
@@ -508,7 +508,7 @@ def test_no_bytes_reach_the_internal_server(pieces: list[bytes]) -> None:
         writer.write(b"".join(pieces))
         writer.write_eof()
         with contextlib.suppress(ConnectionResetError):
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), 60)
             assert answer == b"" or status(answer) in (400, 403, 501)
         await hang_up(writer)
         await proxy.close()

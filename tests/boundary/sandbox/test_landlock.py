@@ -470,7 +470,7 @@ async def test_one_that_was_missed_is_looked_for_again(monkeypatch: pytest.Monke
         monkeypatch.setattr(landlock_sandbox, "_marked", missed_at_first)
         landlock_sandbox._end_marked(mark)
         assert looks > 1
-        assert sleeper.wait(10) == -signal.SIGKILL
+        assert sleeper.wait(60) == -signal.SIGKILL
     finally:
         sleeper.kill()
         sleeper.wait()

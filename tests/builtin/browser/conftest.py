@@ -142,7 +142,7 @@ class Trap:
             last.bind((self.address, 0))
             last.sendto(b"", (self.address, self.port))
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
         self._udp.close()
 
 

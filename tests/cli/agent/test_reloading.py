@@ -31,7 +31,7 @@ async def test_a_new_rule_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def use(host: Any, *_: object) -> int:
         own.write_text(own.read_text() + '[rules]\ndeny = ["Edit(o.txt)"]\n')
-        await until(lambda: host.box.rules.rules, 10)
+        await until(lambda: host.box.rules.rules, 60)
         seen.append((await host.box.call("write_file", {"path": "o.txt", "content": "x"})).error_kind == "denied")
         return 0
 

@@ -74,7 +74,7 @@ def test_a_chat_goes_on_by_itself_when_another_process_answers(cli: Cli, env: di
         assert line == "All done.\n"
         assert not (cli.work / "a.txt").exists()
         chat.stdin.close()
-        assert chat.wait(20) == 0
+        assert chat.wait(60) == 0
     finally:
         chat.kill()
         chat.wait()

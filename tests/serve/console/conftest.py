@@ -192,13 +192,13 @@ def listening(sources: ConsoleSources, port: int = 0) -> Iterator[Open]:
 
     thread = threading.Thread(target=lambda: asyncio.run(work()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     loop, task, new_link = found
     try:
         yield Open(new_link)
     finally:
         loop.call_soon_threadsafe(task.cancel)
-        thread.join(30)
+        thread.join(60)
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_calls_that_run_are_shown_first(room: Room, look: Any) -> None:
     room.box.registry.register(slow)
     calling = threading.Thread(target=room.box.call_sync, args=("slow", {}))
     calling.start()
-    assert started.wait(30)
+    assert started.wait(60)
     record = room.box.state.record
     found = read_calls(record, {})
     end.set()
@@ -292,7 +292,7 @@ def test_one_call_is_kept_up_to_date(room: Room, page: Any) -> None:
     room.box.registry.register(slow)
     calling = threading.Thread(target=room.box.call_sync, args=("slow", {}))
     calling.start()
-    assert started.wait(30)
+    assert started.wait(60)
     page.get_by_role("link", name="Calls").click()
     page.get_by_role("link", name="slow").click()
     page.get_by_role("heading", name="slow").wait_for()

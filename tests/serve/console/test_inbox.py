@@ -106,9 +106,9 @@ def test_the_terminal_asks_at_the_same_time_and_the_page_wins(room: Room, page: 
     ctx = ToolContext(session_id="s")
     calling = threading.Thread(target=lambda: outputs.append(room.box.call_sync("launch", {"what": "it"}, ctx)))
     calling.start()
-    assert asked.wait(30)
+    assert asked.wait(60)
     page.locator("article").get_by_role("button", name="Approve once").click()
-    calling.join(30)
+    calling.join(60)
     assert not outputs[0].is_error, outputs
     assert room.runs == ["it"]
     page.get_by_text("by console:").wait_for()

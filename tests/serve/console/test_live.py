@@ -18,7 +18,7 @@ CHANGED = "data: changed\n\n"
 
 
 async def next_of(stream: object) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await anext(stream)  # type: ignore[call-overload]
 
 

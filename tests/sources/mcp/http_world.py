@@ -109,7 +109,7 @@ def http_server(port: int = 0) -> Iterator[World]:
         for each in sockets:  # connections that are kept alive, too
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join(60)
 
     world.stop = stop
     try:

@@ -290,7 +290,7 @@ async def test_changes_are_seen(room: Room, plugin: Made, monkeypatch: pytest.Mo
     box.registry.on_change(changed.set)
 
     async def seen() -> None:
-        await asyncio.wait_for(changed.wait(), 20)
+        await asyncio.wait_for(changed.wait(), 60)
         changed.clear()
 
     assert await room.ok("t", x="!") == "one !"

@@ -70,7 +70,7 @@ async def test_the_channel_carries_messages(examples: Room) -> None:
         (folder / "in").mkdir(exist_ok=True)
         (folder / "in/new").write_text("good morning")
         (folder / "in/new").rename(folder / "in/ann.txt")
-        message = await asyncio.wait_for(channel.receive(), 30)
+        message = await asyncio.wait_for(channel.receive(), 60)
         assert (message.channel, message.chat_id, message.content) == ("folder-mail", "ann", "good morning")
     finally:
         await channel.stop()

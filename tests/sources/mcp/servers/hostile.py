@@ -40,7 +40,7 @@ def call(id_: object, arguments: dict) -> None:
         for message in arguments.get("say", []):
             send({"jsonrpc": "2.0", **message})
             if "id" in message:
-                text = json.dumps(replies.get(timeout=30))
+                text = json.dumps(replies.get(timeout=60))
     time.sleep(arguments.get("sleep", 0))
     answer = {"content": [{"type": "text", "text": text}], **arguments.get("answer", {})}
     send({"jsonrpc": "2.0", "id": id_, **({"error": answer["error"]} if "error" in answer else {"result": answer})})
