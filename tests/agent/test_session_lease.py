@@ -208,7 +208,7 @@ def test_leases_survive_a_restart_of_the_server(own_postgres: Cluster) -> None:
 def test_a_lease_that_could_not_be_given_back_ends_by_itself(own_postgres: Cluster) -> None:
     """The process renews the leases that it still has, not this one."""
     with own_postgres.database() as url:
-        leases, other = Leases(url, 2), Leases(url, 2)
+        leases, other = Leases(url, 60), Leases(url, 60)
         lease, kept = leases.take("a"), leases.take("b")
         assert lease is not None and kept is not None
         own_postgres.stop("fast")
@@ -217,9 +217,16 @@ def test_a_lease_that_could_not_be_given_back_ends_by_itself(own_postgres: Clust
         own_postgres.start()
         assert leases.is_held("a")
         assert other.take("a") is None
-        wait_until(lambda: other.take("a") is not None, 60)
+        connection = connect(url)
+        connection.execute("UPDATE lease SET until = until - 30")
+        with leases._lock:
+            leases._renew_all()
+        until = {row["name"]: row["until"] for row in connection.execute("SELECT name, until FROM lease")}
+        assert until["b"] - until["a"] > 29
+        connection.execute("UPDATE lease SET until = until - 31 WHERE name = 'a'")
+        assert other.take("a") is not None
         assert leases.has(kept)
-        for each in (leases, other):
+        for each in (connection, leases, other):
             each.close()
 
 
