@@ -50,8 +50,10 @@ def why_protected(ws: Workspace, path: PathLike, along: Container[Path] = ()) ->
         return REPOSITORY
     if found is None and place.root.writable:
         from .sandbox.protected_paths import protected_behind  # only changes need it
+        from .sandbox.running_commands import protected_now
 
-        found = protected_behind(map(str, ws.writable), str(place.root.path.joinpath(*place.parts)))
+        path = str(place.root.path.joinpath(*place.parts))
+        found = protected_behind(map(str, ws.writable), path) or protected_now(str(place.root.path), path)
     return found
 
 
@@ -134,8 +136,11 @@ def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) ->
         raise
     except OSError:
         st = None
-    text = str(place.root.path.joinpath(*place.parts))
-    run_by_host = host_file_at(str(place.root.path), text, ws.host_files)
+    from .sandbox.running_commands import kept_now  # only changes need it
+
+    root, text = str(place.root.path), str(place.root.path.joinpath(*place.parts))
+    run_now = (each for each in kept_now(root) if not each.name)
+    run_by_host = host_file_at(root, text, (*ws.host_files, *run_now))
     if run_by_host is not None:
         return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
     protected = why_protected(ws, place.path, along)

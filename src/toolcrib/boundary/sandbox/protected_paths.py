@@ -49,6 +49,7 @@ class ProtectedPaths:
     search: Search = field(default_factory=lambda: Search(""))
     known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
     held: set[str] = field(default_factory=set[str])  # files that the host runs, whatever their names
+    shared: dict[HostFile, None] = field(default_factory=dict[HostFile, None])  # for others, too (`running_commands`)
     many: list[HostFile] = field(default_factory=list[HostFile])  # the same, by a star in the name
     denied: Callable[[str, bool], bool] = lambda path, folder: False  # whether rules deny a file, or all in a folder
     absolute: bool = False  # how paths are written: for a root other than the workspace
@@ -102,18 +103,21 @@ class ProtectedPaths:
                 found[path] = None
         return list(found) if self.absolute else [os.path.relpath(path, self.root) for path in found]
 
-    def hold(self, file: HostFile) -> None:
-        """Protect a file or folder that the host runs. If it does not exist, it must not appear."""
+    def hold(self, file: HostFile, *, shared: bool = True) -> None:
+        """Protect a file or folder that the host runs. If it does not exist, it must not appear. `shared`: other
+        commands must not change it either while this one runs."""
         if _is_granted(file.name or os.path.relpath(file.path, self.root), self.allowed):
             return
         if file.many:
             self.many.append(file)
+        elif shared and not file.place:
+            self.shared[file] = None
         for path in file.there():
             self.held.add(path)
             if file.place or (os.path.islink(path) and not file.many):
                 self.hold_place(path)  # what it leads to is held itself (`both_names`)
             elif os.path.lexists(path):
-                self._protect(os.path.dirname(path), os.path.basename(path))
+                self._protect(*os.path.split(path))
 
     def hold_place(self, path: str) -> None:
         """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
@@ -168,7 +172,7 @@ class ProtectedPaths:
                 return ProtectedName(shown, (protected_by(name) or REPOSITORY).reason)
         return None
 
-    def _protect(self, base: str, name: str) -> None:
+    def _protect(self, base: str, name: str, *, shared: bool = False) -> None:
         path = f"{base}/{name}"
         real = self.existing[path] = os.path.realpath(path)
         if _is_granted(name, self.allowed):
@@ -183,6 +187,8 @@ class ProtectedPaths:
                 self.leads.setdefault(place, (path, name))
                 if place.startswith(f"{self.root}/"):
                     self.hold_place(place)
+        if shared:
+            self.shared[HostFile(real, (protected_by(name) or REPOSITORY).reason, name=name)] = None
         if not real.startswith(self.root + "/"):
             return  # the link leads out of the workspace: another guard protects what is there
         if os.path.exists(real):
@@ -296,7 +302,7 @@ def find_protected_paths(
     search = Search(str(root), nearer, tuple(bases), depth, remembered=True)
     found = ProtectedPaths(str(root), allowed, search=search)
     for base, name in search.names():
-        found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
+        found._protect(base, name, shared=True)  # pyright: ignore[reportPrivateUsage]
         bases[base] = None
     for folder in search.closed - {str(root)}:  # what is in it is not known
         found._protect(*os.path.split(folder))  # pyright: ignore[reportPrivateUsage]

@@ -15,6 +15,7 @@ from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
 from .protected_search import remembered
+from .running_commands import begin, end, kept_now, searching
 from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
@@ -50,26 +51,34 @@ class Writable:
         return [Path(os.path.realpath(path)) for path in self._settings.writable(self._workspace)]
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
-        """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
+        """Return the protected paths of each folder that exists, outer folders first, in the order of their binds. They
+        hold for other commands, too, until `appeared` is called, or nothing refers to them."""
         if (now := os.path.realpath(self._workspace)) != str(self._workspace):
             raise SandboxUnavailable(
                 f"{self._workspace} leads to {now} now, so commands cannot run there. Start again."
             )
         there = {root for root in self.roots() if root.is_dir()}
-        guards = [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+        with searching() as ended:
+            guards = [self._guard(root, cwd, ended) for root in sorted(there, key=lambda path: len(path.parts))]
+            self._hold_across(guards)
+            begin(guards)
+        return guards
+
+    def _hold_across(self, guards: list[ProtectedPaths]) -> None:
+        """Protect in each folder what links of others, and of the home, lead to, and granted folders."""
         others = [*guards, *links_of_home(guard.root for guard in guards)] if guards else []
         for guard in guards:
             for target, (link, _) in [pair for other in others if other is not guard for pair in other.leads.items()]:
                 if target.startswith(f"{guard.root}/"):  # a protected link leads from one folder into another
-                    guard.hold(HostFile(target, "", place=os.path.realpath(link) != target))
+                    guard.hold(HostFile(target, "", place=os.path.realpath(link) != target), shared=False)
             for inner in (other.root for other in guards if other.root.startswith(f"{guard.root}/")):
                 guard.hold_place(inner)
-        return guards
 
     def appeared(self, guards: Iterable[ProtectedPaths]) -> list[str]:
         """Return the protected names that a command made, and the files that rules forbid to change, each once; those
         in the workspace relative to it."""
         guards = list(guards)
+        end(guards)
         found = {self._workspace / path: path for guard in guards for path in guard.appeared(remembered(guard.root))}
         if guards:
             for path in map(Path, self._kept.appeared(min(guard.started for guard in guards))):
@@ -78,7 +87,7 @@ class Writable:
                     found[path] = str(path) if root.absolute else os.path.relpath(path, self._workspace)
         return list(found.values())
 
-    def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
+    def _guard(self, root: Path, cwd: Path, ended: list[ProtectedPaths]) -> ProtectedPaths:
         with self._lock:
             known = (*self._known.get(root, ()), *remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
@@ -94,7 +103,11 @@ class Writable:
         granted = map(os.path.realpath, self._settings.read_roots)  # the innermost root decides
         for path in both_names((*self._kept.paths(), *granted)):
             if path.startswith(f"{root}/"):
-                found.hold(HostFile(path, ""))
+                found.hold(HostFile(path, ""), shared=False)
+        for file in kept_now(str(root), ended):  # a command that runs could hide from this one what they are
+            lifted = self._settings.host_files_writable and not file.name
+            if file not in found.shared and not lifted and os.path.lexists(file.path):
+                found.hold(file)
         found.denied, found.absolute = self._kept.denies, root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})

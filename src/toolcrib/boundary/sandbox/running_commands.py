@@ -1,0 +1,67 @@
+"""What commands that run now must not change. It holds for every other command and file tool meanwhile: a command can
+hide from them what a path is. Where the HEAD of a repository has another name, its hooks look like any folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from ..host_file import HostFile
+from ..programs import beneath
+from ..protected_names import ProtectedName
+
+if TYPE_CHECKING:
+    from .protected_paths import ProtectedPaths
+
+_lock = threading.Lock()
+_running: WeakValueDictionary[int, ProtectedPaths] = WeakValueDictionary()  # without those whose start failed
+_searches: dict[int, list[ProtectedPaths]] = {}  # by the id of the list
+
+
+@contextlib.contextmanager
+def searching() -> Generator[list[ProtectedPaths]]:
+    """Give a list, for `kept_now`, of what is protected for commands that end in this block: they could hide it."""
+    ended: list[ProtectedPaths] = []
+    with _lock:
+        _searches[id(ended)] = ended
+    try:
+        yield ended
+    finally:
+        with _lock:
+            del _searches[id(ended)]
+
+
+def begin(guards: Iterable[ProtectedPaths]) -> None:
+    """Remember what is protected for a command, before it begins."""
+    with _lock:
+        _running.update((id(guard), guard) for guard in guards)
+
+
+def end(guards: Iterable[ProtectedPaths]) -> None:
+    """Forget it: the command has ended."""
+    with _lock:
+        ended = [guard for guard in guards if _running.pop(id(guard), None) is not None]
+        for each in _searches.values():
+            each += ended
+
+
+def kept_now(root: str, ended: Iterable[ProtectedPaths] = ()) -> Iterator[HostFile]:
+    """Yield what commands that run now, or that have just ended, must not change in a folder, each once."""
+    with _lock:
+        guards = [*_running.values(), *ended]
+    found = dict.fromkeys(file for guard in guards for file in guard.shared)
+    yield from (file for file in found if file.path != root and beneath(file.path, root))
+
+
+def protected_now(root: str, path: str) -> ProtectedName | None:
+    """Return what commands that run now must not change in a folder, if it has a protected name, and a change of this
+    path (absolute, no links in it) would change it."""
+    for file in kept_now(root):
+        if file.name and file.is_touched_by(path):
+            hidden = f"{file.reason} (so it was when a command began that still runs)"
+            return ProtectedName(os.path.relpath(file.path, root), hidden)
+    return None

@@ -1,0 +1,143 @@
+"""A command that runs cannot hide from other commands and file tools what a path is."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.path_judgement import judge_path
+from toolcrib.boundary.process import run
+from toolcrib.boundary.sandbox import SandboxSettings, running_commands, select_sandbox, writable
+from toolcrib.boundary.sandbox.writable import Writable
+from toolcrib.boundary.workspace import Workspace
+
+HIDDEN = {
+    "bare.git/HEAD": "bare.git/hooks",
+    "bare.git/objects": "bare.git/config",
+    ".git/modules/s/HEAD": ".git/modules/s/hooks",
+    ".envrc": "local",
+    "other.git/HEAD": "scripts",  # its settings say that git runs what is there
+}
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Path:
+    ws = tmp_path / "ws"
+    for repository in ("bare.git", ".git/modules/s", "other.git"):
+        (ws / repository / "hooks").mkdir(parents=True)
+        (ws / repository / "objects").mkdir()
+        for name in ("HEAD", "config"):
+            (ws / repository / name).touch()
+    (ws / "other.git" / "config").write_text("[core]\n\thooksPath = ../scripts\n")
+    (ws / "scripts").mkdir()
+    (ws / "local").touch()
+    (ws / ".envrc").symlink_to("local")
+    return ws
+
+
+def folders(ws: Path, **settings: Any) -> Writable:
+    return Writable(ws, SandboxSettings(**settings), "workspace-write")
+
+
+def asked(ws: Path, path: str) -> str:
+    workspace = Workspace(ws)
+    try:
+        judgement = judge_path(workspace, path, write=True)
+    finally:
+        workspace.close()
+    return judgement.reason if judgement is not None else ""
+
+
+@pytest.mark.parametrize(("moved", "path"), HIDDEN.items())
+def test_what_a_command_hides_stays_protected_until_it_ends(ws: Path, moved: str, path: str) -> None:
+    first = folders(ws)
+    cwd = ws / "other.git" if path == "scripts" else ws
+    running = first.guards(cwd)
+    (ws / moved).rename(ws / "hidden")
+    of_git = path.startswith(".git/")
+    assert asked(ws, path) and asked(ws, f"{path}/x")
+    assert str(ws / path) in folders(ws).guards(ws)[0].read_only
+    gc.collect()
+    third = folders(ws, write_roots=(ws.parent,)).guards(ws)  # in a folder around it, too
+    assert any(str(ws / path) in each.read_only for each in third)
+    del third
+    first.appeared(running)
+    gc.collect()
+    assert bool(asked(ws, path)) == of_git
+    assert str(ws / path) not in folders(ws).guards(ws)[0].read_only
+
+
+def test_what_a_link_leads_to_in_another_granted_folder_cannot_be_hidden(ws: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "rc").touch()
+    (ws / ".gdbinit").symlink_to(tmp_path / "other" / "rc")
+    settings = {"write_roots": (tmp_path / "other",)}
+    running = folders(ws, **settings).guards(ws)
+    (ws / ".gdbinit").unlink()
+    guards = folders(ws, **settings).guards(ws)
+    assert any(str(tmp_path / "other" / "rc") in each.read_only for each in guards)
+    assert running
+
+
+def test_what_a_person_lets_a_command_change_is_not_kept_for_it(ws: Path) -> None:
+    running = folders(ws).guards(ws / "other.git")
+    assert str(ws / "scripts") in running[0].read_only
+    lifted = folders(ws, allow_protected=(".git",)).guards(ws)[0]
+    assert not any("hooks" in path or "config" in path for path in lifted.read_only)
+    lifted = folders(ws, host_files_writable=True).guards(ws)[0]
+    assert str(ws / "scripts") not in lifted.read_only and str(ws / "bare.git/hooks") in lifted.read_only
+
+
+def test_what_was_removed_since_may_appear_again(ws: Path) -> None:
+    running = folders(ws).guards(ws)
+    (ws / "bare.git" / "hooks").rmdir()
+    later = folders(ws)
+    guards = later.guards(ws)
+    (ws / "bare.git" / "hooks").mkdir()
+    assert later.appeared(guards) == [] and running
+
+
+def test_a_command_that_ends_while_another_one_searches_hides_nothing(
+    ws: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = writable.find_protected_paths
+
+    def meanwhile(*args: Any) -> Any:
+        first = folders(ws)
+        monkeypatch.setattr(writable, "find_protected_paths", search)
+        running = first.guards(ws)
+        (ws / "bare.git" / "HEAD").rename(ws / "hidden")
+        found = search(*args)
+        (ws / "hidden").rename(ws / "bare.git" / "HEAD")
+        first.appeared(running)
+        return found
+
+    monkeypatch.setattr(writable, "find_protected_paths", meanwhile)
+    guards = folders(ws).guards(ws)
+    assert str(ws / "bare.git" / "hooks") in guards[0].read_only
+    assert running_commands._searches == {}  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+async def test_another_command_cannot_change_what_a_command_hides(ws: Path, backend: Any) -> None:
+    sandbox = select_sandbox(SandboxSettings(backend=backend), ws)
+
+    async def command(text: str) -> None:
+        spawn = sandbox.wrap(["/bin/sh", "-c", text], cwd=ws, env=command_environment(), timeout=60)
+        await run(spawn, timeout=60)
+        spawn.appeared()
+
+    running = sandbox.wrap(["/bin/true"], cwd=ws, env=command_environment(), timeout=60)
+    os.rename(ws / "bare.git" / "HEAD", ws / "bare.git" / "H2")
+    await command("echo x > bare.git/hooks/post-update; echo x > bare.git/config; echo x > bare.git/objects/free")
+    assert os.listdir(ws / "bare.git" / "hooks") == [] and (ws / "bare.git" / "config").read_text() == ""
+    assert (ws / "bare.git" / "objects" / "free").exists()
+    await run(running, timeout=60)
+    running.appeared()
