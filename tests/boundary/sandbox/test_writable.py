@@ -252,13 +252,66 @@ else:
 """
 
 
-def test_folders_that_their_owner_may_not_list_hide_nothing() -> None:
+SHUT = """
+import os, sys
+from pathlib import Path
+from toolcrib.boundary.programs import within_any
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
+from toolcrib.boundary.sandbox.settings import SandboxSettings
+from toolcrib.boundary.sandbox.writable import Writable
+from toolcrib.core.errors import SandboxUnavailable
+
+if os.geteuid() == 0:
+    os.setuid(65534)
+os.chdir(sys.argv[1])
+root = Path.cwd()
+for name in (".git", ".git/modules/s", "sub/.git", "bare"):
+    os.makedirs(f"{name}/hooks")
+    os.makedirs(f"{name}/objects")
+    Path(name, "HEAD").touch()
+for name in (".local/share/fish", "a/b/c/d/hooks", "keys"):
+    os.makedirs(name)
+Path(".git/config").write_text("[core]\\n\\thooksPath = a/b/c/d/hooks\\n")
+Path("keys/secret").touch()
+inside = {
+    ".git": "hooks", ".git/modules": "s/hooks", ".git/modules/s": "hooks", "sub": ".git/hooks", "sub/.git": "hooks",
+    "bare": "hooks", ".local/share": "fish", "a/b/c/d": "hooks",
+}
+for mode in (0o444, 0o000):
+    for closed, rest in inside.items():
+        path, unknown = str(root / closed / rest), closed.endswith(".git")
+        folders = Writable(root, SandboxSettings(), "workspace-write")
+        guards = folders.guards(root)
+        os.chmod(closed, mode)
+        assert within_any(path, Writable(root, SandboxSettings(), "workspace-write").guards(root)[0].read_only), path
+        assert not (found := folders.appeared(guards)), (closed, found)
+        assert os.access(closed, os.X_OK) or closed == "a/b/c/d", path
+        os.chmod(closed, mode)
+        try:
+            assert within_any(path, folders.guards(root)[0].read_only) and not unknown, path
+        except SandboxUnavailable as error:
+            assert unknown and f"chmod u+rwx {root / closed}" in str(error)
+        os.chmod(closed, 0o755)
+    settings = SandboxSettings(denied=lambda _: lambda path: path.endswith("/keys/secret"), hidden=(root / "no/key",))
+    sandbox = BubblewrapSandbox("/bin/true", settings, root)
+    for cover in (["/dev/null", str(root / "keys/secret")], ["--tmpfs", str(root / "keys")]):
+        argv = sandbox.wrap(["true"], cwd=root, env={}, timeout=1).argv
+        assert cover in [argv[at : at + 2] for at in range(len(argv))]
+        assert str(root / "no") not in argv
+        os.chmod("keys", mode)
+    os.chmod("keys", 0o755)
+"""
+
+
+@pytest.mark.parametrize("script", [CLOSED, SHUT])
+def test_folders_that_their_owner_may_not_list_or_enter_hide_nothing(script: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         if os.geteuid() == 0:
             os.chown(folder, 65534, 65534)
-        done = subprocess.run([sys.executable, "-c", CLOSED, folder], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, timeout=60)
         for closed in (".", "theirs", "theirs/keys", ".git/modules"):
-            os.chmod(f"{folder}/{closed}", 0o700)
+            if os.path.exists(f"{folder}/{closed}"):
+                os.chmod(f"{folder}/{closed}", 0o700)
     assert done.returncode == 0, done.stderr
 
 
@@ -279,3 +332,28 @@ def test_names_that_begin_above_a_workspace_are_protected_in_it(tmp_path: Path, 
     asked = [judge_path(own, root / name / "x", write=True) for name in ("systemd", "dbus-1", "other")]
     own.close()
     assert [each is not None and each.verdict for each in asked] == ["ask", "ask", False]
+
+
+@pytest.mark.parametrize("link", ["nope/../x", "nope/x", "file/../x"])
+def test_a_folder_on_the_way_that_is_not_there_is_not_bound(tmp_path: Path, link: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / ".envrc").symlink_to(link)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text("[core]\n\thooksPath = bin/../hooks\n")
+    (guard,) = (folders := Writable(tmp_path, SandboxSettings(), "workspace-write")).guards(tmp_path)
+    assert all(os.path.isdir(path) or path in guard.read_only for path, _ in guard.mounts())
+    (tmp_path / "bin").symlink_to("/usr/bin")
+    assert "bin" in folders.appeared([guard])
+
+
+def test_a_closed_folder_outside_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: not os.path.realpath(path).endswith("/shut"))  # as for no root
+    for folder in ("ws/.vscode", "ws/in/shut", "outside/shut"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder).chmod(0o511)
+    (guard,) = (folders := Writable(tmp_path / "ws", SandboxSettings(), "workspace-write")).guards(tmp_path / "ws")
+    guard.search.closed.clear()  # as if the command had closed them
+    (tmp_path / "ws" / ".vscode" / "link").symlink_to(tmp_path / "outside" / "shut")
+    folders.appeared([guard])
+    assert (tmp_path / "ws/in/shut").stat().st_mode & 0o777 == 0o711
+    assert (tmp_path / "outside/shut").stat().st_mode & 0o777 == 0o511

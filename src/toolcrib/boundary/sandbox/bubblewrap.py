@@ -228,7 +228,7 @@ class BubblewrapSandbox:
             for path in (*self._withheld_paths(), *self._settings.hidden)
             for root in roots
             for folder in path.parents
-            if folder != root and folder.is_relative_to(root)
+            if folder != root and folder.is_relative_to(root) and os.path.isdir(folder)
         }
         order = sorted(above, key=lambda folder: len(folder.parts))
         return [each for folder in order for each in ("--bind", str(folder), str(folder))]
@@ -244,11 +244,11 @@ class BubblewrapSandbox:
                 f"at most {_MAX_WITHHELD:,} can be left out of the sandbox of a command. "
                 "Remove or rename some, or hide their folder (sandbox.hidden)."
             )
-        for path in (*hidden, *withheld):
-            if path.is_dir():
-                arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
-            elif path.exists():
-                arguments += ["--ro-bind", "/dev/null", str(path)]
+        for path in dict.fromkeys(self._withheld.seen_as(str(each)) for each in (*hidden, *withheld)):
+            if os.path.isdir(path):
+                arguments += ["--tmpfs", path, "--remount-ro", path]
+            elif os.path.exists(path):
+                arguments += ["--ro-bind", "/dev/null", path]
         return arguments
 
 

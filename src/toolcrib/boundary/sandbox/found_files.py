@@ -16,6 +16,7 @@ from typing import Literal
 from ..git_settings import holds_password
 from ..sensitive_names import sensitive_among
 from ..workspace_paths import WHOLE_MACHINE
+from .protected_search import closed_above
 from .settings import SandboxSettings
 
 MAX_FOLDERS = 20_000  # folders that are searched, the nearest first
@@ -73,6 +74,13 @@ class FoundFiles:
         with self._lock:
             self._last = (0.0, None, ())
         return [path for path in self._search(matches) if _is_newer(path, since)]
+
+    def seen_as(self, path: str) -> str:
+        """Return a path, or the folder around it in these folders that may not be entered: what is there is not known.
+        A command could open it."""
+        if os.path.lexists(path):
+            return path
+        return next(filter(None, (closed_above(path, root) for root in self._roots)), path)
 
     def denies(self, path: str, folder: bool) -> bool:
         """Return whether rules deny a path, or all that could be in it."""
@@ -135,13 +143,15 @@ def secrets_below(folder: str, until: float) -> Iterator[str]:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError."""
+    """Return the names of the files and of the folders in a folder; none if it is not there. Raises PermissionError,
+    also if it may be listed, but not entered."""
     names: list[str] = []
     folders: list[str] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 (folders if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+        os.lstat(f"{folder}/.")
     except PermissionError:
         raise
     except OSError:

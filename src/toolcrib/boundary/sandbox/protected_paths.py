@@ -21,7 +21,17 @@ from ...core.text import lazy_regex
 from ..host_file import HostFile
 from ..programs import beneath, links_followed, places_followed, within_any
 from ..protected_names import REPOSITORY, ProtectedName, protected_by
-from .protected_search import DEPTH, MAX_FOLDERS, NAMES, PASSED_OVER, REPOSITORY_NAMES, Search, remember, remembered
+from .protected_search import (
+    DEPTH,
+    MAX_FOLDERS,
+    NAMES,
+    PASSED_OVER,
+    REPOSITORY_NAMES,
+    Search,
+    closed_above,
+    remember,
+    remembered,
+)
 
 _MAKES_REPOSITORY = frozenset({"head", "objects", "commondir"})
 _LAST = frozenset({
@@ -118,6 +128,8 @@ class ProtectedPaths:
                 self.hold_place(path)  # what it leads to is held itself (`both_names`)
             elif os.path.lexists(path):
                 self._protect(*os.path.split(path))
+            elif closed := closed_above(path, self.root):
+                self._protect(*os.path.split(closed))
 
     def hold_place(self, path: str) -> None:
         """Protect a link or folder on the way to what other programs run or trust, or a granted folder: it must stay
@@ -198,8 +210,9 @@ class ProtectedPaths:
         self._pin(os.path.dirname(real))
 
     def _pin(self, folder: str) -> None:
-        while folder.startswith(f"{self.root}/"):
-            self.pinned.add(folder)
+        while folder.startswith(f"{self.root}/") and folder not in self.pinned:
+            if os.path.isdir(folder):  # else it must not appear (`held`)
+                self.pinned.add(folder)
             folder = os.path.dirname(folder)
 
 

@@ -28,6 +28,10 @@ for _name in NAMES:
     _BY_FIRST.setdefault(_name.partition("/")[0], []).append(_name)
 _FIRST = frozenset(_BY_FIRST)
 _ABOVE = frozenset(first for first, names in _BY_FIRST.items() if first not in names)
+_BETWEEN = {  # the folders that names begin with, by the first
+    first: sorted({name[:at] for name in _BY_FIRST[first] for at, sign in enumerate(name) if sign == "/"})
+    for first in _ABOVE
+}
 _LOOKED_AT = {name.casefold(): name for name in (*_FIRST, *REPOSITORY_NAMES, "HEAD", "objects")}
 
 # The depth of the search for nested repositories and projects before a command. A deeper repository is not protected.
@@ -55,7 +59,7 @@ class _Listed:
     folders: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     closed: bool = False
-    """Whether its owner, who is this user, may not list it: what is in it can be used by its name all the same."""
+    """Whether its owner, who is this user, may not list or enter it: what is in it is not known, but can be used."""
 
 
 _MAX_KEPT = 20_000
@@ -67,7 +71,6 @@ def _list(folder: str) -> _Listed:
     names: list[str] = []
     folders: list[str] = []
     links: list[str] = []
-    closed = False
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -78,21 +81,30 @@ def _list(folder: str) -> _Listed:
                     links.append(entry.name)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
-    except PermissionError:
-        closed = os.path.exists(folder) and os.stat(folder).st_uid == os.geteuid()
     except OSError:
         pass
+    closed = not os.access(folder, os.R_OK | os.X_OK) and _is_own(folder)
     return _Listed(frozenset(names), tuple(folders), tuple(links), closed)
 
 
-def _list_opened(folder: str) -> _Listed:
-    """Do the same, and open a folder that a command has closed."""
-    listed = _list(folder)
-    if listed.closed:
-        with contextlib.suppress(OSError):
-            os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
-        listed = _list(folder)
-    return listed
+def _is_own(folder: str) -> bool:
+    try:
+        return os.stat(folder).st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _may_enter(folder: str) -> bool:
+    return os.access(folder, os.X_OK) or not os.path.isdir(folder)
+
+
+def closed_above(path: str, root: str) -> str:
+    """Return the folder around a path, in a root, that may not be entered, so that nobody knows what is there; "" if
+    there is none."""
+    while (path := os.path.dirname(path)).startswith(f"{root}/"):
+        if os.path.isdir(path):
+            return "" if os.access(path, os.X_OK) else path
+    return ""
 
 
 def _list_once(folder: str) -> _Listed:
@@ -126,20 +138,27 @@ class Search:
     links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
     linked: set[str] = field(default_factory=set[str])  # folders that git enters because its index names them
     closed: set[str] = field(default_factory=set[str])
-    """Folders that their owner may not list. After a command those count that were closed before; others are opened."""
+    """Folders that their owner may not list or enter. After a command those count that were closed before; others are
+    opened."""
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield every protected name that exists, and links in protected folders that lead out of them, as (folder,
         name)."""
         look = _list_once if self.remembered else self._list_after
         for base, entries in self._folders(look):
-            for name in self._names_in(base, entries):
+            for name in self._names_in(base, entries, look):
                 yield base, name
                 if name not in _WITHOUT_LINKS:
                     yield from ((base, link) for link in self._links_below(base, name, look))
 
     def _list_after(self, folder: str) -> _Listed:
-        return _list(folder) if folder in self.closed else _list_opened(folder)
+        """Return the entries of a folder. If a command has closed it, open it: not through a link that leads out."""
+        listed = _list(folder)
+        if listed.closed and folder not in self.closed and beneath(os.path.realpath(folder), self.root):
+            with contextlib.suppress(OSError):
+                os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
+            listed = _list(folder)
+        return listed
 
     def _links_below(self, base: str, name: str, look: Callable[[str], _Listed]) -> Iterator[str]:
         """Yield the links in a protected folder that lead out of it, and those in the folders behind them: what they
@@ -158,7 +177,7 @@ class Search:
                     inner.append(link)
             pending += [f"{folder}/{each}" for each in inner[: _MAX_INNER - len(pending)]]
 
-    def _names_in(self, base: str, entries: frozenset[str]) -> Iterator[str]:
+    def _names_in(self, base: str, entries: frozenset[str], look: Callable[[str], _Listed]) -> Iterator[str]:
         for name in entries & _ABOVE:
             if os.path.islink(f"{base}/{name}"):
                 self.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
@@ -168,7 +187,7 @@ class Search:
             if first in firsts:
                 yield from (name for name in _BY_FIRST[first] if os.path.lexists(f"{base}/{name}"))
         if ".git" in firsts:
-            yield from _git_names(base)
+            yield from _git_names(base, look)
 
     def _folders(self, look: Callable[[str], _Listed]) -> Iterator[tuple[str, frozenset[str]]]:
         """Yield folders of the workspace once, breadth first, and the names in each. Known folders are not searched
@@ -182,6 +201,8 @@ class Search:
             listed = look(folder)
             if listed.closed:
                 self.closed.add(folder)
+            between = [f"{folder}/{each}" for first in listed.names & _ABOVE for each in _BETWEEN[first]]
+            self.closed.update(each for each in between if not _may_enter(each) and look(each).closed)
             if depth < self.depth:
                 inner = (name for name in listed.folders if not is_generated(name, f"{folder}/{name}"))
                 pending += [(f"{folder}/{name}", depth + 1) for name in inner]
@@ -242,7 +263,7 @@ def _is_repository(base: str, entries: frozenset[str]) -> bool:
     return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and not os.path.isdir(f"{base}/HEAD")
 
 
-def _git_names(base: str) -> Iterator[str]:
+def _git_names(base: str, look: Callable[[str], _Listed]) -> Iterator[str]:
     """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
     submodules."""
     try:
@@ -257,15 +278,11 @@ def _git_names(base: str) -> Iterator[str]:
         if len(pending) > _MAX_MODULES:
             yield ".git/modules"  # too many to look at: then protect all of them
             return
-        try:
-            with os.scandir(f"{base}/{folder}") as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except PermissionError:
+        listed = look(f"{base}/{folder}")
+        if listed.closed:
             yield folder  # what is in it is not known
             continue
-        except OSError:
-            continue
-        for name in names:
+        for name in listed.folders:
             module = f"{folder}/{name}"
             if os.path.lexists(f"{base}/{module}/HEAD"):
                 for guarded in REPOSITORY_NAMES:

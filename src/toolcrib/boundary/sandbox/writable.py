@@ -11,10 +11,11 @@ from pathlib import Path
 from ...core.errors import SandboxUnavailable
 from ..host_file import HostFile, both_names
 from ..host_files import host_files_in, own_data_in
+from ..programs import beneath
 from ..workspace_paths import WHOLE_MACHINE
 from .found_files import kept_files
 from .protected_paths import ProtectedPaths, find_protected_paths, links_of_home
-from .protected_search import remembered
+from .protected_search import closed_above, remembered
 from .running_commands import begin, end, kept_now, searching
 from .settings import Profile, SandboxSettings
 
@@ -91,11 +92,14 @@ class Writable:
         with self._lock:
             known = (*self._known.get(root, ()), *remembered(str(root)))
         found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
-        if str(root) in found.search.closed:
-            raise SandboxUnavailable(
-                f"{root} cannot be listed, so what commands must not change in it is not known. A person can open it: "
-                f"chmod u+rwx {shlex.quote(str(root))}"
-            )
+        kept = tuple(kept_now(str(root), ended))  # a command that runs could hide from this one what they are
+        for closed in found.search.closed:
+            unknown = closed.endswith("/.git") and not any(beneath(file.path, closed) for file in kept)
+            if closed == str(root) or unknown:  # the settings of a repository name what must not change elsewhere
+                raise SandboxUnavailable(
+                    f"{closed} cannot be opened, so what commands must not change is not known. A person can open it: "
+                    f"chmod u+rwx {shlex.quote(closed)}"
+                )
         own, near = self._settings.host_files, (str(cwd), *found.known)
         files = [] if self._settings.host_files_writable else host_files_in(str(root), own, near)
         for each in (*files, *own_data_in(str(root))):
@@ -104,12 +108,13 @@ class Writable:
         for path in both_names((*self._kept.paths(), *granted)):
             if path.startswith(f"{root}/"):
                 found.hold(HostFile(path, ""), shared=False)
-        for file in kept_now(str(root), ended):  # a command that runs could hide from this one what they are
+        for file in kept:
             lifted = self._settings.host_files_writable and not file.name
-            if file not in found.shared and not lifted and os.path.lexists(file.path):
+            there = os.path.lexists(file.path) or closed_above(file.path, str(root))
+            if file not in found.shared and not lifted and there:
                 found.hold(file)
         found.denied, found.absolute = self._kept.denies, root != self._workspace
         with self._lock:
-            kept = self._known.setdefault(root, {})
-            kept.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
+            bases = self._known.setdefault(root, {})
+            bases.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
         return found

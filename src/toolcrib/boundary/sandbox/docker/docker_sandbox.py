@@ -115,7 +115,7 @@ class DockerSandbox:
             for path, read_only in found.mounts():
                 arguments += _bind(path, path, writable=not read_only)
         for path in self._covered():
-            if path.is_dir():
+            if os.path.isdir(path):
                 arguments += ["--tmpfs", f"{path}:ro,mode=0555,size=4096"]
             else:
                 arguments += _bind("/dev/null", str(path), writable=False)
@@ -125,9 +125,10 @@ class DockerSandbox:
         """Yield what is hidden, and what commands may not read, under the names that it has in the container."""
         roots = (self.workspace, *self._settings.read_roots, *self._settings.write_roots)
         for path in self._settings.hidden:
-            if any(path.is_relative_to(root) for root in roots) and path.exists():
-                yield path
-        for found in map(Path, self._withheld.paths()):
+            seen = Path(self._withheld.seen_as(str(path)))
+            if any(path.is_relative_to(root) for root in roots) and os.path.exists(seen):
+                yield seen
+        for found in map(Path, map(self._withheld.seen_as, self._withheld.paths())):
             for root in dict.fromkeys(roots):
                 real = Path(os.path.realpath(root))
                 if found.is_relative_to(real):
