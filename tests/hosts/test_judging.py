@@ -215,6 +215,22 @@ async def test_what_copilot_writes_otherwise(host: Host) -> None:
         assert await host.decides(tool, {}) == expected, tool
 
 
+async def test_a_path_that_gemini_reads_as_another_one_is_refused(host: Host) -> None:
+    host.name = "gemini"
+    (host.work / "private/x").write_text("KEY\n")
+    (host.work / "a.py").write_text("x = 1\n")
+    assert await host.decides("read_file", {"file_path": "a%b.py"}) == "allow"
+    for path in ("privat%65/x", "%2eenv", "@private/x", "@/private/x", "~/../private/x"):
+        assert await host.decides("read_file", {"file_path": path}) == "deny", path
+        assert await host.decides("write_file", {"file_path": path, "content": "x"}) == "deny", path
+        assert await host.decides("grep_search", {"pattern": "KEY", "dir_path": path}) == "deny", path
+    edit = {"old_string": "x", "new_string": "y"}
+    assert await host.decides("replace", {"file_path": "a.py", **edit}) == "pass"
+    assert await host.decides("replace", {"file_path": "x", **edit}) == "deny"  # it finds private/x
+    host.name = "cursor"
+    assert await host.decides("Read", {"path": "~/../private/x"}) == "deny"
+
+
 async def test_a_name_that_a_host_ignores_does_not_narrow_a_search(host: Host) -> None:
     host.name = "gemini"
     (host.work / "src").mkdir()
@@ -499,6 +515,9 @@ async def test_every_address_of_a_prompt_is_judged(host: Host) -> None:
         f'http://93.184.216.34"@{bad}',
         f"{good}\u2028http://{bad}",
         f"http://93.184.216.34\x1f@{bad}",
+        rf"{good} http:\\{bad}?://",
+        f"{good} http:/{bad}?://",
+        f"{good} \x01http:{bad}?://",
     ):
         assert await host.decides("web_fetch", {"prompt": prompt}) == "deny", prompt
         assert await host.decides("web_fetch", {"url": good, "prompt": prompt}) == "deny", prompt
@@ -508,8 +527,11 @@ async def test_a_call_beyond_the_agents_sandbox_is_judged_without_it(host: Host)
     host.config.write_text('[sandbox]\nbackend = "external"\nouter_walls = true')
     assert await host.decides("Bash", {"command": "make"}) == "allow"
     for more in ({"dangerouslyDisableSandbox": True}, {"with_escalated_permissions": True},
-                 {"sandbox_permissions": "require_escalated"}):  # fmt: skip
+                 {"sandbox_permissions": "require_escalated"}, {"additional_permissions": {"network": True}},
+                 {"required_permissions": ["all"]}, {"sandbox": False}):  # fmt: skip
         assert await host.decides("Bash", {"command": "make", **more}) == "ask", more
+    for more in ({"sandbox_permissions": "use_default"}, {"required_permissions": []}, {"sandbox": True}):
+        assert await host.decides("Bash", {"command": "make", **more}) == "allow", more
 
 
 async def test_what_a_session_read_counts_in_its_next_events(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from ..core.finish import HINT, without_secrets
 from ..core.interfaces import Grant
 from ..core.output import LABELS, ToolOutput
 from ..core.pipeline import authorize
+from ..core.text import lazy_regex
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolOrigin, ToolSpec
 from ..policy.checker import bare_check
@@ -42,9 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.hosts")
 
-_LEAVING = ("dangerouslyDisableSandbox", "with_escalated_permissions")
-_BEYOND = ("require_escalated", "with_additional_permissions")
-"""The arguments by which a call asks to run outside the sandbox of Claude Code and of Codex."""
+_OF_WALLS = lazy_regex(r"sandbox|permission", re.IGNORECASE)
+"""In the name of an argument by which a call may ask to run outside the sandbox of its host."""
 MAX_ERROR = 2_000
 """Characters of an error that are looked at: the record keeps its start."""
 
@@ -52,11 +53,18 @@ MAX_ERROR = 2_000
 def without_walls(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
     """Return the settings for a call that another program runs."""
     sandbox = settings.sandbox
-    leaves = any(arguments.get(name) for name in _LEAVING) or arguments.get("sandbox_permissions") in _BEYOND
+    leaves = any(_leaves(name, value) for name, value in arguments.items())
     walled = sandbox.backend == "external" and sandbox.outer_walls  # the person says that the host runs in a sandbox
     if leaves or not walled:
         sandbox = replace(sandbox, backend="none", elsewhere=True)
     return replace(settings, sandbox=replace(sandbox, effects="direct"))
+
+
+def _leaves(name: str, value: Any) -> bool:
+    """Return whether an argument says that a call runs outside its host's sandbox. Cursor says `sandbox: false`."""
+    if name == "sandbox":
+        return value is not True
+    return bool(value) and value != "use_default" and _OF_WALLS.search(name) is not None
 
 
 async def answer(event: HostEvent, settings: Settings) -> HookAnswer:

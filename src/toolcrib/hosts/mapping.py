@@ -20,14 +20,21 @@ from .hook_events import HostEvent, HostName, Json, workspace_of
 Calls = Iterator[tuple[str, dict[str, Any]]]
 """Names of our tools and their arguments."""
 
-_URL = lazy_regex(
-    r"https?://[^ \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+", re.IGNORECASE
-)
-"""An address in a text, as JavaScript splits words: up to the next blank."""
+_BLANKS = r" \t\n\v\f\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""Where JavaScript splits words."""
+_WORD = lazy_regex(f"[^{_BLANKS}]+")
+_URL = lazy_regex(rf"https?://[^{_BLANKS}]+", re.IGNORECASE)
+_SCHEME = lazy_regex(r"https?:(?!//)", re.IGNORECASE)
 _READ_OTHERWISE = lazy_regex(
     r"^[^\S\n]+\*\*\* (?:Begin|End|Add|Delete|Update|Move|Environment)\b|\*\*\* End Patch\s+\S", re.MULTILINE
 )
 """In a patch, a line that Codex reads as a header although it begins with blanks, or text after the end."""
+_OTHER_PATH: Mapping[HostName, re.Pattern[str]] = {
+    "claude": lazy_regex(r"\A~[^/]"), "gemini": lazy_regex(r"\A[~@]|%[0-9A-Fa-f]{2}"),
+}  # fmt: skip
+"""In a path, what a host may read as another one than we do. Only Claude Code is known to have `~/`, and none `~name`.
+Gemini CLI decodes `%2E`, and takes an `@` away."""
+_ANY_OTHER_PATH = lazy_regex(r"\A~")
 _FOLDERS: Mapping[HostName, tuple[str, ...]] = {
     "codex": ("workdir",), "gemini": ("directory", "dir_path"), "cursor": ("working_directory", "cwd"),
 }  # fmt: skip
@@ -107,8 +114,8 @@ def _maybe(given: Json, *names: str) -> str | None:
 
 def _place(event: HostEvent, text: str) -> str:
     """Return a path as the host reads it: relative to the folder of its event. Raises Unmapped if the host may read it
-    in another way than we do: it removes blanks, composes letters, or follows a link before `..`."""
-    if text != unicodedata.normalize("NFC", text.strip()):
+    in another way than we do: it removes blanks, composes letters, decodes some, or follows a link before `..`."""
+    if text != unicodedata.normalize("NFC", text.strip()) or _OTHER_PATH.get(event.host, _ANY_OTHER_PATH).search(text):
         raise Unmapped
     if not text.startswith(("/", "~")) and not _is_at_top(event):
         text = os.path.join(event.cwd, text)
@@ -157,6 +164,8 @@ def _writes(given: Json, event: HostEvent) -> Calls:
 
 def _edits(given: Json, event: HostEvent) -> Calls:
     path = _file(given, event)
+    if event.host == "gemini" and not os.path.exists(os.path.join(event.cwd or workspace_of(event), path)):
+        raise Unmapped  # it looks for a file of this name in all folders
     for one in as_array(given.get("edits")) or [given]:
         if not isinstance(one, Mapping):
             raise Unmapped
@@ -238,7 +247,11 @@ def _readings(given: Json, own: tuple[str, ...], *others: str) -> list[str | Non
 def _fetches(given: Json, event: HostEvent) -> Calls:
     urls = [url] if (url := _maybe(given, "url")) else []
     if not urls or event.host == "gemini":  # there the prompt has the addresses
-        urls += _URL.findall(_maybe(given, "prompt") or "")
+        prompt = _maybe(given, "prompt") or ""
+        for word in _WORD.findall(prompt):  # `http:\\host/?://` is an address to JavaScript, too
+            if (found := _SCHEME.search(word)) and "://" in word[found.end() :]:
+                raise Unmapped
+        urls += _URL.findall(prompt)
     if not urls:
         raise Unmapped
     for each in dict.fromkeys(urls):
