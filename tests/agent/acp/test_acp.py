@@ -238,6 +238,19 @@ async def test_a_session_is_listed_loaded_forked_resumed_and_closed(editing: Edi
         assert {each.session_id for each in (await editor.agent.list_sessions()).sessions} == {session, copy}
 
 
+async def test_a_session_is_open_once_however_often_an_editor_loads_it(editing: Editing, scripted: Scripted) -> None:
+    async with editing(scripted({"text": "Done."})) as editor:
+        session = await editor.new()
+        await editor.say(session, "go")
+        loads = [editor.agent.load_session(cwd=str(editor.work), session_id=session, mcp_servers=[]) for _ in range(3)]
+        done = await asyncio.gather(*loads, return_exceptions=True)
+        assert [str(each)[:30] for each in done if isinstance(each, RequestError)] == [
+            f"{session} is being opened"[:30]
+        ] * 2
+        names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
+        assert names.count("EditorSession._watch") == 1
+
+
 async def test_modes_only_become_stricter_than_the_configuration(editing: Editing, scripted: Scripted) -> None:
     model = scripted({"calls": [call("write_file", path="b.txt", content="x")]}, {"text": "No."})
     async with editing(model) as editor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ class EditorServer:
     def __init__(self, open_box: OpenBox, model: str | None, say: Callable[[str], object], wire: LineTransport) -> None:
         self._open_box, self._model, self._say, self._wire = open_box, model, say, wire
         self._sessions: dict[str, EditorSession] = {}
+        self._opening: set[str] = set()  # stored sessions that are being opened
         self._conn: Any = None
 
     def on_connect(self, conn: Any) -> None:
@@ -167,6 +168,22 @@ class EditorServer:
             )
         return session
 
+    @asynccontextmanager
+    async def _alone(self, session_id: str | None) -> AsyncGenerator[None]:
+        """Close a session that is opened again, and let nobody else open it meanwhile: a second one could not be
+        stopped, and would have a mode of its own. Raises RequestError if a turn of it runs."""
+        open_ = self._sessions.get(session_id or "")
+        if session_id in self._opening or (open_ is not None and open_.busy):
+            raise invalid(f"{session_id} is being opened, or a turn of it runs")
+        if session_id is not None:
+            self._opening.add(session_id)
+        try:
+            if open_ is not None:
+                await self._sessions.pop(open_.id).aclose()
+            yield
+        finally:
+            self._opening.discard(session_id or "")
+
     async def _open(
         self, cwd: str, session_id: str | None, servers: Any, more_folders: Any, *, fork: bool = False
     ) -> EditorSession:
@@ -177,11 +194,7 @@ class EditorServer:
                 "additional directories are not taken from the editor; grant them in the settings with "
                 "sandbox.read_roots and sandbox.write_roots"
             )
-        if session_id in self._sessions and not fork:
-            if self._sessions[session_id].busy:
-                raise invalid(f"a turn of {session_id} runs")
-            await self._sessions.pop(session_id).aclose()
-        async with AsyncExitStack() as stack:
+        async with self._alone(None if fork else session_id), AsyncExitStack() as stack:
             try:
                 box = await self._open_box(folder, configs)
                 stack.push_async_callback(box.aclose)
@@ -196,7 +209,7 @@ class EditorServer:
             waits = () if made.is_open else await made.do(waits_of, agent.store, made.id)
             session = EditorSession(box, agent, made, waits, self._notify, self._ask)
             stack.pop_all()
-        self._sessions[session.id] = session
+            self._sessions[session.id] = session
         loop = asyncio.get_running_loop()
         loop.call_soon(session.tell_commands)  # after the answer, from which the editor knows the session
         for note in notes:
