@@ -168,6 +168,17 @@ async def test_another_mode_holds_from_the_next_call_on(folder):
         assert box.policy.mode == "assistant"
 
 
+async def test_a_mode_that_was_chosen_is_not_loosened_by_changed_settings(folder):
+    async with Toolbox.open(workspace=folder, mode="autonomous") as box:
+        box.use_mode("observer")
+        for mode, then in (("assistant", "observer"), ("autonomous", "observer")):
+            await prepare_reload(box, dataclasses.replace(box.settings, mode=mode)).apply()
+            assert box.policy.mode == then
+        box.use_mode("autonomous")
+        await prepare_reload(box, dataclasses.replace(box.settings, mode="assistant")).apply()
+        assert box.policy.mode == "assistant"
+
+
 async def test_long_output_is_cut_and_the_whole_can_be_read(folder):
     @tool(category="memory")
     def long() -> str:

@@ -60,6 +60,8 @@ class Toolbox:
         """The context of a call that has none."""
         self.missing = parts.missing
         """Tools that are not registered because something they need is absent: (name, why)."""
+        self.chosen_mode: str | None = None
+        """The mode that `use_mode` was called with last."""
         self._watchdog: Watchdog | None = None
         self._background: LoopThread | None = None
 
@@ -266,8 +268,10 @@ class Toolbox:
             self.policy.limits.reset(session_id)
 
     def use_mode(self, mode: str) -> None:
-        """Use a mode for all calls from now on. Raises ConfigError for an unknown one."""
+        """Use a mode for all calls from now on. Changed settings loosen it no more. Raises ConfigError for an unknown
+        one."""
         self.policy.use_mode(mode)
+        self.chosen_mode = mode
         self.registry.policy_changed()
 
     @property
