@@ -170,8 +170,7 @@ STEPS = [
     Step("rules remove deny 'Read(private/**)' --yes", err="Removed Read(private/**).\n"),
     Step("rules remove 'Read(private/**)'", code=2,
          err="toolcrib: Read(private/**) is not among your own rules here; `toolcrib rules` lists them\n"),
-    Step("trust", code=3, err="Nothing in {work}/toolcrib.toml needs trust: …\n"
-         "toolcrib: not trusted (say yes at a terminal, or use --yes)\n"),
+    Step("trust", err="Nothing in {work}/toolcrib.toml needs trust: …\n"),
     # Clients
     Step("install claude --dry-run", err="{work}/.mcp.json (new file)\n…+      \"command\": \"toolcrib\",\n…"),
     Step("install claude --yes", err="…Claude Code starts Toolcrib from now on ({work}/.mcp.json).\n"),

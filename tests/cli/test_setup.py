@@ -76,6 +76,9 @@ def test_trust_at_the_terminal(cli: Cli, spawn) -> None:  # type: ignore[no-unty
 
 
 def test_trusting_nothing(cli: Cli) -> None:
+    path = cli.write("toolcrib.toml", '[rules]\ndeny = ["Bash(x)"]\n')
+    assert "needs trust" in cli("trust").stderr  # and no question
+    path.unlink()
     assert "there is no toolcrib.toml" in cli("trust", "--yes", code=2).stderr
     assert cli.json("trust", "--list", "--json") == []
     assert "No file is trusted." in cli("trust", "--list").stderr

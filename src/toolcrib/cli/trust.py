@@ -74,7 +74,13 @@ def trust(
     if not open_:
         show.say(f"{' and '.join(sorted(wanted or known))}: already trusted.")
         return
-    if files:
+    if files and not settings.origin.ignored:
+        named = " and ".join(str(file.path) for file in files)
+        show.say(f"Nothing in {named} needs trust: it sets nothing, or only what is stricter than the default.")
+        open_ = [text.file for text in texts]
+        if not open_:
+            return
+    elif files:
         _show_settings(settings, files)
     for text in texts:
         _show_text(text)
@@ -143,9 +149,6 @@ def _is_open(store: TrustStore, file: ConfigFile, wanted: set[str]) -> bool:
 
 def _show_settings(settings: Settings, files: Sequence[ConfigFile]) -> None:
     named = " and ".join(str(file.path) for file in files)
-    if not settings.origin.ignored:
-        show.say(f"Nothing in {named} needs trust: it sets nothing, or only what is stricter than the default.")
-        return
     show.say(f"With trust, these settings of {named} count:", "bold")
     for line in _ignored(settings):
         show.say(f"  {line}")
