@@ -25,6 +25,8 @@ from toolcrib.record.audit import WITHHELD, Audit
 from toolcrib.record.connection import RecordError
 from toolcrib.record.database import connect
 
+from ..waiting import wait_until
+
 FULL = """
 import asyncio, json, logging, os, resource, sys
 from toolcrib.core.registry import ToolRegistry
@@ -152,7 +154,20 @@ def test_a_record_that_cannot_be_written_at_the_end_is_logged_and_does_not_raise
     audit.listen(event(1))
     with caplog.at_level(logging.ERROR):
         audit.close()
-    assert "1 outcomes are not in the record" in caplog.text
+    assert "outcomes that are not in the record: 1: the record" in caplog.text
+    holder.close()
+
+
+def test_why_outcomes_are_missing_is_logged_once(audit, monkeypatch, caplog):
+    monkeypatch.setattr(connection_module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(audit_module, "GROUP_SECONDS", 0.0)
+    holder = sqlite3.connect(audit.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with caplog.at_level(logging.ERROR):
+        audit.listen(event(1))
+        wait_until(lambda: caplog.records)
+        audit.close()
+    assert [record.getMessage().count("is locked") for record in caplog.records] == [1, 0]
     holder.close()
 
 

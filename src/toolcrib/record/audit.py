@@ -81,6 +81,7 @@ class Audit(AuditReader):
         self._keep = keep
         self._rows: deque[chain.Row] = deque()
         self._lost = 0
+        self._told = ""  # why rows could not be written, as it was logged last
         self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
         self._wake = threading.Event()
         self._closed = False
@@ -106,6 +107,7 @@ class Audit(AuditReader):
         except RecordError as error:
             if not is_full(self.path):
                 raise
+            self._told = str(error)
             log.warning("%s. Until then what changes something is refused, and what reads is not recorded", error)
             return self
         if due:
@@ -278,8 +280,11 @@ class Audit(AuditReader):
             self._wake.clear()
             try:
                 self.flush()
+                self._told = ""
             except Exception as error:
-                log.error("the record misses %d outcomes for now: %s", len(self._rows), error)
+                if self._told != str(error):
+                    log.error("the record misses outcomes for now: %s", error)
+                self._told = str(error)
                 time.sleep(1)
                 self._wake.set()
 
@@ -345,7 +350,8 @@ class Audit(AuditReader):
         try:
             self.flush()
         except Exception as error:
-            log.error("%d outcomes are not in the record: %s", len(self._rows), error)
+            why = "" if self._told == str(error) else f": {error}"
+            log.error("outcomes that are not in the record: %d%s", len(self._rows), why)
         finally:
             self._wake.set()
             if self._keeper is not None:
