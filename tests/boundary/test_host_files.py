@@ -50,6 +50,8 @@ def test_our_own_settings_in_a_home_directory(tmp_path: Path, monkeypatch: pytes
 def test_a_module_that_python_loads_at_every_start(tmp_path: Path) -> None:
     found = judge_path(Workspace(tmp_path), "src/sitecustomize.py", read=False, write=True)
     assert found is not None and found.rule == RULE_PROTECTED
+    found = judge_path(Workspace(tmp_path), ".bashrc", read=False, write=True)
+    assert found is not None and found.reason == ".bashrc: a shell runs it at start"
 
 
 FINDER = """class Finder:

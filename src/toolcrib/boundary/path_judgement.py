@@ -145,7 +145,8 @@ def _judge_write(ws: Workspace, place: WorkspacePath, along: Container[Path]) ->
         return Judgement("ask", f"{place.shown}: {run_by_host.reason}", RULE_HOST_FILES, insists=True)
     protected = why_protected(ws, place.path, along)
     if protected is not None:
-        return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)
+        named = place.shown if place.shown == protected.name else f"{place.shown} touches {protected.name}"
+        return Judgement("ask", f"{named}: {protected.reason}", RULE_PROTECTED)
     if st is not None and stat.S_ISREG(st.st_mode) and st.st_nlink > 1:
         reason = f"{place.shown} has {st.st_nlink} names (hard links); changing it here parts it from the others"
         return Judgement("ask", reason, RULE_LINKED)
