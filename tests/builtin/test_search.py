@@ -397,6 +397,9 @@ async def test_through_a_registry_with_other_spellings(root: Path) -> None:
     assert "output_mode" in out.for_llm
     out = await registry.execute("glob", {"pattern": "../*"})
     assert out.is_error
+    registry = ToolRegistry(SearchTools(Workspace(root), ripgrep="/nowhere/rg").tools())
+    out = await registry.execute("grep", {"pattern": "x"})  # a wrong setting says so itself, without a Python name
+    assert out.error_kind == "unavailable" and out.for_llm.startswith("tools.ripgrep: /nowhere/rg ")
 
 
 def test_nothing_is_left_running(root: Path) -> None:

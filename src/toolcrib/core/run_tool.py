@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .bound import LONG, is_long, safe
 from .context import Progress, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, Asking, TimedOut, drive
-from .errors import SandboxUnavailable, ToolError, ToolExecutionDenied
+from .errors import ConfigError, SandboxUnavailable, ToolError, ToolExecutionDenied
 from .events import CallProgress
 from .finish import describe_error, finish, finish_long, timed_out, without_secrets
 from .output import ERROR_TEXT, ToolOutput, plain_output
@@ -122,7 +122,7 @@ def _failed(stages: Stages, tool: Tool, error: BaseException, timeout: float | N
         return ToolOutput.error(str(error) or type(error).__name__, "tool")
     if isinstance(error, ToolExecutionDenied):
         return ToolOutput.error(str(error) or "denied", "denied")
-    if isinstance(error, SandboxUnavailable):
+    if isinstance(error, SandboxUnavailable | ConfigError):
         return ToolOutput.error(str(error), "unavailable")
     if isinstance(error, ThreadsExhausted):
         return ToolOutput.error(f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable")
