@@ -246,6 +246,9 @@ def test_what_cannot_be_saved_is_said(room: Room, monkeypatch: pytest.MonkeyPatc
     outcome = room.saver.outcome(saved, CTX)
     assert "1 file;" in outcome.undo
     assert outcome.notes and "undo does not cover all" in outcome.notes[0]
+    (room.root / "large").write_text("x" * 11)
+    outcome = room.saver.outcome(room.saver.save(), CTX)  # nothing was changed: one sentence about undo, not two
+    assert outcome.notes and not outcome.undo
     monkeypatch.setattr(saved_files, "MAX_FILES", 3)
     for number in range(5):
         (room.root / str(number)).write_text("x")

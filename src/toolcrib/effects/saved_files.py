@@ -149,6 +149,7 @@ class FileSaver:
         self._running.discard(id(saved))
         if problem:
             outcome.notes.append(f"[undo does not cover all that this command may have changed: {problem}]")
+            outcome.undo = outcome.undo if kept or folders else ""  # the note says it
         return outcome
 
     def _in_the_way(self, folder: str, looked: dict[str, str]) -> str:
