@@ -37,4 +37,5 @@ def test_words_that_are_not_understood(cli: Cli) -> None:
     cli("rules", "try", "Bash(ls)", "--file", "x", code=2)
     cli("rules", "try", "Bash(", code=2)
     cli("rules", "try", "Bash(ls)", "--since", "soon", code=2)
-    assert "0 calls" in cli("rules", "try", "Bash(ls)").stdout
+    assert "0 calls (--since 30d)" in cli("rules", "try", "Bash(ls)").stdout
+    assert "There was no question that a person answered with yes" in cli("rules", "suggest").stdout

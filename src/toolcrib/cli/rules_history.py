@@ -52,7 +52,7 @@ def tried_on_record(
     if options.json:
         show.out_json({"calls": len(calls), "unread": unread, "changed": [_as_json(each) for each in found]})
         return
-    print(f"{len(calls)} calls since {since}: {len(found)} would get another verdict.")
+    print(f"{len(calls)} calls (--since {since}): {len(found)} would get another verdict.")
     if unread:
         show.say(f"{unread} more are not in the record in full, and were not tried.", "dim")
     for after in ("allow", "ask", "deny"):
@@ -77,7 +77,8 @@ def suggested(options: RecordOptions, since: Since = "30d", limit: Limit = 5_000
         show.out_json({"calls": len(calls), "answered_yes": asked, "rules": rules})
         return
     if not found:
-        print(f"No rule would have spared one of the {asked} questions that were answered with yes since {since}.")
+        spared = f"No rule would have spared one of the {asked} questions" if asked else "There was no question"
+        print(f"{spared} that a person answered with yes (--since {since}).")
         return
     for each in found:
         print(f"allow  {show.plain_line(each.rule.text)}")
