@@ -18,6 +18,8 @@ from toolcrib.cli.app import ROOT as COMMAND_LINE
 from toolcrib.cli.exit_codes import Usage
 from toolcrib.cli.reader import CommandGroup, read
 from toolcrib.config import load_settings
+from toolcrib.core.tool import ToolCategory
+from toolcrib.policy.policy import MODES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
@@ -112,6 +114,13 @@ def test_every_section_is_on_the_page_of_the_configuration() -> None:
         "mcpServers",
     }
     assert [key for key in sorted(keys) if not re.search(rf"^\|.*`(?:\[+)?{key}\b.*\|.*\|", page, re.MULTILINE)] == []
+
+
+def test_the_table_of_modes_is_that_of_the_policy() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text().partition("## Modes")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*`) \| (\w+) \| (\w+) \| (\w+) \|$", page, re.MULTILINE)
+    said = {name: tuple(verdicts) for names, *verdicts in rows for name in re.findall(r"\w+", names)}
+    assert said == {each.value: tuple(MODES[mode][each] for mode in MODES) for each in ToolCategory}
 
 
 def test_the_number_of_attack_lines_is_right() -> None:
