@@ -64,6 +64,14 @@ async def test_a_wrong_entry_is_one_clear_error(room: Room, entry: dict[str, obj
         await room.open(custom_tools=[entry])
 
 
+async def test_what_a_tool_may_read_does_not_lead_through_a_link_in_the_workspace(room: Room) -> None:
+    """A command of an earlier session may have made it."""
+    room.put("elsewhere/key", "s3cret")
+    (room.root / "data").symlink_to("../elsewhere")
+    with pytest.raises(ConfigError, match=r"custom tool 't': .*data is granted through the link"):
+        await room.open(custom_tools=[tool("cat data/key", read=["data"])])
+
+
 async def test_nothing_printed_failure_and_both_streams(room: Room) -> None:
     entries = [
         tool("true") | {"name": "quiet"},

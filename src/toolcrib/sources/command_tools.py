@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..boundary.programs import check_grant
 from ..builtin.command_runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
 from ..core.dataclass import dataclass
-from ..core.errors import ToolDefinitionError, ToolError
+from ..core.errors import ConfigError, ToolDefinitionError, ToolError
 from ..core.output import LABELS, ToolOutput
 from ..core.text import lazy_regex
 from ..core.tool import Tool
@@ -160,13 +161,19 @@ def command_tool(
         raise ToolDefinitionError("a name has letters, digits, _ and -, at most 64, and begins with a letter or _")
     template = command_template(entry.command)
     schema = parameter_schema(entry.parameters)
-    read = tuple(Path(os.path.realpath(base / os.path.expanduser(path))) for path in entry.read)
+    given = [base / os.path.expanduser(path) for path in entry.read]
+    read = tuple(Path(os.path.realpath(path)) for path in given)
     seconds = max(1.0, entry.timeout)
     work = CommandWork(
         entry.name, template, services, read, entry.working_dir, seconds, entry.env,
         check_names(template.names, schema), failed,
         "".join(f"{name}={shlex.quote(value)} " for name, value in entry.env.items()) if judge_env else "",
     )  # fmt: skip
+    try:
+        for path in given:
+            check_grant(path, services.runner(()).workspace.writable)
+    except ConfigError as error:
+        raise ToolDefinitionError(str(error)) from None
     if entry.working_dir is not None:
         work.runner.place(entry.working_dir)
     tool = Tool.from_schema(

@@ -161,6 +161,22 @@ async def test_granted_paths(tmp_path: Path) -> None:
     assert (await sh(workspace, f"echo x > {readable}/c", settings)).exit_code != 0
 
 
+async def test_a_link_that_a_command_puts_at_a_granted_path_leads_nowhere(tmp_path: Path) -> None:
+    """The path did not exist, or was moved away, when the grant was made: in the workspace tools may make links."""
+    workspace, other = tmp_path / "w", tmp_path / "other"
+    workspace.mkdir()
+    other.mkdir()
+    (other / "key").write_text("s3cret")
+    settings = SandboxSettings(read_roots=(workspace / "late",), write_roots=(tmp_path / "o",))
+    (tmp_path / "o").mkdir()
+    sandbox = LandlockSandbox(settings, workspace)
+    for command, said in (("ln -s ../other late", ""), ("cat late/key 2>&1", "Permission denied")):
+        argv = ["/bin/bash", "-c", command]
+        result = await run(sandbox.wrap(argv, cwd=workspace, env=command_environment(), timeout=9), timeout=9)
+        assert said in result.stdout.excerpt().text
+    assert "Permission denied" in (await sh(workspace, "cat late/key 2>&1", settings)).stdout.excerpt().text
+
+
 @pytest.mark.parametrize("abi", [1, 2, 3, 5])
 async def test_older_versions_keep_files_from_being_truncated(abi: int, tmp_path: Path) -> None:
     if abi > landlock_abi():

@@ -26,7 +26,10 @@ class ReadingRules:
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int) -> None:
         self._last: tuple[object, float, int] | None = None  # what it is for, until when, and its descriptor
         self._workspace, self._abi = str(workspace), abi
-        self._granted = (*settings.read_roots, *settings.write_roots)
+        # Resolved once. What lies in a writable folder is readable with it, and may be another link at each command.
+        writable = tuple(f"{name}/" for root in settings.writable(workspace) for name in (root, os.path.realpath(root)))
+        granted = (*settings.read_roots, *settings.write_roots)
+        self._granted = [os.path.realpath(each) for each in granted if not str(each).startswith(writable)]
         self._hidden = settings.hidden
         self._roots = KnownRoots(workspace)
         self._withheld = withheld_files(workspace, settings)
@@ -65,9 +68,8 @@ class ReadingRules:
 
     def _add(self, ruleset: int, closed: frozenset[str], binds: Mapping[str, str]) -> bool:
         rules = FileRules(ruleset, landlock_calls.READ, closed, listed=landlock_calls.READ_DIR)
-        granted = map(os.path.realpath, self._granted)
         own = () if self._workspace == WHOLE_MACHINE else (self._workspace,)
-        for each in (*system_paths(), *binds.values(), *granted, *own, "/proc"):
+        for each in (*system_paths(), *binds.values(), *self._granted, *own, "/proc"):
             rules.allow(each)
         for each in _DEVICES:
             landlock_calls.allow_path(ruleset, each, landlock_calls.DEVICE & landlock_calls.all_rights(self._abi))
