@@ -22,7 +22,7 @@ async def engine(request: pytest.FixtureRequest) -> AsyncIterator[JobEngine]:
         from toolcrib.jobs.durable import DurableEngine
 
         url = request.getfixturevalue("jobs_file" if request.param == "sqlite" else "jobs_postgres")
-        engine = DurableEngine(url, first_pause=0.01, poll=0.02, lease=2.0)
+        engine = DurableEngine(url, first_pause=0.01, poll=0.02, lease=60.0)
     yield engine
     await engine.aclose()
 

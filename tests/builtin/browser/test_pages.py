@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
+import threading
 from typing import Any
 
 import pytest
 
 from toolcrib.core.output import ImageBlock
 
+from ...waiting import until
 from .conftest import Got, Reply, Room, ref_of
 
 pytestmark = pytest.mark.integration
@@ -131,6 +132,26 @@ async def home(room_of_module: Room, request: pytest.FixtureRequest) -> Any:
     await made.ok("browser_close")
 
 
+async def changed(home: Any, room: Room, body: str, script: str) -> str:
+    """Open a page, and return what was shown before it ran this script, which calls `done()`."""
+    go = threading.Event()
+    done = "function done() { const asks = new XMLHttpRequest(); asks.open('GET', '/done', false); asks.send() }"
+    body += f"<script>{done} fetch('/go').then(() => {{ {script} }})</script>"
+
+    def answer(got: Got) -> Reply:
+        if got.path == "/go":
+            go.wait(60)
+        return Reply(body if got.path == "/" else "")
+
+    site = room.site(answer)
+    try:
+        shown = await home.ok("browser_open", url=site.url())
+    finally:
+        go.set()
+    await until(lambda: "/done" in site.paths())
+    return shown
+
+
 @pytest.mark.slow
 class TestRefs:
     async def test_an_element_that_is_still_there_keeps_its_ref(self, home: Any) -> None:
@@ -147,11 +168,8 @@ class TestRefs:
         assert ref_of(back, 'button "Ask"') not in about
 
     async def test_an_element_that_went_away_is_said_to_be_gone(self, home: Any, room_of_module: Room) -> None:
-        late = "<button id=b>Late</button><script>setTimeout(() => b.remove(), 1500)</script>"
-        site = room_of_module.site({"/": late})
-        page = await home.ok("browser_open", url=site.url())
+        page = await changed(home, room_of_module, "<button id=b>Late</button>", "b.remove(); done()")
         ref = ref_of(page, 'button "Late"')
-        await asyncio.sleep(2)
         assert "is no longer there; take a new browser_snapshot" in await home.refused("browser_click", ref=ref)
 
     async def test_what_a_page_writes_is_no_ref(self, home: Any, room_of_module: Room) -> None:
@@ -301,9 +319,7 @@ class TestWhatCannotBeDone:
         assert said.startswith("Element is not a <select>")
 
     async def test_a_page_that_hangs_can_be_left(self, home: Any, room_of_module: Room) -> None:
-        site = room_of_module.site({"/": "<h1>x</h1><script>setTimeout(() => { while (true); }, 1500)</script>"})
-        await home.ok("browser_open", url=site.url())
-        await asyncio.sleep(2)
+        await changed(home, room_of_module, "<h1>x</h1>", "done(); while (true);")
         assert "the page does not answer" in await home.refused("browser_snapshot")
         assert "Apples" in await home.ok("browser_open", url=home.site.url("/home"), new_tab=True)
         await home.ok("browser_tabs", action="close", tab=1)

@@ -16,6 +16,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import SWITCHES, find_browser, needs_no_sandbox
 
+from ...waiting import until
 from .conftest import HERE, Got, Reply, Room, Site, Trap, ref_of
 
 ATTACK = (Path(__file__).parent / "attack.html").read_text("utf-8")
@@ -52,6 +53,7 @@ async def test_nothing_that_a_page_does_reaches_an_address_inside(room: Room, na
     trap = room.trap()
     site = attacker(room, trap)
     text = await room.ok("browser_open", url=site.url(name=name))
+    await until(lambda: "/ran" in site.paths())
     await asyncio.sleep(WAIT)
     text += await room.ok("browser_tabs")
     await room.ok("browser_close")
@@ -89,10 +91,11 @@ async def test_without_the_switches_datagrams_pass_by_the_proxy(
         )  # fmt: skip
         page = await browser.new_page()
         await page.goto(site.url(name=HERE), wait_until="domcontentloaded")
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-            if trap.hits and reached:
-                break
+        if reached:
+            await until(lambda: trap.hits)
+        else:
+            await until(lambda: "/ran" in site.paths())
+            await asyncio.sleep(5 * WAIT)
         await browser.close()
     await proxy.close()
     assert (trap.hits > 0) is reached
